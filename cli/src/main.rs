@@ -1,0 +1,3 @@
+//! triad: run, submit, watch and operate order workflows.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The agent Lambda function.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The scheduler Lambda function.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The submission Lambda function.
+
+fn main() {}

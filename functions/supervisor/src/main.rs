@@ -1,0 +1,3 @@
+//! The supervisor Lambda function.
+
+fn main() {}

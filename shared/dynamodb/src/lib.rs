@@ -1,0 +1,1 @@
+//! The state store on DynamoDB: the one crate that sees attribute values.

@@ -1,0 +1,1 @@
+//! The generic HTTP agent's remote service.

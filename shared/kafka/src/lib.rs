@@ -1,0 +1,1 @@
+//! The bus on Kafka: the one crate that sees rdkafka.

@@ -1,0 +1,1 @@
+//! The Lambda shell: Kafka event parsing and partial batch responses.

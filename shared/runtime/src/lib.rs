@@ -1,0 +1,3 @@
+//! Ports, handlers and their plumbing.
+
+pub mod record;

@@ -1,0 +1,24 @@
+//! What a shell hands to a handler: one record of a topic, as it came, undecoded.
+
+/// One input record of a topic, exactly as the broker delivered it.
+///
+/// Nothing here has been checked: key, value and headers may be absent, hold any bytes, or be
+/// of any size the broker let through. Decoding, and dead-lettering what cannot be decoded, is
+/// the handler's work.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InputRecord {
+    /// Topic that the record was read from.
+    pub topic: String,
+    /// Partition within the topic.
+    pub partition: i32,
+    /// Offset within the partition.
+    pub offset: i64,
+    /// Broker timestamp in milliseconds since the Unix epoch; `-1` when the record has none.
+    pub timestamp_ms: i64,
+    /// Key bytes, if the record has a key.
+    pub key: Option<Vec<u8>>,
+    /// Value bytes; `None` is a tombstone.
+    pub value: Option<Vec<u8>>,
+    /// Headers in their order; a name may repeat and a value may be null.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}

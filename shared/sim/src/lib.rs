@@ -1,0 +1,1 @@
+//! The simulated world: production handlers over simulated ports, one seed, virtual time.

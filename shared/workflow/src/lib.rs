@@ -1,0 +1,1 @@
+//! Workflow definitions as data: model, loading, checks, content hash and expressions.
