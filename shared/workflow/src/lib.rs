@@ -1,1 +1,26 @@
-//! Workflow definitions as data: model, loading, checks, content hash and expressions.
+//! Workflow definitions: what a team writes, checked as a whole, compiled and pinned.
+//!
+//! A [`Definition`] is the authored data (YAML on disk, canonical JSON once published). A
+//! [`Workflow`] is a definition that has passed every check: its steps are in an order in which
+//! each comes after all that it depends on, its expressions are compiled, and it carries the
+//! content hash by which orders pin it.
+//!
+//! Architecture invariant: nothing here does IO or reads a clock. Expressions cannot either.
+
+pub mod check;
+pub mod duration;
+pub mod expr;
+pub mod hash;
+#[cfg(feature = "load")]
+pub mod load;
+pub mod model;
+pub mod names;
+pub mod workflow;
+
+pub use check::{Limits, Problem};
+pub use duration::Millis;
+pub use expr::{EvalError, Expression, Scope, Template};
+pub use hash::DefinitionHash;
+pub use model::Definition;
+pub use names::{AgentName, InvalidName, StepId, WorkflowName};
+pub use workflow::{Above, Compensation, Policy, Retry, Step, StepIndex, Workflow};

@@ -1,0 +1,78 @@
+//! Durations as people write them (`250ms`, `10s`, `2h`) and as the core counts them.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A span of time in whole milliseconds.
+///
+/// Written in definitions as `250ms`, `10s`, `5m`, `2h 30m`; printed the same way, so that a
+/// definition's canonical form does not depend on how its author spelled a span.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
+pub struct Millis(pub u64);
+
+/// Longest span that a definition may name: 366 days.
+pub const MAX_SPAN: Millis = Millis(366 * 24 * 3_600_000);
+
+impl Millis {
+    /// As the standard library's type.
+    #[must_use]
+    pub const fn as_duration(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+}
+
+impl From<Duration> for Millis {
+    fn from(d: Duration) -> Self {
+        Self(u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl TryFrom<String> for Millis {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let span = humantime::parse_duration(&text)
+            .map_err(|e| format!("{text:?} is not a duration such as 250ms, 10s or 5m: {e}"))?;
+        let span = Self::from(span);
+        if span > MAX_SPAN {
+            return Err(format!("{text:?} is longer than 366 days"));
+        }
+        Ok(span)
+    }
+}
+
+impl From<Millis> for String {
+    fn from(span: Millis) -> String {
+        span.to_string()
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.as_duration()).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_span_have_one_canonical_form() {
+        let a = Millis::try_from("1500ms".to_owned()).unwrap();
+        let b = Millis::try_from("1s 500ms".to_owned()).unwrap();
+        assert_eq!(a, b);
+        assert_eq!(a.to_string(), "1s 500ms");
+    }
+
+    #[test]
+    fn nonsense_and_the_boundless_are_refused() {
+        assert!(Millis::try_from("soon".to_owned()).is_err());
+        assert!(Millis::try_from("10".to_owned()).is_err());
+        assert!(Millis::try_from("400days".to_owned()).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Content identity of a definition.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::model::Definition;
+
+/// The first 16 hex digits of SHA-256 over a definition's canonical JSON.
+///
+/// Canonical JSON is the model serialized with sorted keys and without absent fields, so
+/// comments, key order and the spelling of durations do not matter, and every meaning does.
+/// 64 bits suffice: hashes are compared among the versions of one workflow name only.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DefinitionHash(Arc<str>);
+
+const DIGITS: usize = 16;
+
+impl DefinitionHash {
+    /// Hash of a definition's meaning.
+    #[must_use]
+    pub fn of(definition: &Definition) -> Self {
+        let digest = Sha256::digest(canonical_json(definition).as_bytes());
+        let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+        Self(hex[..DIGITS].into())
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The canonical JSON of a definition: what is published, stored and hashed.
+#[must_use]
+pub fn canonical_json(definition: &Definition) -> String {
+    // `serde_json::Value` keeps its keys sorted (the `preserve_order` feature is off), and going
+    // through it sorts the struct's fields as well.
+    serde_json::to_value(definition)
+        .map(|v| v.to_string())
+        .expect("a definition holds only JSON values and strings as keys")
+}
+
+impl FromStr for DefinitionHash {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.len() == DIGITS
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!(
+                "{text:?} is not a definition hash of {DIGITS} hex digits"
+            ))
+        }
+    }
+}
+
+impl TryFrom<String> for DefinitionHash {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<DefinitionHash> for String {
+    fn from(hash: DefinitionHash) -> String {
+        hash.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for DefinitionHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

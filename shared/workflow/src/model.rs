@@ -1,0 +1,188 @@
+//! The authored form of a workflow: exactly what the YAML file says, nothing derived.
+//!
+//! Unknown fields are refused, so a misspelt field is an error and never a silent default.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::duration::Millis;
+
+/// A workflow definition as written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// Name, shared by all versions of this workflow.
+    pub workflow: String,
+    /// What it is for, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What steps use where they say nothing themselves.
+    #[serde(default, skip_serializing_if = "Defaults::is_empty")]
+    pub defaults: Defaults,
+    /// The steps. A step without `after` comes after the one written before it.
+    pub steps: Vec<StepDefinition>,
+}
+
+/// Defaults for the steps of one workflow.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Defaults {
+    /// See [`StepDefinition::complete_within`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<Millis>,
+    /// See [`StepDefinition::retry`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryDefinition>,
+    /// See [`StepDefinition::supervisor`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<PolicyDefinition>,
+}
+
+impl Defaults {
+    fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+/// One step as written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StepDefinition {
+    /// Name of the step, unique in the workflow.
+    pub id: String,
+    /// The agent that carries it out.
+    pub agent: String,
+    /// What the agent is asked to do.
+    pub action: String,
+    /// Input of the action: any value; `${ … }` inside strings is an expression.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// Steps that must have completed first. Absent: the step written before this one.
+    /// An empty list: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Vec<String>>,
+    /// Condition; the step is skipped where it is false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Time from the request to its complete-by, for each attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<Millis>,
+    /// The agent's retry allowance within one attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryDefinition>,
+    /// What the Supervisor does when attempts fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<PolicyDefinition>,
+    /// How the step's effect is undone: a compensation, or `none` where there is nothing to undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensation: Option<CompensationDefinition>,
+    /// After this step the order is only ever retried forward, never undone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub point_of_no_return: bool,
+}
+
+/// The agent's retry allowance within one attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RetryDefinition {
+    /// Most calls to the remote service in one attempt, the first one included.
+    pub calls: u32,
+    /// Upper bound of the first wait; doubled each time, full jitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<Millis>,
+    /// Upper bound of any wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Millis>,
+}
+
+/// What the Supervisor does when attempts fail.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PolicyDefinition {
+    /// Failures that are met with another attempt; the next one is above the threshold.
+    pub threshold: u32,
+    /// Wait before the first retried attempt; doubled each time. Absent: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Millis>,
+    /// Upper bound of the growing delay. Absent: 64 times `delay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_delay: Option<Millis>,
+    /// A longer patience between the threshold and `then`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitDefinition>,
+    /// What is done above the threshold. Absent: `compensate` before the point of no return,
+    /// `error` from there on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<ThenDefinition>,
+}
+
+/// Above the threshold, before giving up: wait long, try once, and again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WaitDefinition {
+    /// How long to wait before each extra attempt.
+    pub delay: Millis,
+    /// How many extra attempts.
+    pub times: u32,
+}
+
+/// What ends the Supervisor's patience.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ThenDefinition {
+    /// Undo what has been done.
+    Compensate,
+    /// Stop in Error, with an alert, for an operator.
+    Error,
+}
+
+/// How a step's effect is undone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum CompensationDefinition {
+    /// `none`: the step has no effect that would need undoing.
+    None(NoCompensation),
+    /// An action of an agent.
+    Action(Box<CompensationAction>),
+}
+
+/// The word `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum NoCompensation {
+    /// Nothing to undo.
+    None,
+}
+
+/// An undo action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CompensationAction {
+    /// The agent; absent: the step's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// What the agent is asked to do.
+    pub action: String,
+    /// Input; beside the step's variables there is `output`, null where the step is ambiguous.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// Time from the request to its complete-by; absent: the step's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<Millis>,
+    /// Allowance; absent: the step's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryDefinition>,
+    /// Failures met with another attempt before CompensationFailed; absent: the step's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<u32>,
+}

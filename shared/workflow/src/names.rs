@@ -1,0 +1,106 @@
+//! Names that appear in definitions, topics and keys, each a type of its own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest name, in bytes. Topic names are made of agent names, and Kafka allows 249.
+pub const MAX_NAME_BYTES: usize = 64;
+
+/// A name that breaks the rule of [`check_name`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a valid name: use 1 to {MAX_NAME_BYTES} of a-z, 0-9, '-' and '_', starting with a letter"
+)]
+pub struct InvalidName(pub String);
+
+/// One rule for all names: a lower-case letter, then lower-case letters, digits, `-` and `_`.
+///
+/// # Errors
+/// [`InvalidName`] with the offending text.
+pub fn check_name(text: &str) -> Result<(), InvalidName> {
+    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let rest = text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+    if starts && rest && text.len() <= MAX_NAME_BYTES {
+        Ok(())
+    } else {
+        let shown: String = text.chars().take(MAX_NAME_BYTES).collect();
+        Err(InvalidName(shown))
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes a text that keeps the naming rule.
+            ///
+            /// # Errors
+            /// [`InvalidName`] if it does not.
+            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
+                check_name(text.as_ref())?;
+                Ok(Self(text.as_ref().into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// Name of a workflow, shared by all its versions.
+    WorkflowName
+}
+name! {
+    /// Name of a step, unique within its workflow.
+    StepId
+}
+name! {
+    /// Name of an agent; `agent.<name>` is its topic.
+    AgentName
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rule_accepts_and_refuses() {
+        for good in ["a", "order-fulfilment", "step_2", &"a".repeat(64)] {
+            assert!(StepId::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "A", "2step", "-a", "a b", "a.b", "é", &"a".repeat(65)] {
+            assert!(StepId::new(bad).is_err(), "{bad}");
+        }
+    }
+}
