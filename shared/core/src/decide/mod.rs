@@ -1,0 +1,283 @@
+//! The heart: what an event makes of an order.
+//!
+//! One `match` over state and event says which rule applies; the rules themselves are in
+//! [`forward`] (claim, run, take replies), [`undo`] (compensation) and [`supervise`] (what the
+//! Supervisor does about an overdue order).
+
+mod forward;
+pub(crate) mod input;
+mod supervise;
+mod undo;
+
+use triad_workflow::Above;
+
+use crate::context::Context;
+use crate::due;
+use crate::event::Event;
+use crate::failure::Failure;
+use crate::ids::{Attempt, Timestamp};
+use crate::order::{Order, ProcessState, StepState};
+use crate::outbox::{Emission, Writer};
+use crate::status::Status;
+
+/// What to do about an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Write this next version on the condition that the present one still stands; then send
+    /// what its outbox says.
+    Transition(Box<Order>),
+    /// The event's work is done already: send again what the record says, write nothing.
+    Repeat,
+    /// Nothing is to be done.
+    Ignore(Reason),
+}
+
+/// Why an event changes nothing. Each is a normal outcome of running several of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Somebody holds the order already.
+    Claimed,
+    /// The order has finished.
+    Finished,
+    /// The reply belongs to an attempt that is over.
+    OlderAttempt,
+    /// The reply came after its complete-by.
+    Late,
+    /// The step is not waiting for such a reply.
+    NotAwaited,
+    /// The order is not due, and the due index says so.
+    NotDue,
+    /// There is nothing to confirm.
+    Unfinished,
+}
+
+/// An event that cannot happen to a sound order: its sender is broken or forged it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Illegal {
+    /// The workflow has no such step.
+    #[error("the workflow has no step {0}")]
+    UnknownStep(String),
+    /// The attempt has not been made yet.
+    #[error("step {step} has not made attempt {attempt}")]
+    FutureAttempt {
+        /// The step.
+        step: String,
+        /// The attempt.
+        attempt: u32,
+    },
+    /// The record does not fit the definition it is pinned to.
+    #[error("the record has {record} steps and its workflow {workflow}")]
+    WrongWorkflow {
+        /// Steps in the record.
+        record: usize,
+        /// Steps in the definition.
+        workflow: usize,
+    },
+}
+
+/// Decides what an event makes of an order.
+///
+/// # Errors
+/// [`Illegal`] for events that cannot happen; nothing is to be written then.
+///
+/// # Example
+/// ```
+/// use triad_core::{ClaimId, Context, Decision, Event, Order, Timestamp, Timing, decide};
+/// # use triad_workflow::{Limits, Workflow};
+/// # let text = r#"{"workflow": "w", "steps": [
+/// #     {"id": "charge", "agent": "payment", "action": "charge", "compensation": "none"}]}"#;
+/// # let workflow = Workflow::compile(serde_json::from_str(text).unwrap(), &Limits::published()).unwrap();
+/// # let accepted: triad_core::Accepted = serde_json::from_value(serde_json::json!({
+/// #     "order_id": "1", "workflow": format!("w@{}", workflow.hash),
+/// #     "submitted_at": 0, "due": 60_000, "details": {}})).unwrap();
+/// let order = Order::new(&accepted, &workflow, Timestamp(60_000));
+/// let details = serde_json::json!({});
+/// let ctx = Context { workflow: &workflow, details: &details, timing: Timing::default() };
+/// let decision = decide(&ctx, &order, Event::Claim(ClaimId("c-1".into())), Timestamp(5)).unwrap();
+/// let Decision::Transition(next) = decision else { panic!("a Pending order can be claimed") };
+/// assert_eq!(next.state.name(), "Processing");
+/// ```
+pub fn decide(
+    ctx: &Context<'_>,
+    order: &Order,
+    event: Event,
+    now: Timestamp,
+) -> Result<Decision, Illegal> {
+    if order.steps.len() != ctx.workflow.steps.len() {
+        return Err(Illegal::WrongWorkflow {
+            record: order.steps.len(),
+            workflow: ctx.workflow.steps.len(),
+        });
+    }
+    let identity = identity(&event);
+    if identity.is_some() && order.outbox.answers == identity {
+        return Ok(Decision::Repeat);
+    }
+    let decision = match (&order.state, event) {
+        (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now),
+        (
+            ProcessState::Compensating {
+                locked_by: None, ..
+            },
+            Event::Claim(id),
+        ) => undo::claim(ctx, order, id, now),
+        (ProcessState::Processing(_), Event::Claim(_))
+        | (
+            ProcessState::Compensating {
+                locked_by: Some(_), ..
+            },
+            Event::Claim(_),
+        ) => Decision::Ignore(Reason::Claimed),
+        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Reply(reply)) => {
+            forward::reply(ctx, order, &reply, now)?
+        }
+        (ProcessState::Compensating { .. }, Event::Reply(reply)) => {
+            undo::reply(ctx, order, &reply, now)?
+        }
+        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Overdue) => {
+            supervise::forward(ctx, order, now)
+        }
+        (ProcessState::Compensating { .. }, Event::Overdue) => supervise::undo(ctx, order, now),
+        (
+            ProcessState::Processed { .. }
+            | ProcessState::Error { .. }
+            | ProcessState::Compensated { .. }
+            | ProcessState::CompensationFailed { .. },
+            event,
+        ) => finished(order, &event),
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::Confirmed,
+        ) => Decision::Ignore(Reason::Unfinished),
+    };
+    Ok(match decision {
+        Decision::Transition(mut next) => {
+            if let Some(identity) = identity {
+                next.outbox.answers = Some(identity);
+            }
+            Decision::Transition(next)
+        }
+        other => other,
+    })
+}
+
+/// What a Scheduler's input is known by, when it is met again.
+fn identity(event: &Event) -> Option<String> {
+    match event {
+        Event::Claim(_) => Some("claim".to_owned()),
+        Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
+        Event::Overdue | Event::Confirmed => None,
+    }
+}
+
+fn finished(order: &Order, event: &Event) -> Decision {
+    let unconfirmed = order.due.is_some();
+    match event {
+        Event::Claim(_) | Event::Reply(_) => Decision::Ignore(Reason::Finished),
+        Event::Overdue if unconfirmed => Decision::Repeat,
+        Event::Overdue => Decision::Ignore(Reason::Finished),
+        Event::Confirmed if unconfirmed => {
+            let mut next = order.clone();
+            next.version = order.version.next();
+            next.due = None;
+            next.outbox.entries.clear();
+            Decision::Transition(Box::new(next))
+        }
+        Event::Confirmed => Decision::Ignore(Reason::Finished),
+    }
+}
+
+/// The next version, before any change.
+fn next_version(order: &Order, writer: Writer) -> Order {
+    let mut next = order.clone();
+    next.version = order.version.next();
+    next.outbox = order.outbox.carried_to(writer);
+    next
+}
+
+/// Writes down a status message to be sent.
+fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
+    order.sequence += 1;
+    order.outbox.entries.push(Emission::Status {
+        sequence: order.sequence,
+        status,
+        at: now,
+        cause: cause.cloned(),
+    });
+}
+
+/// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says.
+fn give_up(ctx: &Context<'_>, order: &mut Order, index: usize, cause: Failure, now: Timestamp) {
+    match ctx.workflow.steps[index].policy.then {
+        Above::Compensate => undo::begin(ctx, order, cause, now),
+        Above::Error => {
+            void_requests(order);
+            tell(order, Status::Failed, Some(&cause), now);
+            order.outbox.entries.push(Emission::Alert);
+            order.state = ProcessState::Error { at: now, cause };
+        }
+    }
+}
+
+/// Takes back the requests that this same write decided: their steps have not been started.
+fn void_requests(order: &mut Order) {
+    let steps = &mut order.steps;
+    order.outbox.entries.retain(|entry| {
+        let Emission::Request { step, .. } = entry else {
+            return true;
+        };
+        for record in steps.iter_mut().filter(|r| &r.step == step) {
+            if let StepState::Running { attempt, .. } = record.state {
+                record.state = match attempt {
+                    Attempt(0 | 1) => StepState::Waiting,
+                    Attempt(n) => StepState::RetryDue {
+                        attempt: Attempt(n - 1),
+                    },
+                };
+            }
+        }
+        false
+    });
+}
+
+/// When somebody must look at the order; `None` if nobody must.
+#[must_use]
+pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
+    let own = match &order.state {
+        ProcessState::Pending { complete_by: None } => {
+            order.submitted_at.plus(ctx.timing.announce_within)
+        }
+        ProcessState::Pending {
+            complete_by: Some(at),
+        } => *at,
+        ProcessState::Processing(claim) => claim.complete_by,
+        ProcessState::Compensating { complete_by, .. } => *complete_by,
+        // The Scheduler's last word on a good order needs no confirmation: its input is
+        // acknowledged only when the message is out, and redelivered otherwise.
+        ProcessState::Processed { .. } => return None,
+        ProcessState::Error { at, .. }
+        | ProcessState::Compensated { at, .. }
+        | ProcessState::CompensationFailed { at, .. } => {
+            return Some(at.plus(ctx.timing.confirm_within));
+        }
+    };
+    let running = order.steps.iter().filter_map(|s| match &s.state {
+        StepState::Running { complete_by, .. } | StepState::Undoing { complete_by, .. } => {
+            Some(*complete_by)
+        }
+        _ => None,
+    });
+    Some(running.fold(own, Timestamp::min))
+}
+
+/// Completes a next version: places it in the due index.
+fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> Decision {
+    next.due = match true_due(ctx, &next) {
+        None => None,
+        Some(at) if next.state.is_finished() => Some(at),
+        Some(at) => due::next_hint(next.due, at, now),
+    };
+    Decision::Transition(Box::new(next))
+}

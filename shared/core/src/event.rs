@@ -1,0 +1,30 @@
+//! What can happen to an order.
+
+use crate::ids::ClaimId;
+use crate::message::Reply;
+
+/// An event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A Scheduler wants to take the order up, under this id.
+    Claim(ClaimId),
+    /// An agent answers.
+    Reply(Reply),
+    /// The Supervisor found the order in the due index.
+    Overdue,
+    /// All that a finished order wanted sent has been acknowledged by the bus.
+    Confirmed,
+}
+
+impl Event {
+    /// The event's name, for logs and tables.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "claim",
+            Self::Reply(_) => "reply",
+            Self::Overdue => "overdue",
+            Self::Confirmed => "confirmed",
+        }
+    }
+}

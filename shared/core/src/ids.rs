@@ -1,0 +1,188 @@
+//! Ids, versions and moments, each a type of its own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use triad_workflow::{Millis, StepId};
+
+/// Longest order id, in bytes.
+pub const MAX_ORDER_ID_BYTES: usize = 128;
+
+/// A text that cannot be an order id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an order id has 1 to {MAX_ORDER_ID_BYTES} bytes and no control characters or '/'")]
+pub struct InvalidOrderId;
+
+/// Identity of an order: chosen by the application that submits it.
+///
+/// It is the key of every message about the order. `/` is excluded because idempotency keys
+/// join their parts with it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OrderId(String);
+
+impl OrderId {
+    /// Takes a text that keeps the rule.
+    ///
+    /// # Errors
+    /// [`InvalidOrderId`] if it does not.
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidOrderId> {
+        let text = text.into();
+        let fits = !text.is_empty()
+            && text.len() <= MAX_ORDER_ID_BYTES
+            && !text.chars().any(|c| c.is_control() || c == '/');
+        if fits {
+            Ok(Self(text))
+        } else {
+            Err(InvalidOrderId)
+        }
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for OrderId {
+    type Error = InvalidOrderId;
+    fn try_from(text: String) -> Result<Self, InvalidOrderId> {
+        Self::new(text)
+    }
+}
+
+impl From<OrderId> for String {
+    fn from(id: OrderId) -> String {
+        id.0
+    }
+}
+
+impl fmt::Display for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Version of a process record; 1 when created, raised by every write, checked by every write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// Version of a record that has just been created.
+    pub const FIRST: Self = Self(1);
+
+    /// The version after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Number of an attempt at a step, from 1; 0 is before the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub u32);
+
+impl Attempt {
+    /// The attempt after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A moment, in milliseconds since the Unix epoch.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// This moment plus a span; saturates.
+    #[must_use]
+    pub const fn plus(self, span: Millis) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// This moment minus a span; saturates.
+    #[must_use]
+    pub const fn minus(self, span: Millis) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+
+    /// Span from an earlier moment to this one; zero if it is not earlier.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Identity of one claim of one order, unique to the attempt to claim.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClaimId(pub String);
+
+impl fmt::Display for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a step is being done or undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The step's action.
+    Forward,
+    /// The step's compensation.
+    Undo,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forward => "forward",
+            Self::Undo => "undo",
+        })
+    }
+}
+
+/// The key that makes all tries of one effect the same effect: order, step and direction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct IdempotencyKey(pub String);
+
+impl IdempotencyKey {
+    /// The key of a step's effect; the same for every attempt and every call.
+    ///
+    /// `round` tells an operator's resubmission after a finished undo from the first run: the
+    /// undone keys are spent for ever at the remote service.
+    #[must_use]
+    pub fn of(order: &OrderId, step: &StepId, direction: Direction, round: u32) -> Self {
+        match round {
+            0 => Self(format!("{order}/{step}/{direction}")),
+            n => Self(format!("{order}/{step}/{direction}/{n}")),
+        }
+    }
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,230 @@
+//! The messages, as they are on the wire.
+//!
+//! Values are JSON; CloudEvents attributes are in the headers. Fields that are absent have
+//! their defaults, and unknown fields are ignored, so that old and new instances understand one
+//! another while a deployment rolls.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use triad_workflow::{AgentName, Millis, StepId};
+
+use crate::failure::Failure;
+use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
+use crate::order::{Priority, WorkflowRef};
+
+/// A message ready to be sent: everything that the bus needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// Topic.
+    pub topic: String,
+    /// Key; for messages about an order, its id.
+    pub key: Option<Vec<u8>>,
+    /// Value.
+    pub value: Vec<u8>,
+    /// Headers, in order.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// CloudEvents `source` of everything that Triad sends.
+pub const SOURCE: &str = "triad";
+
+impl Envelope {
+    /// A message about an order.
+    pub(crate) fn about<T: Serialize>(
+        topic: String,
+        order: &OrderId,
+        ce_type: &str,
+        ce_id: String,
+        traceparent: Option<&str>,
+        body: &T,
+    ) -> Self {
+        let header = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
+        let mut headers = vec![
+            header("ce_specversion", "1.0"),
+            header("ce_type", ce_type),
+            header("ce_source", SOURCE),
+            ("ce_id".to_owned(), Some(ce_id.into_bytes())),
+            header("content-type", "application/json"),
+        ];
+        if let Some(trace) = traceparent {
+            headers.push(header("traceparent", trace));
+        }
+        Self {
+            topic,
+            key: Some(order.as_str().as_bytes().to_vec()),
+            value: serde_json::to_vec(body).expect("messages hold only JSON values"),
+            headers,
+        }
+    }
+}
+
+/// Everything that can be on the topic `scheduler`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum SchedulerMessage {
+    /// An order was accepted.
+    Accepted(Accepted),
+    /// The Supervisor wants an order taken up again.
+    Retry(Retry),
+    /// An agent answers.
+    Reply(Reply),
+}
+
+/// An order was accepted: what its first process record was made of, and its details, so that
+/// the claim needs no read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The order.
+    pub order_id: OrderId,
+    /// Pinned definition.
+    pub workflow: WorkflowRef,
+    /// Lane.
+    #[serde(default)]
+    pub priority: Priority,
+    /// Topic for status messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_topic: Option<String>,
+    /// W3C trace context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// When it was accepted.
+    pub submitted_at: Timestamp,
+    /// First hint in the due index.
+    pub due: Timestamp,
+    /// The order's details.
+    pub details: Value,
+}
+
+/// An order waits to be taken up again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// The order.
+    pub order_id: OrderId,
+}
+
+/// The Scheduler asks an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRequest {
+    /// The order.
+    pub order_id: OrderId,
+    /// The step.
+    pub step: StepId,
+    /// Doing or undoing.
+    pub direction: Direction,
+    /// Attempt; the reply carries it back.
+    pub attempt: Attempt,
+    /// After this nothing may be started or sent.
+    pub complete_by: Timestamp,
+    /// Most calls to the remote service for this request.
+    pub allowance: u32,
+    /// Upper bound of the first wait between calls.
+    pub backoff_initial_ms: u64,
+    /// Upper bound of any wait between calls.
+    pub backoff_max_ms: u64,
+    /// The same for every attempt and every call.
+    pub idempotency_key: IdempotencyKey,
+    /// Of an undo: the key of the effect that it undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<IdempotencyKey>,
+    /// What is to be done.
+    pub action: String,
+    /// With what.
+    pub input: Value,
+    /// The order's lane.
+    #[serde(default)]
+    pub priority: Priority,
+    /// The agent that is asked; a request on another agent's topic is refused.
+    pub agent: AgentName,
+}
+
+impl StepRequest {
+    /// Backoff bounds as spans: the first and the largest.
+    #[must_use]
+    pub fn backoff(&self) -> (Millis, Millis) {
+        (Millis(self.backoff_initial_ms), Millis(self.backoff_max_ms))
+    }
+}
+
+/// An agent's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The order.
+    pub order_id: OrderId,
+    /// The step.
+    pub step: StepId,
+    /// Doing or undoing.
+    pub direction: Direction,
+    /// The request's attempt.
+    pub attempt: Attempt,
+    /// The request's complete-by.
+    pub complete_by: Timestamp,
+    /// Calls that were made for this request.
+    pub calls: u32,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Done.
+    Succeeded {
+        /// What the service answered.
+        output: Value,
+    },
+    /// Not done, as far as the agent knows.
+    Failed {
+        /// Class and cause.
+        failure: Failure,
+        /// Whether a call may have had an effect all the same: an answer was lost or unusable.
+        maybe_applied: bool,
+    },
+}
+
+/// Largest output of a step, as JSON, in bytes: a process record holds them all.
+pub const MAX_OUTPUT_BYTES: usize = 8 * 1024;
+
+/// What the submitting application is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatusMessage {
+    /// The order.
+    pub order_id: OrderId,
+    /// From 1, without gaps; a repeated one is the same message again.
+    pub sequence: u32,
+    /// What happened.
+    pub status: crate::status::Status,
+    /// The failure behind it, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Failure>,
+    /// When it was written down.
+    pub at: Timestamp,
+}
+
+/// What an operator must know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// The same for every repetition of the same alert.
+    pub alert_id: String,
+    /// What it is about.
+    pub kind: AlertKind,
+    /// The order, if about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_id: Option<String>,
+    /// Why.
+    pub cause: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Kinds of alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlertKind {
+    /// An order stopped in Error.
+    OrderError,
+    /// An order is half undone.
+    CompensationFailed,
+    /// A record was dead-lettered.
+    DeadLetter,
+}

@@ -1,0 +1,42 @@
+//! Statuses that the submitting application is told of.
+
+use serde::{Deserialize, Serialize};
+
+/// A step in an order's public life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Accepted and stored.
+    Received,
+    /// Claimed for the first time.
+    Started,
+    /// A step is being tried again.
+    Retrying,
+    /// Finished: every step completed.
+    Completed,
+    /// Being undone.
+    Compensating,
+    /// Finished: undone.
+    Compensated,
+    /// Finished: half undone, an operator must look.
+    CompensationFailed,
+    /// Finished: stopped, an operator must look.
+    Failed,
+}
+
+impl Status {
+    /// As it is on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Started => "started",
+            Self::Retrying => "retrying",
+            Self::Completed => "completed",
+            Self::Compensating => "compensating",
+            Self::Compensated => "compensated",
+            Self::CompensationFailed => "compensation-failed",
+            Self::Failed => "failed",
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! An order as an application submits it, and what makes two submissions the same.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use triad_workflow::WorkflowName;
+
+use crate::ids::OrderId;
+use crate::order::Priority;
+
+/// Largest submission, in bytes. DynamoDB's items end at 400 KB.
+pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;
+
+/// A bare JSON order: all that an application needs to send.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// Chosen by the application; the same id is the same order.
+    pub order_id: OrderId,
+    /// The workflow to run, in its present version.
+    pub workflow: WorkflowName,
+    /// What the workflow's expressions see.
+    #[serde(default)]
+    pub details: Map<String, Value>,
+    /// Where to send status messages; must be allow-listed. Absent: the topic `status`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_topic: Option<String>,
+}
+
+/// Why a submission cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The record has no value.
+    #[error("the record has no value (a tombstone)")]
+    Tombstone,
+    /// The record is too large.
+    #[error("the order has {0} bytes; {MAX_SUBMISSION_BYTES} are allowed")]
+    TooLarge(usize),
+    /// The value is not text.
+    #[error("the value is not UTF-8: {0}")]
+    NotUtf8(String),
+    /// The value is not an order.
+    #[error("the value is not an order: {0}")]
+    NotAnOrder(String),
+    /// There is no such workflow.
+    #[error("there is no workflow {0}")]
+    UnknownWorkflow(String),
+    /// The reply topic is not allowed.
+    #[error("the reply topic {0:?} is not on the allow-list")]
+    ReplyTopic(String),
+    /// The id is taken by a different order.
+    #[error("order {0} exists already with different content")]
+    Conflict(String),
+}
+
+impl Refusal {
+    /// Short and stable, fit for grouping.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Tombstone => "tombstone",
+            Self::TooLarge(_) => "too-large",
+            Self::NotUtf8(_) => "not-utf8",
+            Self::NotAnOrder(_) => "not-an-order",
+            Self::UnknownWorkflow(_) => "unknown-workflow",
+            Self::ReplyTopic(_) => "reply-topic",
+            Self::Conflict(_) => "conflicting-submission",
+        }
+    }
+}
+
+impl Submission {
+    /// Reads a record's value.
+    ///
+    /// # Errors
+    /// The [`Refusal`] with which the record is dead-lettered.
+    ///
+    /// # Example
+    /// ```
+    /// use triad_core::submission::Submission;
+    /// let order = Submission::decode(Some(br#"{"order_id": "7", "workflow": "w"}"#)).unwrap();
+    /// assert_eq!(order.order_id.as_str(), "7");
+    /// assert!(Submission::decode(None).is_err());
+    /// ```
+    pub fn decode(value: Option<&[u8]>) -> Result<Self, Refusal> {
+        let bytes = value.ok_or(Refusal::Tombstone)?;
+        if bytes.len() > MAX_SUBMISSION_BYTES {
+            return Err(Refusal::TooLarge(bytes.len()));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|e| Refusal::NotUtf8(e.to_string()))?;
+        // The parser refuses nesting deeper than 128 by itself.
+        serde_json::from_str(text).map_err(|e| Refusal::NotAnOrder(e.to_string()))
+    }
+
+    /// What tells a repeated submission from a conflicting one: a digest of all that it asks for.
+    #[must_use]
+    pub fn digest(&self, priority: Priority) -> String {
+        let content = serde_json::json!([
+            self.workflow.as_str(),
+            self.details,
+            self.reply_topic,
+            priority
+        ]);
+        let digest = Sha256::digest(content.to_string().as_bytes());
+        digest[..16].iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
