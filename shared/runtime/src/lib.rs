@@ -1,3 +1,30 @@
-//! Ports, handlers and their plumbing.
+//! The handlers, and the small ports through which they see the world.
+//!
+//! A handler is a line of visible steps: decode, load, decide, commit, publish. Production
+//! shells, the embedded run and the simulated world all run these same handlers.
+//!
+//! Architecture invariant: no handler knows DynamoDB, Kafka, Lambda or HTTP, and none reads a
+//! clock or draws a random number except through a port.
 
+pub mod agent;
+pub mod cache;
+pub mod dead_letter;
+pub mod definitions;
+pub mod handled;
+pub mod ports;
 pub mod record;
+pub mod remote;
+pub mod scheduler;
+pub mod settings;
+pub mod submission;
+pub mod supervisor;
+pub mod system;
+mod waves;
+
+pub use handled::Handled;
+pub use ports::{
+    Bus, BusError, Clock, Created, DefinitionStore, DuePage, Entropy, NewOrder, StateStore,
+    StoreError, Write, Written,
+};
+pub use record::InputRecord;
+pub use remote::{Call, Fault, RemoteService};

@@ -1,0 +1,103 @@
+//! Records that cannot be taken: kept as they came, with their cause, and an alert.
+
+use triad_core::message::{Alert, AlertKind, SOURCE};
+use triad_core::{Envelope, Timestamp, topics};
+
+use crate::record::InputRecord;
+
+/// Largest value that is kept whole; of a larger one the beginning is kept, and the headers say
+/// where the whole one is.
+pub const MAX_VALUE_BYTES: usize = 900 * 1024;
+/// Most headers of the original that are kept.
+pub const MAX_HEADERS: usize = 64;
+/// Most bytes of headers of the original that are kept.
+pub const MAX_HEADER_BYTES: usize = 16 * 1024;
+
+/// Why a record cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Short and stable, fit for grouping.
+    pub code: &'static str,
+    /// For a person.
+    pub message: String,
+}
+
+impl Cause {
+    /// A cause.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+/// The dead letter and its alert.
+///
+/// Value and key stay byte for byte as they came, so that a record can be replayed after a fix;
+/// the cause and the origin are in headers. Both messages carry an id made of topic, partition
+/// and offset: a redelivered record makes the same ones again.
+#[must_use]
+pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Envelope; 2] {
+    let id = format!("{}/{}/{}", record.topic, record.partition, record.offset);
+    let message = triad_core::failure::cut(&cause.message, 1024);
+    let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));
+    let value = record.value.as_deref().unwrap_or_default();
+    let kept = &value[..value.len().min(MAX_VALUE_BYTES)];
+    let mut headers = vec![
+        header("ce_specversion", "1.0".into()),
+        header("ce_type", "triad.dead-letter".into()),
+        header("ce_source", SOURCE.into()),
+        header("ce_id", id.clone()),
+        header("triad-cause", cause.code.into()),
+        header("triad-cause-message", message.clone()),
+        header("triad-topic", record.topic.clone()),
+        header("triad-partition", record.partition.to_string()),
+        header("triad-offset", record.offset.to_string()),
+        header("triad-at", now.0.to_string()),
+    ];
+    if record.value.is_none() {
+        headers.push(header("triad-tombstone", "true".into()));
+    }
+    if kept.len() < value.len() {
+        headers.push(header("triad-truncated-from", value.len().to_string()));
+    }
+    let mut room = MAX_HEADER_BYTES;
+    for (name, value) in record.headers.iter().take(MAX_HEADERS) {
+        let size = name.len() + value.as_ref().map_or(0, Vec::len);
+        if size > room {
+            break;
+        }
+        room -= size;
+        headers.push((name.clone(), value.clone()));
+    }
+    let letter = Envelope {
+        topic: topics::DEAD_LETTER.to_owned(),
+        key: record.key.clone(),
+        value: kept.to_vec(),
+        headers,
+    };
+    [letter, alert(&id, cause.code, &message, now)]
+}
+
+fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {
+    let body = Alert {
+        alert_id: format!("dead-letter/{id}"),
+        kind: AlertKind::DeadLetter,
+        order_id: None,
+        cause: format!("{code}: {message} (from {id})"),
+        at: now,
+    };
+    Envelope {
+        topic: topics::ALERTS.to_owned(),
+        key: Some(id.as_bytes().to_vec()),
+        value: serde_json::to_vec(&body).expect("an alert holds only JSON values"),
+        headers: vec![
+            ("ce_specversion".into(), Some(b"1.0".to_vec())),
+            ("ce_type".into(), Some(b"triad.alert".to_vec())),
+            ("ce_source".into(), Some(SOURCE.as_bytes().to_vec())),
+            ("ce_id".into(), Some(body.alert_id.into_bytes())),
+            ("content-type".into(), Some(b"application/json".to_vec())),
+        ],
+    }
+}

@@ -1,0 +1,109 @@
+//! Compiled workflows, by identity and by name.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use triad_core::{Timestamp, WorkflowRef};
+use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName};
+
+use crate::ports::{DefinitionStore, StoreError};
+
+/// Definitions kept compiled; beyond it the memory is emptied and fills again.
+pub const MAX_KEPT: usize = 256;
+
+/// Compiled workflows over a definition store.
+///
+/// A definition never changes, so a compiled one is kept; which version is the present one does
+/// change, so that is asked for again after `refresh`.
+#[derive(Debug)]
+pub struct Definitions<D> {
+    store: D,
+    refresh: Millis,
+    compiled: Mutex<HashMap<WorkflowRef, Arc<Workflow>>>,
+    current: Mutex<HashMap<WorkflowName, (Timestamp, Option<DefinitionHash>)>>,
+}
+
+impl<D: DefinitionStore> Definitions<D> {
+    /// Over a store.
+    pub fn new(store: D, refresh: Millis) -> Self {
+        Self {
+            store,
+            refresh,
+            compiled: Mutex::default(),
+            current: Mutex::default(),
+        }
+    }
+
+    /// The definition that an order is pinned to.
+    ///
+    /// # Errors
+    /// The store's; a pinned definition that is missing or damaged is a permanent one.
+    pub async fn pinned(&self, wanted: &WorkflowRef) -> Result<Arc<Workflow>, StoreError> {
+        let kept = lock(&self.compiled).get(wanted).cloned();
+        if let Some(workflow) = kept {
+            return Ok(workflow);
+        }
+        let json = self
+            .store
+            .definition(wanted.clone())
+            .await?
+            .ok_or_else(|| StoreError::Permanent(format!("definition {wanted} is not stored")))?;
+        let workflow = Workflow::from_published(&json).map_err(|problems| {
+            let first = problems.first().map(ToString::to_string);
+            StoreError::Permanent(format!(
+                "definition {wanted} is damaged: {}",
+                first.unwrap_or_default()
+            ))
+        })?;
+        if workflow.hash != wanted.hash {
+            return Err(StoreError::Permanent(format!(
+                "definition {wanted} is damaged: its content has the hash {}",
+                workflow.hash
+            )));
+        }
+        let workflow = Arc::new(workflow);
+        let mut compiled = lock(&self.compiled);
+        if compiled.len() >= MAX_KEPT {
+            compiled.clear();
+        }
+        compiled.insert(wanted.clone(), workflow.clone());
+        Ok(workflow)
+    }
+
+    /// The present version of a workflow; `None` if there is no such workflow.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn current(
+        &self,
+        name: &WorkflowName,
+        now: Timestamp,
+    ) -> Result<Option<Arc<Workflow>>, StoreError> {
+        let known = lock(&self.current).get(name).cloned();
+        let hash = match known {
+            Some((asked, Some(hash))) if now.since(asked) < self.refresh => Some(hash),
+            _ => {
+                let hash = self.store.current(name.clone()).await?;
+                let mut current = lock(&self.current);
+                if current.len() >= MAX_KEPT {
+                    current.clear();
+                }
+                // A name that does not exist is not kept: it may be published any moment.
+                if hash.is_some() {
+                    current.insert(name.clone(), (now, hash.clone()));
+                }
+                hash
+            }
+        };
+        let Some(hash) = hash else { return Ok(None) };
+        let wanted = WorkflowRef {
+            name: name.clone(),
+            hash,
+        };
+        self.pinned(&wanted).await.map(Some)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,531 @@
+//! The Scheduler: claims orders, runs their workflows, takes replies, runs compensation.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use triad_core::message::SchedulerMessage;
+use triad_core::{
+    ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Reason, decide, invariants, outbox,
+};
+use triad_workflow::Workflow;
+
+use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
+use crate::dead_letter::{Cause, dead_letter};
+use crate::definitions::Definitions;
+use crate::handled::Handled;
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Write, Written};
+use crate::record::InputRecord;
+use crate::settings::Settings;
+use crate::waves::{Held, waves};
+
+/// Times that a lost race is run again before the record is left for redelivery.
+const MAX_ROUNDS: usize = 6;
+/// Largest message to the Scheduler, in bytes: a submission and what surrounds it.
+const MAX_MESSAGE_BYTES: usize = 512 * 1024;
+
+/// The Scheduler handler.
+#[derive(Debug)]
+pub struct Scheduler<S, B, C, E> {
+    store: S,
+    bus: B,
+    clock: C,
+    entropy: E,
+    definitions: Definitions<S>,
+    cache: OrderCache,
+    settings: Settings,
+}
+
+/// One message of a wave, on its way through the steps.
+struct Work {
+    index: usize,
+    id: OrderId,
+    message: SchedulerMessage,
+    cacheable: bool,
+}
+
+/// What is known of an order when its event is decided.
+struct Known {
+    snapshot: Snapshot,
+    workflow: Arc<Workflow>,
+    /// Read from the store just now, not a copy and not assumed.
+    fresh: bool,
+}
+
+/// A decided write.
+struct Decided {
+    work: Work,
+    known: Known,
+    next: Arc<Order>,
+}
+
+/// What a round leaves behind.
+#[derive(Default)]
+struct Round {
+    /// Messages to send, each with its record.
+    send: Vec<(usize, Envelope)>,
+    /// Finished orders that need a confirmation once their messages are out.
+    confirm: Vec<(usize, Order, Arc<Workflow>)>,
+    /// To be decided again on a fresh record.
+    again: Vec<Work>,
+}
+
+impl<S, B, C, E> Scheduler<S, B, C, E>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    /// A handler over its ports.
+    pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
+        Self {
+            definitions: Definitions::new(store.clone(), settings.refresh_definitions),
+            cache: OrderCache::new(settings.cached_orders),
+            store,
+            bus,
+            clock,
+            entropy,
+            settings,
+        }
+    }
+
+    /// Handles a batch; the answer has one entry a record, in their order.
+    pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
+        let mut answers = vec![Handled::Done; records.len()];
+        let mut works = Vec::new();
+        let mut letters = Vec::new();
+        for (index, record) in records.iter().enumerate() {
+            match decode(index, record) {
+                Ok(work) => works.push((work.id.clone(), work)),
+                Err(cause) => letters.extend(self.refuse(index, record, &cause)),
+            }
+        }
+        self.publish(letters, &mut answers).await;
+        let mut held = Held::new();
+        for wave in waves(works) {
+            let mut runnable = Vec::new();
+            for (id, work) in wave {
+                if held.holds(&id) {
+                    answers[work.index] = Handled::Again("an earlier event waits".into());
+                } else {
+                    runnable.push(work);
+                }
+            }
+            let members: Vec<_> = runnable.iter().map(|w| (w.index, w.id.clone())).collect();
+            self.run_wave(records, runnable, &mut answers).await;
+            for (index, id) in members {
+                if !answers[index].is_done() {
+                    held.hold(&id);
+                }
+            }
+        }
+        answers
+    }
+
+    /// Runs one event each of different orders, lost races included.
+    async fn run_wave(
+        &self,
+        records: &[InputRecord],
+        mut works: Vec<Work>,
+        answers: &mut [Handled],
+    ) {
+        for round in 0..MAX_ROUNDS {
+            if works.is_empty() {
+                return;
+            }
+            let mut outcome = Round::default();
+            let known = self
+                .know(records, works, round == 0, &mut outcome, answers)
+                .await;
+            let decided = self.decide_all(records, known, &mut outcome);
+            self.commit(decided, &mut outcome, answers).await;
+            self.publish(std::mem::take(&mut outcome.send), answers)
+                .await;
+            self.confirm(outcome.confirm, answers).await;
+            works = outcome.again;
+        }
+        for work in works {
+            answers[work.index] = Handled::Again("lost the race for the record repeatedly".into());
+        }
+    }
+
+    /// Load: what each event's order is, from the cache where that will do.
+    async fn know(
+        &self,
+        records: &[InputRecord],
+        works: Vec<Work>,
+        copies_will_do: bool,
+        outcome: &mut Round,
+        answers: &mut [Handled],
+    ) -> Vec<(Work, Known)> {
+        let mut known = Vec::with_capacity(works.len());
+        let mut unknown = Vec::new();
+        for work in works {
+            let copy = if copies_will_do {
+                self.copy(&work).await
+            } else {
+                None
+            };
+            match copy {
+                Some(copy) => known.push((work, copy)),
+                None => unknown.push(work),
+            }
+        }
+        if unknown.is_empty() {
+            return known;
+        }
+        let ids: Vec<_> = unknown.iter().map(|w| w.id.clone()).collect();
+        let mut without_details = Vec::new();
+        let mut details: Vec<Option<Arc<Value>>> = unknown
+            .iter()
+            .enumerate()
+            .map(|(at, work)| {
+                let have = match &work.message {
+                    SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
+                    _ => self.cache.get(&work.id).map(|s| s.details),
+                };
+                if have.is_none() {
+                    without_details.push(at);
+                }
+                have
+            })
+            .collect();
+        let wanted = without_details.iter().map(|&at| ids[at].clone()).collect();
+        let (stored, read) = futures::join!(self.store.load(ids), async {
+            if without_details.is_empty() {
+                Vec::new()
+            } else {
+                self.store.details(wanted).await
+            }
+        });
+        let mut failed = vec![None; unknown.len()];
+        for (at, result) in without_details.into_iter().zip(read) {
+            match result {
+                Ok(found) => details[at] = found,
+                Err(e) => failed[at] = Some(e),
+            }
+        }
+        for (at, (work, stored)) in unknown.into_iter().zip(stored).enumerate() {
+            let found = match (failed[at].take(), stored) {
+                (Some(e), _) | (None, Err(e)) => Err(e),
+                (None, Ok(order)) => self.complete(order, details[at].take()).await,
+            };
+            match found {
+                Ok(Some(found)) => known.push((work, found)),
+                // Deleted, or never accepted: changes nothing and creates nothing.
+                Ok(None) => {
+                    tracing::info!(order = %work.id, "event for an order that is not stored")
+                }
+                Err(StoreError::Transient(why)) => answers[work.index] = Handled::Again(why),
+                Err(StoreError::Permanent(why)) => {
+                    let cause = Cause::new("unreadable-order", why);
+                    let letter = self.refuse(work.index, &records[work.index], &cause);
+                    outcome.send.extend(letter);
+                }
+            }
+        }
+        known
+    }
+
+    /// A stored record with its definition and its details.
+    async fn complete(
+        &self,
+        order: Option<Order>,
+        details: Option<Arc<Value>>,
+    ) -> Result<Option<Known>, StoreError> {
+        let Some(order) = order else { return Ok(None) };
+        let details =
+            details.ok_or_else(|| StoreError::Permanent("its details are not stored".into()))?;
+        let workflow = self.definitions.pinned(&order.workflow).await?;
+        Ok(Some(Known {
+            snapshot: Snapshot {
+                order: Arc::new(order),
+                details,
+            },
+            workflow,
+            fresh: true,
+        }))
+    }
+
+    /// A copy of the record, or for an announcement the record as Submission wrote it: the
+    /// conditional write will tell if it is no longer that.
+    async fn copy(&self, work: &Work) -> Option<Known> {
+        let snapshot = match (self.cache.get(&work.id), &work.message) {
+            (Some(snapshot), _) => snapshot,
+            (None, SchedulerMessage::Accepted(accepted)) => {
+                let workflow = self.definitions.pinned(&accepted.workflow).await.ok()?;
+                let order = Order::new(accepted, &workflow, accepted.due);
+                return Some(Known {
+                    snapshot: Snapshot {
+                        order: Arc::new(order),
+                        details: Arc::new(accepted.details.clone()),
+                    },
+                    workflow,
+                    fresh: false,
+                });
+            }
+            (None, _) => return None,
+        };
+        let workflow = self
+            .definitions
+            .pinned(&snapshot.order.workflow)
+            .await
+            .ok()?;
+        Some(Known {
+            snapshot,
+            workflow,
+            fresh: false,
+        })
+    }
+
+    /// Decide: pure, for each event by itself.
+    fn decide_all(
+        &self,
+        records: &[InputRecord],
+        known: Vec<(Work, Known)>,
+        outcome: &mut Round,
+    ) -> Vec<Decided> {
+        let now = self.clock.now();
+        let mut decided = Vec::with_capacity(known.len());
+        for (work, known) in known {
+            let ctx = Context {
+                workflow: &known.workflow,
+                details: &known.snapshot.details,
+                timing: self.settings.timing,
+            };
+            let order = &known.snapshot.order;
+            let decision = decide(&ctx, order, self.event(&work.message), now);
+            match decision {
+                Ok(Decision::Transition(next)) => {
+                    report_breaches(&invariants::of_write(order, &next, &known.workflow));
+                    decided.push(Decided {
+                        work,
+                        next: Arc::new(*next),
+                        known,
+                    });
+                }
+                // Nothing is left undone on the word of a copy.
+                _ if !known.fresh => outcome.again.push(work),
+                Ok(Decision::Repeat) => {
+                    let messages = outbox::messages(&ctx, order).all();
+                    outcome
+                        .send
+                        .extend(messages.into_iter().map(|m| (work.index, m)));
+                    if order.state.is_finished() && order.due.is_some() {
+                        outcome.confirm.push((
+                            work.index,
+                            (**order).clone(),
+                            known.workflow.clone(),
+                        ));
+                    }
+                }
+                Ok(Decision::Ignore(reason)) => ignored(&work, order, reason),
+                Err(illegal) => {
+                    let cause = Cause::new("illegal-event", illegal.to_string());
+                    outcome
+                        .send
+                        .extend(self.refuse(work.index, &records[work.index], &cause));
+                }
+            }
+        }
+        decided
+    }
+
+    fn event(&self, message: &SchedulerMessage) -> Event {
+        match message {
+            SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
+                let (a, b) = (self.entropy.next_u64(), self.entropy.next_u64());
+                Event::Claim(ClaimId(format!("{a:016x}{:08x}", b >> 32)))
+            }
+            SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
+        }
+    }
+
+    /// Commit: every decided write at once, each on its own condition.
+    async fn commit(&self, decided: Vec<Decided>, outcome: &mut Round, answers: &mut [Handled]) {
+        if decided.is_empty() {
+            return;
+        }
+        let writes = decided
+            .iter()
+            .map(|d| Write {
+                expected: d.known.snapshot.order.version,
+                next: d.next.clone(),
+                token: self.entropy.next_u64(),
+            })
+            .collect();
+        let results = self.store.commit(writes).await;
+        for (d, result) in decided.into_iter().zip(results) {
+            match result {
+                Ok(Written::Written) => self.committed(d, outcome),
+                Ok(Written::Conflict) => {
+                    self.cache.forget(&d.work.id);
+                    outcome.again.push(d.work);
+                }
+                Err(e) => {
+                    // It may have taken effect all the same: the copy can no longer be trusted.
+                    self.cache.forget(&d.work.id);
+                    answers[d.work.index] = Handled::Again(e.to_string());
+                }
+            }
+        }
+    }
+
+    fn committed(&self, d: Decided, outcome: &mut Round) {
+        let ctx = Context {
+            workflow: &d.known.workflow,
+            details: &d.known.snapshot.details,
+            timing: self.settings.timing,
+        };
+        let messages = outbox::messages(&ctx, &d.next).all();
+        outcome
+            .send
+            .extend(messages.into_iter().map(|m| (d.work.index, m)));
+        if d.next.state.is_finished() {
+            self.cache.forget(&d.work.id);
+            if d.next.due.is_some() {
+                outcome
+                    .confirm
+                    .push((d.work.index, (*d.next).clone(), d.known.workflow));
+            }
+        } else if d.work.cacheable {
+            self.cache.put(Snapshot {
+                order: d.next,
+                details: d.known.snapshot.details,
+            });
+        }
+    }
+
+    /// Confirms finished orders whose messages are out. A confirmation that fails is left to
+    /// the Supervisor, which finds the order in the due index.
+    async fn confirm(&self, finished: Vec<(usize, Order, Arc<Workflow>)>, answers: &[Handled]) {
+        let sent = finished
+            .into_iter()
+            .filter(|(index, _, _)| answers[*index].is_done());
+        let orders: Vec<_> = sent.map(|(_, order, workflow)| (order, workflow)).collect();
+        confirm_all(
+            &self.store,
+            &self.entropy,
+            &orders,
+            self.settings.timing,
+            self.clock.now(),
+        )
+        .await;
+    }
+
+    fn refuse(
+        &self,
+        index: usize,
+        record: &InputRecord,
+        cause: &Cause,
+    ) -> impl Iterator<Item = (usize, Envelope)> + use<S, B, C, E> {
+        tracing::warn!(
+            topic = record.topic,
+            partition = record.partition,
+            offset = record.offset,
+            cause = cause.message,
+            "record dead-lettered"
+        );
+        dead_letter(record, cause, self.clock.now())
+            .into_iter()
+            .map(move |m| (index, m))
+    }
+
+    /// Publish: all at once; a record with an unacknowledged message is to be delivered again.
+    async fn publish(&self, messages: Vec<(usize, Envelope)>, answers: &mut [Handled]) {
+        if messages.is_empty() {
+            return;
+        }
+        let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
+        let results = self.bus.publish(messages).await;
+        for (index, result) in owners.into_iter().zip(results) {
+            if let Err(e) = result {
+                answers[index] = Handled::Again(e.to_string());
+            }
+        }
+    }
+}
+
+fn decode(index: usize, record: &InputRecord) -> Result<Work, Cause> {
+    let bytes = record
+        .value
+        .as_deref()
+        .ok_or_else(|| Cause::new("tombstone", "the record has no value (a tombstone)"))?;
+    if bytes.len() > MAX_MESSAGE_BYTES {
+        let text = format!(
+            "the message has {} bytes; {MAX_MESSAGE_BYTES} are allowed",
+            bytes.len()
+        );
+        return Err(Cause::new("too-large", text));
+    }
+    let message: SchedulerMessage = serde_json::from_slice(bytes)
+        .map_err(|e| Cause::new("not-a-scheduler-message", e.to_string()))?;
+    let id = match &message {
+        SchedulerMessage::Accepted(a) => &a.order_id,
+        SchedulerMessage::Retry(r) => &r.order_id,
+        SchedulerMessage::Reply(r) => &r.order_id,
+    };
+    Ok(Work {
+        index,
+        id: id.clone(),
+        cacheable: bytes.len() <= MAX_DETAILS_BYTES,
+        message,
+    })
+}
+
+fn ignored(work: &Work, order: &Order, reason: Reason) {
+    tracing::debug!(
+        order = %work.id,
+        state = order.state.name(),
+        ?reason,
+        "event changes nothing"
+    );
+}
+
+/// Says loudly that an invariant does not hold.
+pub(crate) fn report_breaches(breaches: &[invariants::Breach]) {
+    for breach in breaches {
+        tracing::error!(
+            invariant = breach.invariant,
+            seen = breach.seen,
+            "INVARIANT BREACH"
+        );
+    }
+}
+
+/// Writes down that all messages of finished orders are out. Losing a race, or failing, is
+/// harmless: the order stays in the due index and is confirmed by a later sweep.
+pub(crate) async fn confirm_all<S: StateStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    orders: &[(Order, Arc<Workflow>)],
+    timing: triad_core::Timing,
+    now: triad_core::Timestamp,
+) -> usize {
+    let writes: Vec<Write> = orders
+        .iter()
+        .filter_map(|(order, workflow)| {
+            let ctx = Context {
+                workflow,
+                details: &Value::Null,
+                timing,
+            };
+            match decide(&ctx, order, Event::Confirmed, now) {
+                Ok(Decision::Transition(next)) => Some(Write {
+                    expected: order.version,
+                    next: Arc::new(*next),
+                    token: entropy.next_u64(),
+                }),
+                _ => None,
+            }
+        })
+        .collect();
+    if writes.is_empty() {
+        return 0;
+    }
+    let results = store.commit(writes).await;
+    results
+        .iter()
+        .filter(|r| matches!(r, Ok(Written::Written)))
+        .count()
+}

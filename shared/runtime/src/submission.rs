@@ -1,0 +1,304 @@
+//! Submission: takes order events, stores order and process record, announces the order.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use triad_core::submission::{Refusal, Submission as OrderEvent};
+use triad_core::{Accepted, Envelope, Order, OrderId, Priority, WorkflowRef, outbox, topics};
+use triad_workflow::Workflow;
+
+use crate::dead_letter::{Cause, dead_letter};
+use crate::definitions::Definitions;
+use crate::handled::Handled;
+use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore};
+use crate::record::InputRecord;
+use crate::settings::Settings;
+use crate::waves::{Held, waves};
+
+/// The Submission handler.
+#[derive(Debug)]
+pub struct Submission<S, B, C> {
+    store: S,
+    bus: B,
+    clock: C,
+    definitions: Definitions<S>,
+    settings: Settings,
+}
+
+/// An order that can be stored.
+struct Admitted {
+    index: usize,
+    accepted: Accepted,
+    workflow: Arc<Workflow>,
+    details: Arc<Value>,
+    digest: String,
+}
+
+/// Messages of one record, in the two waves of [`outbox::Messages`].
+struct ToSend {
+    index: usize,
+    messages: outbox::Messages,
+}
+
+impl<S, B, C> Submission<S, B, C>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+{
+    /// A handler over its ports.
+    pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
+        Self {
+            definitions: Definitions::new(store.clone(), settings.refresh_definitions),
+            store,
+            bus,
+            clock,
+            settings,
+        }
+    }
+
+    /// Handles a batch; the answer has one entry a record, in their order.
+    pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
+        let mut answers = vec![Handled::Done; records.len()];
+        let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
+        let mut letters: Vec<ToSend> = Vec::new();
+        for (index, record) in records.iter().enumerate() {
+            match self.admit(index, record).await {
+                Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
+                Ok(Err(refusal)) => letters.push(self.refuse(index, record, &refusal)),
+                Err(why) => answers[index] = Handled::Again(why),
+            }
+        }
+        self.send(letters, &mut answers).await;
+        let mut held = Held::new();
+        for wave in waves(admitted) {
+            let wave: Vec<Admitted> = wave
+                .into_iter()
+                .filter(|(id, order)| {
+                    if held.holds(id) {
+                        answers[order.index] = Handled::Again("an earlier one waits".into());
+                    }
+                    !held.holds(id)
+                })
+                .map(|(_, order)| order)
+                .collect();
+            let members: Vec<_> = wave
+                .iter()
+                .map(|o| (o.index, o.accepted.order_id.clone()))
+                .collect();
+            let to_send = self.store_wave(records, wave, &mut answers).await;
+            self.send(to_send, &mut answers).await;
+            for (index, id) in members {
+                if !answers[index].is_done() {
+                    held.hold(&id);
+                }
+            }
+        }
+        answers
+    }
+
+    /// Decodes a record and holds it against the definitions and the allow-list.
+    async fn admit(
+        &self,
+        index: usize,
+        record: &InputRecord,
+    ) -> Result<Result<Admitted, Refusal>, String> {
+        let event = match OrderEvent::decode(record.value.as_deref()) {
+            Ok(event) => event,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if let Some(topic) = &event.reply_topic
+            && !(topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic))
+        {
+            return Ok(Err(Refusal::ReplyTopic(topic.clone())));
+        }
+        let now = self.clock.now();
+        let workflow = match self.definitions.current(&event.workflow, now).await {
+            Ok(Some(workflow)) => workflow,
+            Ok(None) => return Ok(Err(Refusal::UnknownWorkflow(event.workflow.to_string()))),
+            Err(e) => return Err(e.to_string()),
+        };
+        let priority = if record.topic == topics::ORDERS_HIGH {
+            Priority::High
+        } else {
+            Priority::Normal
+        };
+        let digest = event.digest(priority);
+        // The hint must not be later than any due time that the first claim may set.
+        let soon = self
+            .settings
+            .timing
+            .announce_within
+            .min(workflow.shortest_complete_within());
+        let details = Value::Object(event.details);
+        let accepted = Accepted {
+            order_id: event.order_id,
+            workflow: WorkflowRef {
+                name: workflow.name.clone(),
+                hash: workflow.hash.clone(),
+            },
+            priority,
+            reply_topic: event.reply_topic,
+            traceparent: trace_of(record),
+            submitted_at: now,
+            due: now.plus(soon),
+            details: details.clone(),
+        };
+        Ok(Ok(Admitted {
+            index,
+            accepted,
+            workflow,
+            details: Arc::new(details),
+            digest,
+        }))
+    }
+
+    /// Stores one wave of orders; returns what is to be sent for each.
+    async fn store_wave(
+        &self,
+        records: &[InputRecord],
+        wave: Vec<Admitted>,
+        answers: &mut [Handled],
+    ) -> Vec<ToSend> {
+        let new = wave
+            .iter()
+            .map(|o| NewOrder {
+                order: Order::new(&o.accepted, &o.workflow, o.accepted.due),
+                details: o.details.clone(),
+                digest: o.digest.clone(),
+            })
+            .collect();
+        let results = self.store.create(new).await;
+        let mut to_send = Vec::new();
+        let mut repeated = Vec::new();
+        for (order, result) in wave.into_iter().zip(results) {
+            match result {
+                Ok(Created::Created) => to_send.push(ToSend {
+                    index: order.index,
+                    messages: announce(order.accepted, &order.workflow),
+                }),
+                Ok(Created::Exists { digest }) if digest == order.digest => repeated.push(order),
+                Ok(Created::Exists { .. }) => {
+                    let refusal = Refusal::Conflict(order.accepted.order_id.to_string());
+                    to_send.push(self.refuse(order.index, &records[order.index], &refusal));
+                }
+                Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+            }
+        }
+        to_send.extend(self.announce_again(repeated, answers).await);
+        to_send
+    }
+
+    /// Orders that were stored before. If nobody has taken one up, its announcement may not
+    /// have gone out: it is made again, from what is stored.
+    async fn announce_again(
+        &self,
+        repeated: Vec<Admitted>,
+        answers: &mut [Handled],
+    ) -> Vec<ToSend> {
+        if repeated.is_empty() {
+            return Vec::new();
+        }
+        let ids = repeated
+            .iter()
+            .map(|o| o.accepted.order_id.clone())
+            .collect();
+        let stored = self.store.load(ids).await;
+        let mut to_send = Vec::new();
+        for (order, stored) in repeated.into_iter().zip(stored) {
+            match stored {
+                Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
+                    let accepted = Accepted {
+                        order_id: record.id.clone(),
+                        workflow: record.workflow.clone(),
+                        priority: record.priority,
+                        reply_topic: record.reply_topic.clone(),
+                        traceparent: record.traceparent.clone(),
+                        submitted_at: record.submitted_at,
+                        due: record.due.unwrap_or(order.accepted.due),
+                        details: order.accepted.details,
+                    };
+                    to_send.push(ToSend {
+                        index: order.index,
+                        messages: outbox::Messages {
+                            first: vec![outbox::received(&record)],
+                            then: vec![outbox::announcement(accepted)],
+                        },
+                    });
+                }
+                // Taken up already, or finished and expired.
+                Ok(_) => {}
+                Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+            }
+        }
+        to_send
+    }
+
+    fn refuse(&self, index: usize, record: &InputRecord, refusal: &Refusal) -> ToSend {
+        tracing::warn!(
+            topic = record.topic,
+            partition = record.partition,
+            offset = record.offset,
+            cause = %refusal,
+            "record dead-lettered"
+        );
+        let cause = Cause::new(refusal.code(), refusal.to_string());
+        ToSend {
+            index,
+            messages: outbox::Messages {
+                first: dead_letter(record, &cause, self.clock.now()).to_vec(),
+                then: Vec::new(),
+            },
+        }
+    }
+
+    /// Sends both waves of everything; a record with an unsent message is to be delivered again.
+    async fn send(&self, to_send: Vec<ToSend>, answers: &mut [Handled]) {
+        let mut first = Vec::new();
+        let mut then = Vec::new();
+        for item in to_send {
+            first.extend(item.messages.first.into_iter().map(|m| (item.index, m)));
+            then.extend(item.messages.then.into_iter().map(|m| (item.index, m)));
+        }
+        self.publish(first, answers).await;
+        then.retain(|(index, _)| answers[*index].is_done());
+        self.publish(then, answers).await;
+    }
+
+    async fn publish(&self, messages: Vec<(usize, Envelope)>, answers: &mut [Handled]) {
+        if messages.is_empty() {
+            return;
+        }
+        let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
+        let results = self.bus.publish(messages).await;
+        for (index, result) in owners.into_iter().zip(results) {
+            if let Err(e) = result {
+                answers[index] = Handled::Again(e.to_string());
+            }
+        }
+    }
+}
+
+/// What Submission sends for an order that it has just stored. The status goes first: the
+/// Scheduler's own, later in sequence, cannot overtake it then.
+fn announce(accepted: Accepted, workflow: &Workflow) -> outbox::Messages {
+    let order = Order::new(&accepted, workflow, accepted.due);
+    outbox::Messages {
+        first: vec![outbox::received(&order)],
+        then: vec![outbox::announcement(accepted)],
+    }
+}
+
+/// Longest trace context that is carried on; the W3C form has 55 characters.
+const MAX_TRACE_BYTES: usize = 128;
+
+/// The trace context of a record, where it has a plain one.
+pub(crate) fn trace_of(record: &InputRecord) -> Option<String> {
+    let (_, value) = record
+        .headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("traceparent"))?;
+    let text = std::str::from_utf8(value.as_deref()?).ok()?;
+    let plain = text.len() <= MAX_TRACE_BYTES && text.chars().all(|c| c.is_ascii_graphic());
+    plain.then(|| text.to_owned())
+}

@@ -1,0 +1,39 @@
+//! The real clock and the real source of randomness: the one home of both.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use triad_core::Timestamp;
+use triad_workflow::Millis;
+
+use crate::ports::{Clock, Entropy};
+
+/// This machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one home of the wall clock"
+    )]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    async fn sleep(&self, span: Millis) {
+        tokio::time::sleep(span.as_duration()).await;
+    }
+}
+
+/// The operating system's randomness, through the thread's generator.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn next_u64(&self) -> u64 {
+        rand::random()
+    }
+}
