@@ -1,1 +1,20 @@
-//! The state store on DynamoDB: the one crate that sees attribute values.
+//! The state store on DynamoDB.
+//!
+//! Owns: the tables and their keys, the shape of stored items, conditions, and the
+//! classification of the SDK's errors. It decides nothing: what is written was decided by the
+//! core, and losing a race is a typed outcome.
+//!
+//! Architecture invariant: attribute values do not leave this crate.
+
+mod capacity;
+mod connect;
+mod error;
+mod item;
+mod orders;
+mod store;
+mod tables;
+
+pub use capacity::{Capacity, Units};
+pub use connect::{Endpoint, connect};
+pub use store::DynamoStore;
+pub use tables::{Tables, create_tables};

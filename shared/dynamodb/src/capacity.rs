@@ -1,0 +1,84 @@
+//! What calls cost, summed from the service's own figures.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
+
+/// Consumed capacity units.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Units {
+    /// Write units, indexes included.
+    pub write: f64,
+    /// Read units, indexes included.
+    pub read: f64,
+    /// Calls.
+    pub calls: u64,
+}
+
+/// Sums of consumed capacity since it was made. Off by default: the figures make every answer
+/// longer.
+#[derive(Debug, Default)]
+pub struct Capacity {
+    on: bool,
+    write_hundredths: AtomicU64,
+    read_hundredths: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// Which kind of units a call consumes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Write,
+    Read,
+}
+
+impl Capacity {
+    /// A meter that asks for the figures.
+    #[must_use]
+    pub fn metered() -> Self {
+        Self {
+            on: true,
+            ..Self::default()
+        }
+    }
+
+    /// What has been consumed so far.
+    #[must_use]
+    pub fn units(&self) -> Units {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let units = |n: &AtomicU64| n.load(Ordering::Relaxed) as f64 / 100.0;
+        Units {
+            write: units(&self.write_hundredths),
+            read: units(&self.read_hundredths),
+            calls: self.calls.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What a request should ask for.
+    pub(crate) fn wanted(&self) -> Option<ReturnConsumedCapacity> {
+        self.on.then_some(ReturnConsumedCapacity::Indexes)
+    }
+
+    pub(crate) fn add<'a>(
+        &self,
+        kind: Kind,
+        consumed: impl IntoIterator<Item = &'a ConsumedCapacity>,
+    ) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let units: f64 = consumed
+            .into_iter()
+            .filter_map(ConsumedCapacity::capacity_units)
+            .sum();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "small and positive"
+        )]
+        let hundredths = (units * 100.0).round() as u64;
+        match kind {
+            Kind::Write => &self.write_hundredths,
+            Kind::Read => &self.read_hundredths,
+        }
+        .fetch_add(hundredths, Ordering::Relaxed);
+    }
+}

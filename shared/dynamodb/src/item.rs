@@ -1,0 +1,213 @@
+//! Process records as items.
+//!
+//! The pattern's own attributes are plain, so that any DynamoDB client can read and filter
+//! them; what only Triad reads (steps, outbox, incidents) is JSON text: it is smaller than
+//! nested attributes, and a three-step record has to stay within one write unit.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::de::DeserializeOwned;
+use triad_core::due::shard_of;
+use triad_core::{Claim, ClaimId, Order, OrderId, Priority, ProcessState, Timestamp, Version};
+use triad_runtime::StoreError;
+use triad_workflow::Millis;
+
+use crate::tables::attr;
+
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+const LOCKED_BY: &str = "LockedBy";
+const COMPLETE_BY: &str = "CompleteBy";
+const FAILURE_COUNT: &str = "FailureCount";
+const WORKFLOW: &str = "Workflow";
+const PRIORITY: &str = "Priority";
+const REPLY_TOPIC: &str = "ReplyTopic";
+const TRACE: &str = "TraceParent";
+const SUBMITTED_AT: &str = "SubmittedAt";
+const FINISHED_AT: &str = "FinishedAt";
+const CAUSE: &str = "Cause";
+const STEPS: &str = "Steps";
+const SEQUENCE: &str = "Sequence";
+const OUTBOX: &str = "Outbox";
+const INCIDENTS: &str = "Incidents";
+const ROUND: &str = "Round";
+const WRITE_TOKEN: &str = "WriteToken";
+
+pub(crate) fn text(value: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(value.into())
+}
+
+pub(crate) fn number(value: impl ToString) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+fn json(value: &impl serde::Serialize) -> AttributeValue {
+    text(serde_json::to_string(value).expect("records hold only JSON values"))
+}
+
+/// A record as an item. `retention` is how long a finished record is kept.
+pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
+    let null = || AttributeValue::Null(true);
+    let mut item = Item::with_capacity(20);
+    let mut put = |name: &str, value| item.insert(name.to_owned(), value);
+    put(attr::ORDER_ID, text(order.id.as_str()));
+    put(attr::VERSION, number(order.version));
+    put(attr::PROCESS_STATE, text(order.state.name()));
+    put(
+        LOCKED_BY,
+        order.state.locked_by().map_or_else(null, |c| text(&c.0)),
+    );
+    put(
+        COMPLETE_BY,
+        order.complete_by().map_or_else(null, |t| number(t.0)),
+    );
+    put(FAILURE_COUNT, number(order.failure_count()));
+    put(WORKFLOW, text(order.workflow.to_string()));
+    put(SUBMITTED_AT, number(order.submitted_at.0));
+    put(SEQUENCE, number(order.sequence));
+    put(STEPS, json(&order.steps));
+    put(OUTBOX, json(&order.outbox));
+    put(WRITE_TOKEN, number(token));
+    if order.priority != Priority::Normal {
+        put(PRIORITY, json(&order.priority));
+    }
+    if let Some(topic) = &order.reply_topic {
+        put(REPLY_TOPIC, text(topic));
+    }
+    if let Some(trace) = &order.traceparent {
+        put(TRACE, text(trace));
+    }
+    if let Some(cause) = order.state.cause() {
+        put(CAUSE, json(cause));
+    }
+    if !order.incidents.is_empty() {
+        put(INCIDENTS, json(&order.incidents));
+    }
+    if order.round > 0 {
+        put(ROUND, number(order.round));
+    }
+    if let Some(due) = order.due {
+        put(attr::DUE_SHARD, number(shard_of(&order.id)));
+        put(attr::DUE_AT, number(due.0));
+    }
+    if let Some(at) = order.state.finished_at() {
+        put(FINISHED_AT, number(at.0));
+        // DynamoDB's time to live counts seconds.
+        put(attr::EXPIRES_AT, number(at.plus(retention).0 / 1000));
+    }
+    item
+}
+
+/// An item as a record.
+///
+/// # Errors
+/// [`StoreError::Permanent`] naming the attribute that is missing or cannot be read.
+pub(crate) fn decode(item: &Item) -> Result<Order, StoreError> {
+    let id = OrderId::new(string(item, attr::ORDER_ID)?).map_err(|e| bad(attr::ORDER_ID, e))?;
+    Ok(Order {
+        id,
+        version: Version(integer(item, attr::VERSION)?),
+        workflow: string(item, WORKFLOW)?
+            .parse()
+            .map_err(|e| bad(WORKFLOW, e))?,
+        priority: optional_json(item, PRIORITY)?.unwrap_or_default(),
+        reply_topic: optional_string(item, REPLY_TOPIC),
+        traceparent: optional_string(item, TRACE),
+        submitted_at: Timestamp(integer(item, SUBMITTED_AT)?),
+        state: state(item)?,
+        steps: parse(&string(item, STEPS)?, STEPS)?,
+        sequence: small(item, SEQUENCE)?,
+        outbox: parse(&string(item, OUTBOX)?, OUTBOX)?,
+        due: optional_integer(item, attr::DUE_AT)?.map(Timestamp),
+        incidents: optional_json(item, INCIDENTS)?.unwrap_or_default(),
+        round: optional_integer(item, ROUND)?
+            .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(ROUND, e)))?,
+    })
+}
+
+fn state(item: &Item) -> Result<ProcessState, StoreError> {
+    let complete_by = optional_integer(item, COMPLETE_BY)?.map(Timestamp);
+    let locked_by = optional_string(item, LOCKED_BY).map(ClaimId);
+    let required = |value: Option<Timestamp>, name| value.ok_or_else(|| bad(name, "is missing"));
+    let at = || {
+        optional_integer(item, FINISHED_AT)?
+            .map(Timestamp)
+            .ok_or_else(|| bad(FINISHED_AT, "is missing"))
+    };
+    let cause = || parse(&string(item, CAUSE)?, CAUSE);
+    Ok(match string(item, attr::PROCESS_STATE)?.as_str() {
+        "Pending" => ProcessState::Pending { complete_by },
+        "Processing" => ProcessState::Processing(Claim {
+            locked_by: locked_by.ok_or_else(|| bad(LOCKED_BY, "is missing"))?,
+            complete_by: required(complete_by, COMPLETE_BY)?,
+        }),
+        "Processed" => ProcessState::Processed { at: at()? },
+        "Error" => ProcessState::Error {
+            at: at()?,
+            cause: cause()?,
+        },
+        "Compensating" => ProcessState::Compensating {
+            locked_by,
+            complete_by: required(complete_by, COMPLETE_BY)?,
+            cause: cause()?,
+        },
+        "Compensated" => ProcessState::Compensated {
+            at: at()?,
+            cause: cause()?,
+        },
+        "CompensationFailed" => ProcessState::CompensationFailed {
+            at: at()?,
+            cause: cause()?,
+        },
+        other => return Err(bad(attr::PROCESS_STATE, format!("is {other:?}"))),
+    })
+}
+
+/// The token of the write that made an item what it is.
+pub(crate) fn token(item: &Item) -> Option<u64> {
+    optional_integer(item, WRITE_TOKEN).ok().flatten()
+}
+
+/// Whether an item has outlived its time, though it is not deleted yet.
+pub(crate) fn is_expired(item: &Item, now: Timestamp) -> bool {
+    matches!(optional_integer(item, attr::EXPIRES_AT), Ok(Some(at)) if at <= now.0 / 1000)
+}
+
+fn bad(name: &str, why: impl std::fmt::Display) -> StoreError {
+    StoreError::Permanent(format!("attribute {name} of a stored record: {why}"))
+}
+
+pub(crate) fn string(item: &Item, name: &str) -> Result<String, StoreError> {
+    optional_string(item, name).ok_or_else(|| bad(name, "is not text"))
+}
+
+pub(crate) fn optional_string(item: &Item, name: &str) -> Option<String> {
+    item.get(name).and_then(|v| v.as_s().ok()).cloned()
+}
+
+fn integer(item: &Item, name: &str) -> Result<u64, StoreError> {
+    optional_integer(item, name)?.ok_or_else(|| bad(name, "is missing"))
+}
+
+fn small(item: &Item, name: &str) -> Result<u32, StoreError> {
+    u32::try_from(integer(item, name)?).map_err(|e| bad(name, e))
+}
+
+fn optional_integer(item: &Item, name: &str) -> Result<Option<u64>, StoreError> {
+    match item.get(name) {
+        None | Some(AttributeValue::Null(_)) => Ok(None),
+        Some(AttributeValue::N(n)) => n.parse().map(Some).map_err(|e| bad(name, e)),
+        Some(_) => Err(bad(name, "is not a number")),
+    }
+}
+
+fn parse<T: DeserializeOwned>(json: &str, name: &str) -> Result<T, StoreError> {
+    serde_json::from_str(json).map_err(|e| bad(name, e))
+}
+
+fn optional_json<T: DeserializeOwned>(item: &Item, name: &str) -> Result<Option<T>, StoreError> {
+    optional_string(item, name)
+        .map(|json| parse(&json, name))
+        .transpose()
+}

@@ -1,0 +1,99 @@
+//! Order details as items.
+//!
+//! Details are JSON text, as they came. Where compressing them saves a write unit they are
+//! stored gzipped instead: the transaction that creates an order costs two units a kilobyte.
+
+use std::io::{Read, Write};
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use triad_core::OrderId;
+use triad_runtime::StoreError;
+
+use crate::item::{Item, optional_string, string, text};
+use crate::tables::attr;
+
+const DETAILS: &str = "Details";
+const DETAILS_GZIP: &str = "DetailsGzip";
+const DIGEST: &str = "Digest";
+/// What one write unit pays for, in bytes.
+const UNIT_BYTES: usize = 1024;
+/// Largest details after decompression; submissions are smaller.
+const MAX_DETAILS_BYTES: u64 = 1 << 20;
+
+/// Details as an item.
+pub(crate) fn encode(id: &OrderId, details: &Value, digest: &str) -> Item {
+    let plain = details.to_string();
+    let around = attr::ORDER_ID.len() + id.as_str().len() + DIGEST.len() + digest.len();
+    let units = |name: &str, bytes: usize| (around + name.len() + bytes).div_ceil(UNIT_BYTES);
+    let mut item = Item::from([
+        (attr::ORDER_ID.to_owned(), text(id.as_str())),
+        (DIGEST.to_owned(), text(digest)),
+    ]);
+    if units(DETAILS, plain.len()) > 1
+        && let Some(packed) = gzip(plain.as_bytes())
+        && units(DETAILS_GZIP, packed.len()) < units(DETAILS, plain.len())
+    {
+        let value = AttributeValue::B(Blob::new(packed));
+        item.insert(DETAILS_GZIP.to_owned(), value);
+    } else {
+        item.insert(DETAILS.to_owned(), text(plain));
+    }
+    item
+}
+
+/// An item as details.
+///
+/// # Errors
+/// [`StoreError::Permanent`] where the item cannot be read.
+pub(crate) fn decode(item: &Item) -> Result<Value, StoreError> {
+    let json = match item.get(DETAILS_GZIP) {
+        Some(AttributeValue::B(packed)) => gunzip(packed.as_ref())?,
+        _ => string(item, DETAILS)?,
+    };
+    serde_json::from_str(&json)
+        .map_err(|e| StoreError::Permanent(format!("stored details cannot be read: {e}")))
+}
+
+/// The digest of the submission that wrote an item.
+pub(crate) fn digest(item: &Item) -> String {
+    optional_string(item, DIGEST).unwrap_or_default()
+}
+
+fn gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::fast());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()
+}
+
+fn gunzip(bytes: &[u8]) -> Result<String, StoreError> {
+    let mut json = String::new();
+    GzDecoder::new(bytes)
+        .take(MAX_DETAILS_BYTES)
+        .read_to_string(&mut json)
+        .map_err(|e| StoreError::Permanent(format!("stored details cannot be unpacked: {e}")))?;
+    Ok(json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn details_survive_both_forms() {
+        let id = OrderId::new("1").unwrap();
+        let small = json!({"n": 14.0, "s": "é"});
+        let large = json!({"text": "abc ".repeat(400)});
+        for (details, form) in [(small, DETAILS), (large, DETAILS_GZIP)] {
+            let item = encode(&id, &details, "d");
+            assert!(item.contains_key(form));
+            assert_eq!(decode(&item).unwrap(), details);
+            assert_eq!(digest(&item), "d");
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The ports, on DynamoDB.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+};
+use futures::stream::{self, StreamExt};
+use serde_json::Value;
+use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
+use triad_runtime::ports::OrderPage;
+use triad_runtime::{
+    Clock, Created, DefinitionStore, DuePage, NewOrder, StateStore, StoreError, Write, Written,
+};
+use triad_workflow::{DefinitionHash, Millis, WorkflowName};
+
+use crate::capacity::{Capacity, Kind};
+use crate::error::classify;
+use crate::item::{self, Item, number, text};
+use crate::orders;
+use crate::tables::{DUE_INDEX, Tables, attr};
+
+/// Calls under way at once for one batch.
+const CONCURRENCY: usize = 32;
+/// Items of one `BatchGetItem` call: the service's limit.
+const BATCH_GET: usize = 100;
+/// Calls for what a `BatchGetItem` left unprocessed.
+const MAX_UNPROCESSED_ROUNDS: usize = 8;
+/// Records of one page of [`StateStore::list`].
+const LIST_PAGE: i32 = 500;
+
+/// Sort key under which the present version of a workflow is named.
+const CURRENT: &str = "current";
+const DEFINITION: &str = "Definition";
+const HASH: &str = "Hash";
+
+/// State and definitions in DynamoDB tables.
+#[derive(Debug, Clone)]
+pub struct DynamoStore<C> {
+    client: Client,
+    tables: Tables,
+    clock: C,
+    retention: Millis,
+    capacity: Arc<Capacity>,
+}
+
+impl<C: Clock + Clone> DynamoStore<C> {
+    /// Over a client. Finished records expire after `retention`.
+    pub fn new(client: Client, tables: Tables, clock: C, retention: Millis) -> Self {
+        Self {
+            client,
+            tables,
+            clock,
+            retention,
+            capacity: Arc::default(),
+        }
+    }
+
+    /// The same store, with consumed capacity summed in `capacity`.
+    #[must_use]
+    pub fn metered(mut self, capacity: Arc<Capacity>) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
+    async fn create_one(&self, new: NewOrder) -> Result<Created, StoreError> {
+        let details = orders::encode(&new.order.id, &new.details, &new.digest);
+        let record = item::encode(&new.order, 0, self.retention);
+        let put = |table: &str, item: Item| {
+            Put::builder()
+                .table_name(table)
+                .set_item(Some(item))
+                .condition_expression("attribute_not_exists(OrderID)")
+                .return_values_on_condition_check_failure(
+                    ReturnValuesOnConditionCheckFailure::AllOld,
+                )
+                .build()
+                .map(|p| TransactWriteItem::builder().put(p).build())
+                .map_err(|e| StoreError::Permanent(e.to_string()))
+        };
+        let result = self
+            .client
+            .transact_write_items()
+            .transact_items(put(&self.tables.orders, details)?)
+            .transact_items(put(&self.tables.order_state, record)?)
+            .set_return_consumed_capacity(self.capacity.wanted())
+            .send()
+            .await;
+        match result {
+            Ok(done) => {
+                self.capacity.add(Kind::Write, done.consumed_capacity());
+                Ok(Created::Created)
+            }
+            Err(e) => {
+                if let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+                    e.as_service_error()
+                {
+                    let reasons = cancelled.cancellation_reasons();
+                    let refused = |code: &str| reasons.iter().any(|r| r.code() == Some(code));
+                    // The service orders the reasons as the items: details first.
+                    if refused("ConditionalCheckFailed") {
+                        let digest = reasons
+                            .first()
+                            .and_then(|r| r.item())
+                            .map(orders::digest)
+                            .unwrap_or_default();
+                        return Ok(Created::Exists { digest });
+                    }
+                    let text = format!("transaction cancelled: {reasons:?}");
+                    return Err(if refused("ValidationError") {
+                        StoreError::Permanent(text)
+                    } else {
+                        StoreError::Transient(text)
+                    });
+                }
+                Err(classify(&e))
+            }
+        }
+    }
+
+    async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
+        let mut request = self
+            .client
+            .put_item()
+            .table_name(&self.tables.order_state)
+            .set_item(Some(item::encode(&write.next, write.token, self.retention)))
+            .expression_attribute_values(":expected", number(write.expected))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.wanted());
+        // The version alone fences every writer. A claim says the pattern's own condition too.
+        request = match write.next.state.locked_by() {
+            Some(claim) => request
+                .condition_expression(
+                    "Version = :expected AND (attribute_type(LockedBy, :null) OR LockedBy = :claim)",
+                )
+                .expression_attribute_values(":null", text("NULL"))
+                .expression_attribute_values(":claim", text(&claim.0)),
+            None => request.condition_expression("Version = :expected"),
+        };
+        match request.send().await {
+            Ok(done) => {
+                self.capacity.add(Kind::Write, done.consumed_capacity());
+                Ok(Written::Written)
+            }
+            Err(e) => match e.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                    // An earlier try of this very write may have taken effect.
+                    let own = failed
+                        .item()
+                        .and_then(item::token)
+                        .is_some_and(|t| t == write.token);
+                    Ok(if own {
+                        Written::Written
+                    } else {
+                        Written::Conflict
+                    })
+                }
+                _ => Err(classify(&e)),
+            },
+        }
+    }
+
+    /// Reads items by order id; the answer is in the order of the ids.
+    async fn get(
+        &self,
+        table: &str,
+        ids: &[OrderId],
+        consistent: bool,
+    ) -> Vec<Result<Option<Item>, StoreError>> {
+        match ids {
+            [] => Vec::new(),
+            [one] => vec![self.get_one(table, one, consistent).await],
+            many => {
+                let mut found = Vec::with_capacity(many.len());
+                for chunk in many.chunks(BATCH_GET) {
+                    found.extend(self.get_batch(table, chunk, consistent).await);
+                }
+                found
+            }
+        }
+    }
+
+    async fn get_one(
+        &self,
+        table: &str,
+        id: &OrderId,
+        consistent: bool,
+    ) -> Result<Option<Item>, StoreError> {
+        let got = self
+            .client
+            .get_item()
+            .table_name(table)
+            .key(attr::ORDER_ID, text(id.as_str()))
+            .consistent_read(consistent)
+            .set_return_consumed_capacity(self.capacity.wanted())
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        self.capacity.add(Kind::Read, got.consumed_capacity());
+        Ok(got.item)
+    }
+
+    async fn get_batch(
+        &self,
+        table: &str,
+        ids: &[OrderId],
+        consistent: bool,
+    ) -> Vec<Result<Option<Item>, StoreError>> {
+        let mut found: HashMap<String, Item> = HashMap::new();
+        let mut wanted: Vec<Item> = Vec::with_capacity(ids.len());
+        for id in ids {
+            let key = Item::from([(attr::ORDER_ID.to_owned(), text(id.as_str()))]);
+            if !wanted.contains(&key) {
+                wanted.push(key);
+            }
+        }
+        let mut failure = None;
+        for _ in 0..MAX_UNPROCESSED_ROUNDS {
+            let keys = KeysAndAttributes::builder()
+                .set_keys(Some(std::mem::take(&mut wanted)))
+                .consistent_read(consistent)
+                .build();
+            let keys = match keys {
+                Ok(keys) => keys,
+                Err(e) => {
+                    failure = Some(StoreError::Permanent(e.to_string()));
+                    break;
+                }
+            };
+            let got = self
+                .client
+                .batch_get_item()
+                .request_items(table, keys)
+                .set_return_consumed_capacity(self.capacity.wanted())
+                .send()
+                .await;
+            match got {
+                Err(e) => {
+                    failure = Some(classify(&e));
+                    break;
+                }
+                Ok(got) => {
+                    self.capacity.add(Kind::Read, got.consumed_capacity());
+                    let items = got.responses.unwrap_or_default().remove(table);
+                    for item in items.unwrap_or_default() {
+                        if let Ok(id) = item::string(&item, attr::ORDER_ID) {
+                            found.insert(id, item);
+                        }
+                    }
+                    let left = got.unprocessed_keys.unwrap_or_default().remove(table);
+                    wanted = left.map(|k| k.keys).unwrap_or_default();
+                }
+            }
+            if wanted.is_empty() {
+                break;
+            }
+        }
+        if !wanted.is_empty() && failure.is_none() {
+            failure = Some(StoreError::Transient("keys were left unprocessed".into()));
+        }
+        ids.iter()
+            .map(|id| match (found.get(id.as_str()), &failure) {
+                (Some(item), _) => Ok(Some(item.clone())),
+                (None, Some(e)) => Err(e.clone()),
+                (None, None) => Ok(None),
+            })
+            .collect()
+    }
+
+    fn live(&self, item: Option<Item>) -> Result<Option<Order>, StoreError> {
+        match item {
+            Some(item) if !item::is_expired(&item, self.clock.now()) => {
+                item::decode(&item).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<C: Clock + Clone> StateStore for DynamoStore<C> {
+    async fn create(&self, orders: Vec<NewOrder>) -> Vec<Result<Created, StoreError>> {
+        stream::iter(orders.into_iter().map(|o| self.create_one(o)))
+            .buffered(CONCURRENCY)
+            .collect()
+            .await
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
+        stream::iter(writes.into_iter().map(|w| self.commit_one(w)))
+            .buffered(CONCURRENCY)
+            .collect()
+            .await
+    }
+
+    async fn load(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+        let items = self.get(&self.tables.order_state, &ids, true).await;
+        items.into_iter().map(|i| self.live(i?)).collect()
+    }
+
+    async fn details(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
+        // Details never change: half the price will do, and what a young replica does not have
+        // yet is asked for again in full.
+        let table = &self.tables.orders;
+        let mut items = self.get(table, &ids, false).await;
+        let missing: Vec<usize> = (0..ids.len())
+            .filter(|&i| matches!(items[i], Ok(None)))
+            .collect();
+        if !missing.is_empty() {
+            let again: Vec<_> = missing.iter().map(|&i| ids[i].clone()).collect();
+            let found = self.get(table, &again, true).await;
+            for (i, item) in missing.into_iter().zip(found) {
+                items[i] = item;
+            }
+        }
+        items
+            .into_iter()
+            .map(|item| item?.map(|i| orders::decode(&i).map(Arc::new)).transpose())
+            .collect()
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        until: Timestamp,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<DuePage, StoreError> {
+        let start = page.as_deref().map(|p| due_key(shard, p)).transpose()?;
+        let got = self
+            .client
+            .query()
+            .table_name(&self.tables.order_state)
+            .index_name(DUE_INDEX)
+            .key_condition_expression("DueShard = :shard AND DueAt <= :until")
+            .expression_attribute_values(":shard", number(shard))
+            .expression_attribute_values(":until", number(until.0))
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(start)
+            .set_return_consumed_capacity(self.capacity.wanted())
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        self.capacity.add(Kind::Read, got.consumed_capacity());
+        let orders = got
+            .items()
+            .iter()
+            .filter_map(|i| OrderId::new(item::string(i, attr::ORDER_ID).ok()?).ok())
+            .collect();
+        let next = got.last_evaluated_key().and_then(|key| {
+            let at = key.get(attr::DUE_AT)?.as_n().ok()?;
+            let id = key.get(attr::ORDER_ID)?.as_s().ok()?;
+            Some(format!("{at}/{id}"))
+        });
+        Ok(DuePage { orders, next })
+    }
+
+    async fn list(
+        &self,
+        state: Option<String>,
+        page: Option<String>,
+    ) -> Result<OrderPage, StoreError> {
+        let mut request = self
+            .client
+            .scan()
+            .table_name(&self.tables.order_state)
+            .limit(LIST_PAGE)
+            .set_exclusive_start_key(
+                page.map(|id| Item::from([(attr::ORDER_ID.to_owned(), text(id))])),
+            );
+        if let Some(state) = state {
+            request = request
+                .filter_expression("ProcessState = :state")
+                .expression_attribute_values(":state", text(state));
+        }
+        let got = request.send().await.map_err(|e| classify(&e))?;
+        let now = self.clock.now();
+        let orders = got
+            .items()
+            .iter()
+            .filter(|i| !item::is_expired(i, now))
+            .map(item::decode)
+            .collect::<Result<_, _>>()?;
+        let next = got
+            .last_evaluated_key()
+            .and_then(|key| item::string(key, attr::ORDER_ID).ok());
+        Ok(OrderPage { orders, next })
+    }
+}
+
+/// Where a page of the due index begins, from its printed form.
+fn due_key(shard: u32, page: &str) -> Result<Item, StoreError> {
+    let (at, id) = page
+        .split_once('/')
+        .ok_or_else(|| StoreError::Permanent(format!("{page:?} is not a page of the due index")))?;
+    Ok(Item::from([
+        (attr::DUE_SHARD.to_owned(), number(shard)),
+        (attr::DUE_AT.to_owned(), number(at)),
+        (attr::ORDER_ID.to_owned(), text(id)),
+    ]))
+}
+
+impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
+    async fn publish(
+        &self,
+        definition: WorkflowRef,
+        canonical_json: String,
+    ) -> Result<(), StoreError> {
+        let put = |version: &str| {
+            self.client
+                .put_item()
+                .table_name(&self.tables.workflows)
+                .item(attr::NAME, text(definition.name.as_str()))
+                .item(attr::VERSION, text(version))
+        };
+        // The content first: a name never points at what is not there.
+        put(definition.hash.as_str())
+            .item(DEFINITION, text(canonical_json))
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        put(CURRENT)
+            .item(HASH, text(definition.hash.as_str()))
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        Ok(())
+    }
+
+    async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
+        let Some(found) = self.workflow_item(&name, CURRENT).await? else {
+            return Ok(None);
+        };
+        item::string(&found, HASH)?
+            .parse()
+            .map(Some)
+            .map_err(StoreError::Permanent)
+    }
+
+    async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
+        match self
+            .workflow_item(&wanted.name, wanted.hash.as_str())
+            .await?
+        {
+            Some(found) => item::string(&found, DEFINITION).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl<C: Clock + Clone> DynamoStore<C> {
+    async fn workflow_item(
+        &self,
+        name: &WorkflowName,
+        version: &str,
+    ) -> Result<Option<Item>, StoreError> {
+        let got = self
+            .client
+            .get_item()
+            .table_name(&self.tables.workflows)
+            .key(attr::NAME, text(name.as_str()))
+            .key(attr::VERSION, text(version))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        Ok(got.item)
+    }
+}

@@ -1,0 +1,147 @@
+//! The tables: names, keys, index, time to live.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
+};
+use triad_runtime::StoreError;
+
+use crate::error::classify;
+
+/// Names of the tables of one installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// Order details.
+    pub orders: String,
+    /// Process records.
+    pub order_state: String,
+    /// Published workflow definitions.
+    pub workflows: String,
+}
+
+impl Tables {
+    /// The names with a prefix, which may be empty.
+    #[must_use]
+    pub fn with_prefix(prefix: &str) -> Self {
+        Self {
+            orders: format!("{prefix}orders"),
+            order_state: format!("{prefix}order-state"),
+            workflows: format!("{prefix}workflows"),
+        }
+    }
+}
+
+/// The sparse due index on the process records.
+pub(crate) const DUE_INDEX: &str = "due";
+
+/// Attribute names of keys, conditions and filters; those of the rest are in `item`.
+pub(crate) mod attr {
+    pub const ORDER_ID: &str = "OrderID";
+    pub const DUE_SHARD: &str = "DueShard";
+    pub const DUE_AT: &str = "DueAt";
+    pub const EXPIRES_AT: &str = "ExpiresAt";
+    pub const NAME: &str = "Name";
+    pub const VERSION: &str = "Version";
+    pub const PROCESS_STATE: &str = "ProcessState";
+}
+
+/// Creates what is missing of the tables, and waits until they can be used. For local runs and
+/// tests; in the cloud the templates create them, with backups and protection.
+///
+/// # Errors
+/// [`StoreError`] of the first call that fails.
+pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), StoreError> {
+    let key = |name: &str, kind| {
+        build(
+            KeySchemaElement::builder()
+                .attribute_name(name)
+                .key_type(kind)
+                .build(),
+        )
+    };
+    let attribute = |name: &str, kind| {
+        build(
+            AttributeDefinition::builder()
+                .attribute_name(name)
+                .attribute_type(kind)
+                .build(),
+        )
+    };
+    let hash = KeyType::Hash;
+    let text = ScalarAttributeType::S;
+    let number = ScalarAttributeType::N;
+
+    let orders = client
+        .create_table()
+        .table_name(&tables.orders)
+        .billing_mode(BillingMode::PayPerRequest)
+        .key_schema(key(attr::ORDER_ID, hash.clone())?)
+        .attribute_definitions(attribute(attr::ORDER_ID, text.clone())?);
+    created(orders.send().await)?;
+
+    let due = GlobalSecondaryIndex::builder()
+        .index_name(DUE_INDEX)
+        .key_schema(key(attr::DUE_SHARD, hash.clone())?)
+        .key_schema(key(attr::DUE_AT, KeyType::Range)?)
+        .projection(
+            Projection::builder()
+                .projection_type(ProjectionType::KeysOnly)
+                .build(),
+        )
+        .build();
+    let order_state = client
+        .create_table()
+        .table_name(&tables.order_state)
+        .billing_mode(BillingMode::PayPerRequest)
+        .key_schema(key(attr::ORDER_ID, hash.clone())?)
+        .attribute_definitions(attribute(attr::ORDER_ID, text.clone())?)
+        .attribute_definitions(attribute(attr::DUE_SHARD, number.clone())?)
+        .attribute_definitions(attribute(attr::DUE_AT, number)?)
+        .global_secondary_indexes(build(due)?);
+    if created(order_state.send().await)? {
+        let ttl = TimeToLiveSpecification::builder()
+            .attribute_name(attr::EXPIRES_AT)
+            .enabled(true)
+            .build();
+        client
+            .update_time_to_live()
+            .table_name(&tables.order_state)
+            .time_to_live_specification(build(ttl)?)
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+    }
+
+    let workflows = client
+        .create_table()
+        .table_name(&tables.workflows)
+        .billing_mode(BillingMode::PayPerRequest)
+        .key_schema(key(attr::NAME, hash)?)
+        .key_schema(key(attr::VERSION, KeyType::Range)?)
+        .attribute_definitions(attribute(attr::NAME, text.clone())?)
+        .attribute_definitions(attribute(attr::VERSION, text)?);
+    created(workflows.send().await)?;
+    Ok(())
+}
+
+/// True if the call created the table, false if it was there.
+fn created<T, R>(
+    result: Result<T, SdkError<aws_sdk_dynamodb::operation::create_table::CreateTableError, R>>,
+) -> Result<bool, StoreError>
+where
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    match result {
+        Ok(_) => Ok(true),
+        Err(e) => match e.as_service_error() {
+            Some(s) if s.is_resource_in_use_exception() => Ok(false),
+            _ => Err(classify(&e)),
+        },
+    }
+}
+
+fn build<T>(built: Result<T, aws_sdk_dynamodb::error::BuildError>) -> Result<T, StoreError> {
+    built.map_err(|e| StoreError::Permanent(e.to_string()))
+}
