@@ -1,0 +1,6 @@
+//! The service over HTTP.
+
+mod contract;
+mod faults;
+mod ledger;
+mod support;
