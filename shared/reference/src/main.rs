@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
 use triad_reference::{Config, FaultPlan, Faults, ReferenceService};
 
 /// The reference remote service: idempotent, with undo, a ledger, and faults on request.
@@ -98,10 +99,19 @@ async fn main() -> ExitCode {
         }
     };
     println!("listening on http://{}", service.addr());
-    if let Err(error) = tokio::signal::ctrl_c().await {
+    if let Err(error) = told_to_stop().await {
         eprintln!("triad-reference: cannot wait for a signal: {error}");
         return ExitCode::FAILURE;
     }
     service.shutdown().await;
     ExitCode::SUCCESS
+}
+
+/// Waits for Ctrl-C, or for the signal by which a container is stopped.
+async fn told_to_stop() -> std::io::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+        _ = terminated.recv() => Ok(()),
+    }
 }

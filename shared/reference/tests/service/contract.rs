@@ -94,13 +94,16 @@ async fn a_forward_call_after_its_undo_has_no_effect() {
     assert_eq!(again.code(), (409, "undone".to_owned()));
 }
 
+/// Method, path, headers, body and the status that is due.
+type Case<'a> = (Method, &'a str, Vec<(&'a str, &'a str)>, &'a str, u16);
+
 #[tokio::test]
 async fn what_is_not_a_call_is_refused_and_leaves_no_key() {
     let (service, client) = start(Config::default()).await;
     let key = ("idempotency-key", "k");
     let long = "x".repeat(600);
     let undo = ("triad-direction", "undo");
-    let cases: [(Method, &str, Vec<(&str, &str)>, &str, u16); 13] = [
+    let cases: [Case<'_>; 13] = [
         (Method::POST, "/a/b", vec![], "{}", 400),
         (
             Method::POST,

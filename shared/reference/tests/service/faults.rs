@@ -103,7 +103,7 @@ async fn down_and_garbage_are_set_by_service_at_run_time() {
 #[tokio::test]
 async fn a_stalled_forward_call_whose_caller_hung_up_lands_after_its_undo_without_effect() {
     let slow = FaultPlan {
-        latency_ms: 100,
+        latency_ms: 1_500,
         ..FaultPlan::default()
     };
     let (service, client) = start(plan(slow)).await;

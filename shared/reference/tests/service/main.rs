@@ -3,4 +3,5 @@
 mod contract;
 mod faults;
 mod ledger;
+mod process;
 mod support;

@@ -34,8 +34,12 @@ impl Answered {
 
 impl Client {
     pub fn of(service: &Handle) -> Self {
+        Self::at(format!("http://{}", service.addr()))
+    }
+
+    pub fn at(base: String) -> Self {
         Self {
-            base: format!("http://{}", service.addr()),
+            base,
             http: HyperClient::builder(TokioExecutor::new()).build_http(),
         }
     }
@@ -54,25 +58,33 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(body.into()).unwrap();
-        let (parts, body) = self.http.request(request).await.unwrap().into_parts();
-        Answered {
+        self.try_send(request).await.unwrap()
+    }
+
+    /// None when the connection fails.
+    async fn try_send(&self, request: Request<Body>) -> Option<Answered> {
+        let (parts, body) = self.http.request(request).await.ok()?.into_parts();
+        Some(Answered {
             status: parts.status,
             headers: parts.headers,
-            body: body.collect().await.unwrap().to_bytes(),
-        }
+            body: body.collect().await.ok()?.to_bytes(),
+        })
     }
 
     pub async fn forward(&self, key: &str, input: Value) -> Answered {
-        let headers = [
-            ("idempotency-key", key),
-            ("triad-order", "o-1"),
-            ("triad-step", key),
-            ("triad-direction", "forward"),
-            ("triad-attempt", "1"),
-        ];
-        let body = input.to_string();
-        self.send(Method::POST, "/payment/charge", &headers, body)
-            .await
+        self.try_forward(key, input).await.unwrap()
+    }
+
+    /// None when the connection fails.
+    pub async fn try_forward(&self, key: &str, input: Value) -> Option<Answered> {
+        let request = Request::post(format!("{}/payment/charge", self.base))
+            .header("idempotency-key", key)
+            .header("triad-order", "o-1")
+            .header("triad-step", key)
+            .header("triad-direction", "forward")
+            .header("triad-attempt", "1");
+        let request = request.body(Body::from(input.to_string())).unwrap();
+        self.try_send(request).await
     }
 
     pub async fn undo(&self, key: &str, forward: &str) -> Answered {
