@@ -1,1 +1,3 @@
 //! Tests that cross crates: real processes, real protocols.
+
+pub mod runtime_api;

@@ -1,1 +1,39 @@
-//! The Lambda shell: Kafka event parsing and partial batch responses.
+//! The Lambda shell: what a function needs to live on Lambda, and no business.
+//!
+//! Owns the shape of a Kafka event ([`event`]), the partial batch response ([`response`]), the
+//! invocation's deadline and the two entries, [`run`] for Kafka batches and [`run_cron`] for
+//! schedules. Architecture invariant: nothing here knows what is in a record.
+//!
+//! A function's `main`, whole:
+//!
+//! ```no_run
+//! use triad_lambda::{Invocation, ParsedRecord, RecordOutcome, RunConfig, RunError};
+//!
+//! # #[derive(Clone)] struct Clients;
+//! # async fn connect() -> Result<Clients, String> { Ok(Clients) }
+//! # async fn handle(_: Clients, records: Vec<ParsedRecord>, _: Invocation) -> Vec<RecordOutcome> {
+//! #     records.iter().map(|_| RecordOutcome::Done).collect()
+//! # }
+//! #[tokio::main]
+//! async fn main() -> Result<(), RunError> {
+//!     let clients = triad_lambda::init(connect()).await?;
+//!     triad_lambda::run(RunConfig::default(), |records, invocation| {
+//!         handle(clients.clone(), records, invocation)
+//!     })
+//!     .await
+//! }
+//! ```
+
+mod deadline;
+mod error;
+pub mod event;
+mod init;
+pub mod response;
+mod run;
+
+pub use deadline::{Deadline, Invocation, Progress};
+pub use error::{FunctionError, RunError};
+pub use event::{EventError, MalformedCause, MalformedRecord, ParsedRecord, parse_event};
+pub use init::init;
+pub use response::{BatchMode, BatchResponse, RecordId};
+pub use run::{RecordOutcome, RunConfig, answer_batch, answer_cron, run, run_cron};

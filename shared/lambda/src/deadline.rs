@@ -1,0 +1,126 @@
+//! How long an invocation may take, and how far it has come.
+//!
+//! Lambda states its deadline on the wall clock; timers run on the monotonic one. The wall clock
+//! is read once an invocation, to translate.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// When a handler must have come back: Lambda's own deadline less the safety margin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadline {
+    epoch_ms: u64,
+    instant: Instant,
+}
+
+impl Deadline {
+    /// The deadline of an invocation that Lambda ends at `lambda_ms` (milliseconds since the Unix
+    /// epoch), `margin` before that. One that lies in the past has no time remaining.
+    pub fn before(lambda_ms: u64, margin: Duration) -> Self {
+        let margin_ms = u64::try_from(margin.as_millis()).unwrap_or(u64::MAX);
+        let epoch_ms = lambda_ms.saturating_sub(margin_ms);
+        let remaining = Duration::from_millis(epoch_ms.saturating_sub(wall_ms()));
+        // Lambda's limit is 15 minutes; a day keeps the sum below within the clock's range.
+        let bounded = remaining.min(Duration::from_secs(86_400));
+        Self {
+            epoch_ms,
+            instant: Instant::now() + bounded,
+        }
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub fn epoch_ms(&self) -> u64 {
+        self.epoch_ms
+    }
+
+    /// The same on the clock that timers run on.
+    pub fn instant(&self) -> Instant {
+        self.instant
+    }
+
+    /// What is left of it; zero once it has passed. Every time-out inside a handler stays below.
+    pub fn remaining(&self) -> Duration {
+        self.instant.saturating_duration_since(Instant::now())
+    }
+}
+
+/// What a handler is told about its invocation.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    /// Lambda's request id, for the logs.
+    pub request_id: String,
+    /// When the handler must have come back; it is dropped then.
+    pub deadline: Deadline,
+    /// Where a handler notes the records that it has finished.
+    pub progress: Progress,
+}
+
+/// The records of a batch that are finished, by their place in it.
+///
+/// Optional: a handler that notes nothing and runs out of time has all its records retried.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    done: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Progress {
+    /// For a batch of `records` records, none of them finished.
+    pub fn new(records: usize) -> Self {
+        Self {
+            done: Arc::new(Mutex::new(vec![false; records])),
+        }
+    }
+
+    /// Notes that the record at `place` is finished: its effects are in place and every message
+    /// is acknowledged by the broker. A place outside the batch is ignored.
+    pub fn done(&self, place: usize) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(record) = done.get_mut(place) {
+            *record = true;
+        }
+    }
+
+    /// Whether each record is finished.
+    pub fn snapshot(&self) -> Vec<bool> {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.clone()
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "Lambda's deadline is a wall-clock time; this shell is where it becomes a duration"
+)]
+fn wall_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_margin_is_taken_off_and_the_past_leaves_nothing() {
+        let margin = Duration::from_secs(2);
+        let ahead = Deadline::before(wall_ms() + 10_000, margin);
+        assert!(ahead.remaining() <= Duration::from_secs(8));
+        assert!(ahead.remaining() > Duration::from_secs(4));
+        assert_eq!(Deadline::before(0, margin).remaining(), Duration::ZERO);
+        assert_eq!(
+            Deadline::before(wall_ms(), margin).remaining(),
+            Duration::ZERO
+        );
+        assert!(Deadline::before(u64::MAX, Duration::ZERO).remaining() > margin);
+    }
+
+    #[test]
+    fn progress_ignores_places_outside_the_batch() {
+        let progress = Progress::new(2);
+        progress.done(1);
+        progress.done(9);
+        assert_eq!(progress.snapshot(), [false, true]);
+    }
+}

@@ -1,0 +1,201 @@
+//! The event of a Kafka event source mapping (Amazon MSK and self-managed).
+//!
+//! Source of the shape: AWS Lambda Developer Guide, "Example event" of both services. Parsed
+//! leniently and record by record: header bytes are signed in the events of Lambda (Java bytes)
+//! and unsigned in those of some emulators; headers, keys and values may be null or missing; a
+//! timestamp may be -1. A record that cannot be understood comes out as malformed, with its place
+//! and its JSON, and never fails the others.
+//!
+//! Only an event that is no Kafka event at all is an error, and then the whole batch is retried.
+//! Memory is bounded by Lambda's own limit of 6 MB a payload.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+use triad_runtime::record::InputRecord;
+
+use crate::event::decode::{Place, UNPLACED, decode};
+use crate::response::RecordId;
+
+mod decode;
+
+/// One record of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParsedRecord {
+    /// A record as the broker delivered it; its content is unchecked.
+    Record(InputRecord),
+    /// A record of which the event has no understandable form; fit to be dead-lettered.
+    Malformed(MalformedRecord),
+}
+
+impl ParsedRecord {
+    /// Where the record was read from.
+    pub fn id(&self) -> RecordId {
+        let (topic, partition, offset) = match self {
+            Self::Record(record) => (&record.topic, record.partition, record.offset),
+            Self::Malformed(record) => (&record.topic, record.partition, record.offset),
+        };
+        RecordId {
+            topic: topic.clone(),
+            partition,
+            offset,
+        }
+    }
+}
+
+/// A record that could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MalformedRecord {
+    /// Topic that the record was read from.
+    pub topic: String,
+    /// Partition within the topic.
+    pub partition: i32,
+    /// Offset within the partition. Where the event has none
+    /// ([`MalformedCause::Offset`]), the lowest that it can be: one above the record before it.
+    pub offset: i64,
+    /// What is wrong.
+    pub cause: MalformedCause,
+    /// The record's JSON as it stands in the event.
+    pub raw: String,
+}
+
+/// What is wrong with a malformed record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MalformedCause {
+    /// It is not a JSON object, or nested too deeply.
+    #[error("the record is not a JSON object: {0}")]
+    NotAnObject(String),
+    /// It has no offset, or one that is not a number.
+    #[error("the record has no usable offset")]
+    Offset,
+    /// Its topic or partition is not the one that it is listed under.
+    #[error("the record names {found}, but is listed under {listed}")]
+    Place {
+        /// What the record names.
+        found: String,
+        /// What it is listed under.
+        listed: String,
+    },
+    /// Its key or value is not a text, or not base64.
+    #[error("the {field} is not base64: {what}")]
+    Base64 {
+        /// `key` or `value`.
+        field: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Its headers are not a list of names with bytes.
+    #[error("header {place}: {what}")]
+    Header {
+        /// Place in the list, from 0.
+        place: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// The event as a whole is not a Kafka event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// It is not JSON of the documented shape.
+    #[error("not a Kafka event: {0}")]
+    Shape(String),
+    /// It comes from another kind of source.
+    #[error("not a Kafka event: its source is {0:?}")]
+    Source(String),
+    /// It has no `records`.
+    #[error("not a Kafka event: it has no records")]
+    NoRecords,
+    /// A list of records has no partition that could be reported back.
+    #[error("not a Kafka event: {0:?} is not of the form topic-N")]
+    Partition(String),
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "eventSource", default)]
+    source: Option<String>,
+    #[serde(borrow, default)]
+    records: Option<Lists<'a>>,
+}
+
+/// The lists of records with their names. A name that comes twice is kept twice: a map would
+/// drop the first list without a word.
+struct Lists<'a>(Vec<(String, Vec<&'a RawValue>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Lists<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListsVisitor;
+        impl<'de> Visitor<'de> for ListsVisitor {
+            type Value = Lists<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("lists of records by topic and partition")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut lists = Vec::new();
+                while let Some(list) = map.next_entry::<String, Option<Vec<&'de RawValue>>>()? {
+                    lists.push((list.0, list.1.unwrap_or_default()));
+                }
+                Ok(Lists(lists))
+            }
+        }
+        deserializer.deserialize_map(ListsVisitor)
+    }
+}
+
+/// Parses the payload of an event source mapping.
+///
+/// The records come out by topic, partition and offset; an `eventSource` that is missing is
+/// accepted, any other than Kafka's is not.
+///
+/// # Errors
+/// [`EventError`] when the event as a whole is not understood; a single record never causes one.
+///
+/// ```
+/// let event = br#"{"eventSource":"aws:kafka","records":{"orders-0":[
+///     {"topic":"orders","partition":0,"offset":7,"value":"e30="}]}}"#;
+/// let records = triad_lambda::parse_event(event).unwrap();
+/// assert_eq!(records[0].id().offset, 7);
+/// ```
+pub fn parse_event(payload: &[u8]) -> Result<Vec<ParsedRecord>, EventError> {
+    let event: Event<'_> =
+        serde_json::from_slice(payload).map_err(|error| EventError::Shape(error.to_string()))?;
+    match event.source.as_deref() {
+        None | Some("aws:kafka" | "SelfManagedKafka" | "aws:SelfManagedKafka") => {}
+        Some(other) => return Err(EventError::Source(other.to_owned())),
+    }
+    let lists = event.records.ok_or(EventError::NoRecords)?;
+    let mut records = Vec::new();
+    for (name, list) in &lists.0 {
+        let listed = Place::parse(name).ok_or_else(|| EventError::Partition(name.clone()))?;
+        parse_list(&listed, list, &mut records);
+    }
+    // Stable, so that records of equal offset stay as they were listed.
+    records.sort_by_cached_key(ParsedRecord::id);
+    Ok(records)
+}
+
+/// Decodes one list and gives an offset to each record that has none: the lowest that it can be,
+/// so that a retry which resumes there cannot pass the record over.
+fn parse_list(listed: &Place<'_>, list: &[&RawValue], records: &mut Vec<ParsedRecord>) {
+    let first = records.len();
+    records.extend(list.iter().map(|raw| decode(listed, raw.get())));
+    let list = &mut records[first..];
+    let placed = |record: &ParsedRecord| record.id().offset != UNPLACED;
+    let mut lowest = match list.iter().position(placed) {
+        Some(at) => list[at].id().offset.saturating_sub(at as i64),
+        None => 0,
+    };
+    for record in list {
+        if let ParsedRecord::Malformed(bad) = record
+            && bad.offset == UNPLACED
+        {
+            bad.offset = lowest;
+        }
+        lowest = record.id().offset.saturating_add(1);
+    }
+}

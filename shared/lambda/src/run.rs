@@ -1,0 +1,211 @@
+//! The two entries of a function: a Kafka batch and a schedule.
+//!
+//! Owns when an invocation ends and what it answers; the handler owns everything else. The
+//! handler is dropped at its deadline, which lies before Lambda's own, so that the answer still
+//! gets out. Architecture invariant: no path answers success for a record that nobody finished.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::deadline::{Deadline, Invocation, Progress};
+use crate::error::{FunctionError, RunError};
+use crate::event::{ParsedRecord, parse_event};
+use crate::response::{BatchMode, BatchResponse, RecordId};
+
+/// What became of one record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordOutcome {
+    /// Its effects are in place and every message is acknowledged by the broker.
+    Done,
+    /// It must come again, for this reason.
+    Failed(String),
+}
+
+/// How a function runs.
+#[derive(Debug, Clone, Copy)]
+pub struct RunConfig {
+    /// What Lambda makes of the answer.
+    pub mode: BatchMode,
+    /// How long before Lambda's own deadline a handler is dropped. Enough to get the answer out;
+    /// below the function's time-out, or no handler ever gets to run.
+    pub safety_margin: Duration,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self {
+            mode: BatchMode::PartialResponses,
+            safety_margin: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Serves Kafka batches until the process ends. Call [`init`](crate::init) before.
+///
+/// The handler gets the records by topic, partition and offset, and answers one outcome a
+/// record, in the same order.
+///
+/// # Errors
+/// When the connection to the Runtime API fails. A failed invocation is answered, not returned.
+///
+/// # Panics
+/// Outside of Lambda, where the variables that Lambda sets are missing.
+pub async fn run<H, F>(config: RunConfig, handler: H) -> Result<(), RunError>
+where
+    H: Fn(Vec<ParsedRecord>, Invocation) -> F,
+    F: Future<Output = Vec<RecordOutcome>>,
+{
+    let handler = &handler;
+    let service = service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
+        let payload = event.payload.get().as_bytes();
+        answer_batch(config, payload, &event.context, handler).await
+    });
+    serve(Runtime::new(service).run()).await
+}
+
+/// Serves scheduled invocations until the process ends. The handler gets the schedule's payload.
+///
+/// # Errors
+/// As [`run`]. A handler's error fails the invocation, and so does running out of time.
+///
+/// # Panics
+/// As [`run`].
+pub async fn run_cron<H, F, T, E>(config: RunConfig, handler: H) -> Result<(), RunError>
+where
+    H: Fn(Value, Invocation) -> F,
+    F: Future<Output = Result<T, E>>,
+    T: Serialize,
+    E: Display,
+{
+    let handler = &handler;
+    let service = service_fn(|event: LambdaEvent<Value>| async move {
+        answer_cron(config, event.payload, &event.context, handler).await
+    });
+    serve(Runtime::new(service).run()).await
+}
+
+async fn serve(
+    running: impl Future<Output = Result<(), lambda_runtime::Error>>,
+) -> Result<(), RunError> {
+    running
+        .await
+        .map_err(|error| RunError::Runtime(error.to_string()))
+}
+
+fn invocation(config: RunConfig, context: &Context, records: usize) -> Invocation {
+    Invocation {
+        request_id: context.request_id.clone(),
+        deadline: Deadline::before(context.deadline, config.safety_margin),
+        progress: Progress::new(records),
+    }
+}
+
+/// Answers one batch: what [`run`] does for each invocation, without the Runtime API.
+///
+/// # Errors
+/// The whole batch is to be retried: the event is not understood, the handler answered another
+/// number of outcomes than there are records, or a record failed in [`BatchMode::WholeBatch`].
+pub async fn answer_batch<H, F>(
+    config: RunConfig,
+    payload: &[u8],
+    context: &Context,
+    handler: H,
+) -> Result<BatchResponse, FunctionError>
+where
+    H: FnOnce(Vec<ParsedRecord>, Invocation) -> F,
+    F: Future<Output = Vec<RecordOutcome>>,
+{
+    let records = parse_event(payload)
+        .map_err(|error| FunctionError::new("Triad.Event", error.to_string()))?;
+    let ids: Vec<RecordId> = records.iter().map(ParsedRecord::id).collect();
+    let invocation = invocation(config, context, ids.len());
+    let (deadline, progress) = (invocation.deadline, invocation.progress.clone());
+    let outcomes = if deadline.remaining().is_zero() {
+        unfinished(&progress)
+    } else {
+        let handled = handler(records, invocation);
+        match tokio::time::timeout_at(deadline.instant(), handled).await {
+            Ok(outcomes) => outcomes,
+            Err(_) => unfinished(&progress),
+        }
+    };
+    if outcomes.len() != ids.len() {
+        let message = format!("{} outcomes for {} records", outcomes.len(), ids.len());
+        return Err(FunctionError::new("Triad.Outcomes", message));
+    }
+    respond(config.mode, &ids, &outcomes)
+}
+
+/// Outcomes of a batch whose handler did not come back.
+fn unfinished(progress: &Progress) -> Vec<RecordOutcome> {
+    let reason: Arc<str> = "not finished within the time of the invocation".into();
+    let outcome = |done| match done {
+        true => RecordOutcome::Done,
+        false => RecordOutcome::Failed(reason.to_string()),
+    };
+    progress.snapshot().into_iter().map(outcome).collect()
+}
+
+fn respond(
+    mode: BatchMode,
+    ids: &[RecordId],
+    outcomes: &[RecordOutcome],
+) -> Result<BatchResponse, FunctionError> {
+    let mut failed = Vec::new();
+    let mut first_reason = None;
+    for (id, outcome) in ids.iter().zip(outcomes) {
+        if let RecordOutcome::Failed(reason) = outcome {
+            let RecordId {
+                topic,
+                partition,
+                offset,
+            } = id;
+            tracing::warn!(%topic, partition, offset, %reason, "a record is to come again");
+            failed.push(id);
+            first_reason = first_reason.or(Some(reason));
+        }
+    }
+    match (mode, first_reason) {
+        (BatchMode::WholeBatch, Some(reason)) => {
+            let message = format!("{} of {} records failed: {reason}", failed.len(), ids.len());
+            Err(FunctionError::new("Triad.Batch", message))
+        }
+        (BatchMode::WholeBatch, None) | (BatchMode::PartialResponses, _) => {
+            Ok(BatchResponse::of(ids, failed))
+        }
+    }
+}
+
+/// Answers one scheduled invocation: what [`run_cron`] does, without the Runtime API.
+///
+/// # Errors
+/// The handler's own error, or that it ran out of time.
+pub async fn answer_cron<H, F, T, E>(
+    config: RunConfig,
+    payload: Value,
+    context: &Context,
+    handler: H,
+) -> Result<T, FunctionError>
+where
+    H: FnOnce(Value, Invocation) -> F,
+    F: Future<Output = Result<T, E>>,
+    E: Display,
+{
+    let invocation = invocation(config, context, 0);
+    let deadline = invocation.deadline;
+    let late = || FunctionError::new("Triad.Deadline", "not finished within its time");
+    if deadline.remaining().is_zero() {
+        return Err(late());
+    }
+    match tokio::time::timeout_at(deadline.instant(), handler(payload, invocation)).await {
+        Ok(done) => done.map_err(|error| FunctionError::new("Triad.Cron", error.to_string())),
+        Err(_) => Err(late()),
+    }
+}

@@ -1,0 +1,337 @@
+//! What the service remembers: the state of every key, and counts.
+//!
+//! Owns the only function that changes state, [`Book::apply`]. A key is never forgotten, since
+//! forgetting one is forgetting that its effect took place; a full book therefore refuses new
+//! keys instead (507), and goes on answering those that it knows.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{CallHead, Cause, Direction, Kind};
+use crate::hash;
+use crate::summary::{Counts, KeyView, MAX_EXAMPLES, Summary};
+
+/// One call as it is written to the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// When the call was settled, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
+    /// Who called what.
+    #[serde(flatten)]
+    pub head: CallHead,
+    /// Fingerprint of the request.
+    pub fingerprint: u64,
+    /// Number of this call among the calls of its key, from 1.
+    pub call: u32,
+    /// What the call did.
+    pub kind: Kind,
+    /// Why it did not go as it should have, if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+}
+
+/// Where a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Never seen, or seen without any effect.
+    New,
+    /// A forward key whose effect is in place.
+    Applied {
+        /// Fingerprint of the request that took effect.
+        fingerprint: u64,
+    },
+    /// A forward key whose effect was reversed.
+    Undone,
+    /// A forward key whose undo came first.
+    Tombstoned,
+    /// The key of an undo that has been carried out.
+    UndoDone {
+        /// Fingerprint of the undo.
+        fingerprint: u64,
+    },
+}
+
+/// The book is full: it takes no key that it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the ledger is full: it remembers {max_keys} forward keys and never forgets one")]
+pub struct Full {
+    /// The bound that was reached.
+    pub max_keys: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Arc<str>,
+    service: Arc<str>,
+    action: Arc<str>,
+    step: Arc<str>,
+    order: Box<str>,
+    direction: Direction,
+    status: Status,
+    calls: u32,
+    applied: u32,
+    undone: u32,
+}
+
+/// The state of every key of every service, in the order in which the keys were first seen.
+///
+/// About 400 bytes a key. Forward calls add keys up to `max_keys`; undos up to twice that, so
+/// that a full book can still be compensated.
+#[derive(Debug)]
+pub struct Book {
+    max_keys: usize,
+    entries: Vec<Entry>,
+    index: HashMap<Arc<str>, HashMap<Arc<str>, usize>>,
+    /// Services, actions and steps: few values, repeated in every entry.
+    names: HashSet<Arc<str>>,
+    counts: BTreeMap<Arc<str>, Counts>,
+    /// Effects in place by (service, order, step), to notice a caller whose keys are not stable.
+    steps: HashMap<u64, u32>,
+    steps_applied_twice: u64,
+    step_examples: Vec<String>,
+    keys_applied_twice: u64,
+    key_examples: Vec<String>,
+}
+
+impl Book {
+    /// An empty book for at most `max_keys` forward keys.
+    pub fn new(max_keys: usize) -> Self {
+        Self {
+            max_keys,
+            entries: Vec::new(),
+            index: HashMap::new(),
+            names: HashSet::new(),
+            counts: BTreeMap::new(),
+            steps: HashMap::new(),
+            steps_applied_twice: 0,
+            step_examples: Vec::new(),
+            keys_applied_twice: 0,
+            key_examples: Vec::new(),
+        }
+    }
+
+    /// Number of keys remembered.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing was ever called.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where `key` of `service` stands.
+    pub fn status(&self, service: &str, key: &str) -> Status {
+        self.find(service, key)
+            .map_or(Status::New, |at| self.entries[at].status)
+    }
+
+    /// Notes that a call has come in and gives it its number among the calls of its key.
+    ///
+    /// # Errors
+    /// [`Full`] when the key is new and there is no room; nothing is noted then.
+    pub fn arrive(&mut self, head: &CallHead) -> Result<u32, Full> {
+        let at = match self.find(&head.service, &head.key) {
+            Some(at) => at,
+            None => {
+                // An undo may need a second entry, the tombstone. Calls in flight can exceed the
+                // bound by one tombstone each.
+                let fits = match head.direction {
+                    Direction::Forward => self.entries.len() < self.max_keys,
+                    Direction::Undo => self.entries.len() + 2 <= self.max_keys.saturating_mul(2),
+                };
+                if !fits {
+                    return Err(Full {
+                        max_keys: self.max_keys,
+                    });
+                }
+                self.insert(head, &head.key, head.direction)
+            }
+        };
+        self.counts_of(&head.service).calls += 1;
+        let entry = &mut self.entries[at];
+        entry.calls = entry.calls.saturating_add(1);
+        Ok(entry.calls)
+    }
+
+    /// Takes over what a call did. The call must have arrived.
+    pub fn apply(&mut self, line: &LedgerLine) {
+        let head = &line.head;
+        self.counts_of(&head.service).note(line.kind, line.cause);
+        let at = match self.find(&head.service, &head.key) {
+            Some(at) => at,
+            None => self.insert(head, &head.key, head.direction),
+        };
+        // A call that a kill left unanswered has a number but no line.
+        self.entries[at].calls = self.entries[at].calls.max(line.call);
+        let fingerprint = line.fingerprint;
+        match (line.kind, head.direction) {
+            (Kind::Applied, _) => {
+                self.bind(at, head, Status::Applied { fingerprint });
+                self.note_effect(at);
+            }
+            (Kind::Undone | Kind::Tombstoned, _) | (Kind::Replayed, Direction::Undo) => {
+                self.bind(at, head, Status::UndoDone { fingerprint });
+                self.settle_target(line);
+            }
+            (Kind::Replayed, Direction::Forward) | (Kind::Refused | Kind::Fault, _) => {}
+        }
+    }
+
+    fn settle_target(&mut self, line: &LedgerLine) {
+        let head = &line.head;
+        let target = head.undoes.as_deref().unwrap_or_default();
+        let at = match self.find(&head.service, target) {
+            Some(at) => at,
+            None => self.insert(head, target, Direction::Forward),
+        };
+        match line.kind {
+            Kind::Undone => {
+                self.entries[at].status = Status::Undone;
+                self.entries[at].undone += 1;
+                let step = self.step_hash(at);
+                if let Some(in_place) = self.steps.get_mut(&step) {
+                    *in_place = in_place.saturating_sub(1);
+                }
+            }
+            Kind::Tombstoned => self.entries[at].status = Status::Tombstoned,
+            Kind::Applied | Kind::Replayed | Kind::Refused | Kind::Fault => {}
+        }
+    }
+
+    /// A key belongs to the request that first had an effect, not to the first one seen.
+    fn bind(&mut self, at: usize, head: &CallHead, status: Status) {
+        let action = self.name(&head.action);
+        let step = self.name(&head.step);
+        let entry = &mut self.entries[at];
+        entry.status = status;
+        entry.direction = head.direction;
+        entry.action = action;
+        entry.step = step;
+        if *entry.order != *head.order {
+            entry.order = head.order.as_str().into();
+        }
+    }
+
+    fn note_effect(&mut self, at: usize) {
+        let entry = &mut self.entries[at];
+        entry.applied += 1;
+        if entry.applied == 2 {
+            self.keys_applied_twice += 1;
+            if self.key_examples.len() < MAX_EXAMPLES {
+                let example = format!("{} {}", entry.service, entry.key);
+                self.key_examples.push(example);
+            }
+        }
+        if self.entries[at].order.is_empty() {
+            return;
+        }
+        let step = self.step_hash(at);
+        let in_place = self.steps.entry(step).or_default();
+        *in_place += 1;
+        if *in_place == 2 {
+            self.steps_applied_twice += 1;
+            if self.step_examples.len() < MAX_EXAMPLES {
+                let entry = &self.entries[at];
+                let example = format!("{} {} {}", entry.service, entry.order, entry.step);
+                self.step_examples.push(example);
+            }
+        }
+    }
+
+    fn step_hash(&self, at: usize) -> u64 {
+        let entry = &self.entries[at];
+        [&*entry.service, &*entry.order, &*entry.step]
+            .iter()
+            .fold(0, |hash, part| hash::bytes(hash, part.as_bytes()))
+    }
+
+    fn insert(&mut self, head: &CallHead, key: &str, direction: Direction) -> usize {
+        let service = self.name(&head.service);
+        let entry = Entry {
+            key: key.into(),
+            service: service.clone(),
+            action: self.name(&head.action),
+            step: self.name(&head.step),
+            order: head.order.as_str().into(),
+            direction,
+            status: Status::New,
+            calls: 0,
+            applied: 0,
+            undone: 0,
+        };
+        let at = self.entries.len();
+        let keys = self.index.entry(service).or_default();
+        keys.insert(entry.key.clone(), at);
+        self.entries.push(entry);
+        at
+    }
+
+    fn find(&self, service: &str, key: &str) -> Option<usize> {
+        self.index.get(service)?.get(key).copied()
+    }
+
+    fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let new: Arc<str> = name.into();
+        self.names.insert(new.clone());
+        new
+    }
+
+    fn counts_of(&mut self, service: &str) -> &mut Counts {
+        if !self.counts.contains_key(service) {
+            let name = self.name(service);
+            self.counts.insert(name, Counts::default());
+        }
+        self.counts
+            .get_mut(service)
+            .expect("the service was inserted just above")
+    }
+
+    /// Keys from the `from`-th on, at most `limit`, in the order in which they were first seen.
+    pub fn page(&self, from: usize, limit: usize) -> Vec<KeyView> {
+        let view = |entry: &Entry| KeyView {
+            key: entry.key.to_string(),
+            service: entry.service.to_string(),
+            action: entry.action.to_string(),
+            order: entry.order.to_string(),
+            step: entry.step.to_string(),
+            direction: entry.direction,
+            status: entry.status.into(),
+            calls: entry.calls,
+            applied: entry.applied,
+            undone: entry.undone,
+        };
+        self.entries
+            .iter()
+            .skip(from)
+            .take(limit)
+            .map(view)
+            .collect()
+    }
+
+    /// The counts. Costs as much as there are services, not keys.
+    pub fn summary(&self) -> Summary {
+        let mut total = Counts::default();
+        let named = |(name, counts): (&Arc<str>, &Counts)| (name.to_string(), counts.clone());
+        let services: BTreeMap<String, Counts> = self.counts.iter().map(named).collect();
+        for counts in services.values() {
+            total.add(counts);
+        }
+        Summary {
+            keys: self.entries.len() as u64,
+            invalid: 0,
+            full: 0,
+            total,
+            services,
+            keys_applied_twice: self.keys_applied_twice,
+            keys_applied_twice_examples: self.key_examples.clone(),
+            steps_applied_twice: self.steps_applied_twice,
+            steps_applied_twice_examples: self.step_examples.clone(),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The service over HTTP.
+
+mod contract;
+mod faults;
+mod ledger;
+mod process;
+mod support;
