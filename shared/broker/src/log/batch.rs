@@ -157,7 +157,7 @@ pub(crate) fn seek_timestamp(batch: &[u8], header: &BatchHeader, timestamp: i64)
 }
 
 /// A zigzag varint of at most 10 bytes; `None` if it is cut short or longer.
-fn varint(bytes: &mut &[u8]) -> Option<i64> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0_u64;
     for shift in (0..70).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
