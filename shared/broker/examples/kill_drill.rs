@@ -1,0 +1,49 @@
+//! The kill drill at any size, against a release build of the broker's program:
+//! `cargo build -p triad-broker --release && cargo run -p triad-broker --release --example kill_drill -- --messages 1000000 --kills 30`
+
+#[path = "../tests/contract/client.rs"]
+#[expect(dead_code, reason = "shared with the contract suite")]
+mod client;
+#[path = "../tests/contract/drill.rs"]
+mod drill;
+#[path = "../tests/contract/process.rs"]
+#[expect(dead_code, reason = "shared with the benchmark")]
+mod process;
+
+use clap::Parser;
+
+/// Kills a broker again and again under load and checks that nothing is lost, doubled or reordered.
+#[derive(Debug, Parser)]
+struct Args {
+    #[arg(long, default_value_t = 1_000_000)]
+    messages: usize,
+    #[arg(long, default_value_t = 30)]
+    kills: usize,
+    #[arg(long, default_value_t = 3)]
+    partitions: i32,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let dir = tempfile::tempdir()?;
+    let example = std::env::current_exe()?;
+    let target = example.parent().and_then(|d| d.parent());
+    let program = target
+        .map(|d| d.join("triad-broker"))
+        .filter(|p| p.exists());
+    let outcome = drill::run(&drill::Drill {
+        program: program.ok_or_else(|| anyhow::anyhow!("build the broker's program first"))?,
+        data: dir.path().into(),
+        messages: args.messages,
+        kills: args.kills,
+        partitions: args.partitions,
+    });
+    println!(
+        "{} messages, {} kills: nothing lost, doubled or reordered; {:.1} s, slowest restart {:.0} ms",
+        args.messages,
+        outcome.kills,
+        outcome.took.as_secs_f64(),
+        outcome.slowest_start.as_secs_f64() * 1000.0
+    );
+    Ok(())
+}

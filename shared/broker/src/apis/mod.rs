@@ -1,0 +1,95 @@
+//! What the broker does for each API. A handler decodes nothing and waits for nothing: it gets the
+//! decoded request and returns an outcome, which the connection turns into an answer in time.
+
+pub(crate) mod configs;
+pub(crate) mod fetch;
+pub(crate) mod groups;
+pub(crate) mod metadata;
+pub(crate) mod offsets;
+pub(crate) mod produce;
+pub(crate) mod topics;
+pub(crate) mod versions;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::ApiKey;
+
+use crate::core::{Core, Signal};
+use crate::group::state::Ticket;
+use crate::log::flusher::Lsn;
+use crate::server::frame::{Header, Malformed};
+
+/// How a request is answered.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Not at all (produce with acks 0).
+    Silent,
+    /// With this frame.
+    Ready(Vec<u8>),
+    /// With this frame, once everything up to the position is durable.
+    Durable(Lsn, Vec<u8>),
+    /// When the group has an answer for this ticket.
+    Group(Ticket),
+    /// When there is something to read.
+    Fetch(Box<fetch::Poll>),
+}
+
+/// The protocol's number for an outcome.
+pub(crate) fn code(result: Result<(), ResponseError>) -> i16 {
+    result.err().map_or(0, |error| error.code())
+}
+
+/// Begins a request.
+pub(crate) fn begin(
+    core: &mut Core,
+    signal: &Rc<Signal>,
+    peer: SocketAddr,
+    header: &Header,
+    mut body: Bytes,
+) -> Result<Outcome, Malformed> {
+    let body = &mut body;
+    let outcome = match header.api.key {
+        ApiKey::Produce => produce::produce(core, header, header.decode(body)?),
+        ApiKey::Fetch => fetch::begin(core, header, header.decode(body)?),
+        ApiKey::ListOffsets => offsets::list(core, header, header.decode(body)?),
+        ApiKey::OffsetForLeaderEpoch => {
+            offsets::for_leader_epoch(core, header, header.decode(body)?)
+        }
+        ApiKey::OffsetCommit => offsets::commit(core, header, header.decode(body)?),
+        ApiKey::OffsetFetch => offsets::fetch(core, header, header.decode(body)?),
+        ApiKey::OffsetDelete => offsets::delete(core, header, header.decode(body)?),
+        ApiKey::Metadata => metadata::metadata(core, header, header.decode(body)?),
+        ApiKey::DescribeCluster => metadata::describe_cluster(core, header, &header.decode(body)?),
+        ApiKey::FindCoordinator => metadata::find_coordinator(core, header, header.decode(body)?),
+        ApiKey::ApiVersions => versions::versions(header),
+        ApiKey::InitProducerId => produce::init_producer_id(core, header, &header.decode(body)?),
+        ApiKey::CreateTopics => topics::create(core, header, header.decode(body)?),
+        ApiKey::DeleteTopics => topics::delete(core, header, header.decode(body)?),
+        ApiKey::CreatePartitions => topics::add_partitions(core, header, header.decode(body)?),
+        ApiKey::DescribeConfigs => configs::describe(core, header, header.decode(body)?),
+        ApiKey::JoinGroup => groups::join(core, signal, peer, header, header.decode(body)?),
+        ApiKey::SyncGroup => groups::sync(core, signal, header, header.decode(body)?),
+        ApiKey::Heartbeat => groups::heartbeat(core, header, &header.decode(body)?),
+        ApiKey::LeaveGroup => groups::leave(core, header, header.decode(body)?),
+        ApiKey::ListGroups => groups::list(core, header, &header.decode(body)?),
+        ApiKey::DescribeGroups => groups::describe(core, header, header.decode(body)?),
+        ApiKey::DeleteGroups => groups::delete(core, header, header.decode(body)?),
+        key => {
+            return Err(Malformed::NotOffered {
+                key: key as i16,
+                version: header.version,
+            });
+        }
+    };
+    if let Outcome::Durable(lsn, frame) = outcome {
+        if lsn <= core.store.durable_to() && !core.store.failed() {
+            return Ok(Outcome::Ready(frame));
+        }
+        core.watch_durable(lsn, signal);
+        return Ok(Outcome::Durable(lsn, frame));
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,128 @@
+//! Produce and InitProducerId.
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest};
+use kafka_protocol::messages::produce_response::{
+    PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
+use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse, ProducerId};
+
+use super::Outcome;
+use crate::core::Core;
+use crate::log::batch;
+use crate::log::flusher::Lsn;
+use crate::log::store::Accepted;
+use crate::server::frame::Header;
+
+/// Appends each partition's batch. Acknowledgements 1 and all are the same with one replica: they
+/// wait for the disk. With 0 nothing is answered, not even an error.
+pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest) -> Outcome {
+    let acks = request.acks;
+    let refused = if !matches!(acks, -1..=1) {
+        Some(ResponseError::InvalidRequiredAcks)
+    } else if request.transactional_id.is_some() {
+        Some(ResponseError::TransactionalIdAuthorizationFailed)
+    } else {
+        None
+    };
+    let mut wait_for = 0;
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    for topic in request.topic_data {
+        let mut partitions = Vec::with_capacity(topic.partition_data.len());
+        for data in topic.partition_data {
+            let result = match refused {
+                Some(error) => Err(error),
+                None => append(core, topic.name.as_str(), &data),
+            };
+            partitions.push(partition_response(data.index, result, &mut wait_for));
+        }
+        let response = TopicProduceResponse::default()
+            .with_name(topic.name)
+            .with_partition_responses(partitions);
+        responses.push(response);
+    }
+    if acks == 0 {
+        return Outcome::Silent;
+    }
+    let response = ProduceResponse::default().with_responses(responses);
+    Outcome::Durable(wait_for, header.encode(&response))
+}
+
+fn partition_response(
+    index: i32,
+    result: Result<Accepted, ResponseError>,
+    wait_for: &mut Lsn,
+) -> PartitionProduceResponse {
+    let response = PartitionProduceResponse::default().with_index(index);
+    match result {
+        Ok(accepted) => {
+            *wait_for = accepted.lsn.max(*wait_for);
+            response
+                .with_base_offset(accepted.base_offset)
+                .with_log_append_time_ms(-1)
+                .with_log_start_offset(accepted.log_start)
+        }
+        Err(error) => response
+            .with_error_code(error.code())
+            .with_base_offset(-1)
+            .with_log_append_time_ms(-1)
+            .with_log_start_offset(-1),
+    }
+}
+
+fn append(
+    core: &mut Core,
+    name: &str,
+    data: &PartitionProduceData,
+) -> Result<Accepted, ResponseError> {
+    let topic = core
+        .store
+        .topics
+        .get(name)
+        .ok_or(ResponseError::UnknownTopicOrPartition)?;
+    let log = topic
+        .log(data.index)
+        .ok_or(ResponseError::UnknownTopicOrPartition)?;
+    let records = data.records.as_deref().unwrap_or_default();
+    let header = batch::validate(records, core.store.max_batch_bytes(topic))?;
+    let (segment, retention) = (
+        topic.number("segment.bytes"),
+        topic.number("retention.bytes"),
+    );
+    let accepted = core
+        .store
+        .append(log, &header, records, segment, retention)?;
+    if accepted.lsn == 0 {
+        core.log_grew(log);
+    }
+    Ok(accepted)
+}
+
+/// Gives an idempotent producer its id. Transactions are not offered: a transactional id is
+/// refused with the one error that every client takes as final, rather than retrying.
+pub(crate) fn init_producer_id(
+    core: &mut Core,
+    header: &Header,
+    request: &InitProducerIdRequest,
+) -> Outcome {
+    let fresh = match request.transactional_id {
+        Some(_) => Err(ResponseError::TransactionalIdAuthorizationFailed),
+        None => core.store.new_producer_id(),
+    };
+    let response = InitProducerIdResponse::default();
+    match fresh {
+        Ok((id, lsn)) => {
+            let response = response
+                .with_producer_id(ProducerId(id))
+                .with_producer_epoch(0);
+            Outcome::Durable(lsn, header.encode(&response))
+        }
+        Err(error) => {
+            let response = response
+                .with_error_code(error.code())
+                .with_producer_id(ProducerId(-1))
+                .with_producer_epoch(-1);
+            Outcome::Ready(header.encode(&response))
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! ApiVersions: what the broker offers.
+
+use kafka_protocol::error::ResponseError;
+use kafka_protocol::messages::ApiVersionsResponse;
+use kafka_protocol::messages::api_versions_response::ApiVersion;
+
+use super::Outcome;
+use crate::server::frame::Header;
+use crate::server::shape::APIS;
+
+fn response() -> ApiVersionsResponse {
+    let offered = APIS.iter().map(|api| {
+        ApiVersion::default()
+            .with_api_key(api.key as i16)
+            .with_min_version(api.min)
+            .with_max_version(api.max)
+    });
+    ApiVersionsResponse::default().with_api_keys(offered.collect())
+}
+
+pub(crate) fn versions(header: &Header) -> Outcome {
+    Outcome::Ready(header.encode(&response()))
+}
+
+/// The protocol's rule (KIP-511): a version of this very API that is not offered is answered in
+/// version 0 with an error and the list, so that the client can ask again.
+pub(crate) fn unsupported(header: &Header) -> Outcome {
+    let response = response().with_error_code(ResponseError::UnsupportedVersion.code());
+    Outcome::Ready(header.encode_as(&response, 0))
+}

@@ -1,0 +1,157 @@
+//! Starting and stopping.
+
+use std::cell::RefCell;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::LocalSet;
+
+use crate::config::BrokerConfig;
+use crate::core::Core;
+use crate::error::Error;
+use crate::server;
+
+/// The entry point; see [`Broker::start`].
+#[derive(Debug, Clone, Copy)]
+pub struct Broker;
+
+/// A running broker. Dropping it stops the broker without waiting for it.
+#[derive(Debug)]
+pub struct BrokerHandle {
+    addr: SocketAddr,
+    stop: Arc<Notify>,
+    done: Option<oneshot::Receiver<Result<(), Error>>>,
+}
+
+impl Broker {
+    /// Recovers what is in the data directory, if there is one, and begins to listen.
+    ///
+    /// The broker runs on a thread and a single-threaded runtime of its own, so it neither needs
+    /// the caller's runtime nor competes for its workers. This call blocks until clients can
+    /// connect: a few milliseconds, or, after a crash, as long as reading at most two write-ahead
+    /// logs of 32 MiB takes.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration makes no sense, the address is taken, or the data directory is locked
+    /// by another broker, damaged or unreadable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), triad_broker::Error> {
+    /// use triad_broker::{Broker, BrokerConfig};
+    ///
+    /// let broker = Broker::start(BrokerConfig::default())?;
+    /// println!("bootstrap.servers={}", broker.addr());
+    /// broker.shutdown().await
+    /// # }
+    /// ```
+    pub fn start(config: BrokerConfig) -> Result<BrokerHandle, Error> {
+        config.check()?;
+        let addr = config.listen;
+        let failed = |source| Error::Listen { addr, source };
+        let listener = TcpListener::bind(addr).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        let stop = Arc::new(Notify::new());
+        let (started, wait_started) = std::sync::mpsc::sync_channel(1);
+        let (finished, done) = oneshot::channel();
+        let thread_stop = Arc::clone(&stop);
+        std::thread::Builder::new()
+            .name("broker".into())
+            .spawn(move || {
+                // Nobody may be there any more to hear it; then it is only logged.
+                if let Err(result) =
+                    finished.send(run(config, addr, listener, thread_stop, &started))
+                    && let Err(error) = result
+                {
+                    tracing::error!(%error, "the broker ended in error");
+                }
+            })?;
+        match wait_started.recv() {
+            Ok(Ok(())) => Ok(BrokerHandle {
+                addr,
+                stop,
+                done: Some(done),
+            }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::Thread),
+        }
+    }
+}
+
+impl BrokerHandle {
+    /// Where clients connect: `bootstrap.servers`.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Closes all connections, makes everything durable and waits until that is done. Works under
+    /// any async runtime.
+    ///
+    /// # Errors
+    ///
+    /// If something could not be made durable, now or earlier.
+    pub async fn shutdown(mut self) -> Result<(), Error> {
+        self.stop.notify_one();
+        match self.done.take() {
+            Some(done) => done.await.unwrap_or(Err(Error::Thread)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for BrokerHandle {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+    }
+}
+
+/// The broker's thread.
+fn run(
+    config: BrokerConfig,
+    addr: SocketAddr,
+    listener: TcpListener,
+    stop: Arc<Notify>,
+    started: &std::sync::mpsc::SyncSender<Result<(), Error>>,
+) -> Result<(), Error> {
+    let opened = open(config, addr, listener);
+    let (runtime, core, listener, progress) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            // The caller waits for this, so it is there to receive it.
+            let _ = started.send(Err(error));
+            return Ok(());
+        }
+    };
+    let _ = started.send(Ok(()));
+    let core = Rc::new(RefCell::new(core));
+    let tasks = LocalSet::new();
+    tasks.block_on(
+        &runtime,
+        server::run(listener, Rc::clone(&core), progress, stop),
+    );
+    // Dropping the tasks closes the connections and lets go of the core.
+    drop(tasks);
+    let core = Rc::into_inner(core).ok_or(Error::Thread)?;
+    core.into_inner().store.close()
+}
+
+type Opened = (Runtime, Core, tokio::net::TcpListener, Arc<Notify>);
+
+fn open(config: BrokerConfig, addr: SocketAddr, listener: TcpListener) -> Result<Opened, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let progress = Arc::new(Notify::new());
+    let core = Core::open(config, addr, Arc::clone(&progress))?;
+    let listener = {
+        let _context = runtime.enter();
+        tokio::net::TcpListener::from_std(listener)?
+    };
+    Ok((runtime, core, listener, progress))
+}

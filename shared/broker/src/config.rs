@@ -1,0 +1,135 @@
+//! Settings of a broker. One struct, checked once at the start.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// When an acknowledged record is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlushPolicy {
+    /// It survives power loss: written and synced (`fdatasync`), many producers sharing one sync.
+    #[default]
+    Sync,
+    /// It survives the death of the process, not of the machine: written, and left to the system.
+    System,
+}
+
+/// How to run a broker. `BrokerConfig::default()` is an in-memory broker on a free loopback port.
+///
+/// Every limit is a bound on memory or disk; what meets it gets the protocol's own error or waits.
+#[derive(Debug, Clone)]
+pub struct BrokerConfig {
+    /// Where to listen; port 0 takes a free one. Default `127.0.0.1:0`.
+    pub listen: SocketAddr,
+    /// Allow an address that other machines can reach. The broker has no authentication. Default no.
+    pub allow_remote: bool,
+    /// Keep everything in this directory. Default none: nothing survives the process, records
+    /// beyond the first 256 KiB a partition go to unnamed temporary files.
+    pub data: Option<PathBuf>,
+    /// When an acknowledged record is safe, with [`BrokerConfig::data`]. Default [`FlushPolicy::Sync`].
+    pub flush: FlushPolicy,
+    /// Create a topic when a client asks for the metadata of one that is missing. Default yes.
+    pub auto_create_topics: bool,
+    /// Partitions of a topic for which nobody said a number. Default 1.
+    pub default_partitions: i32,
+    /// Bound: partitions of all topics. Default 4,096.
+    pub max_partitions: usize,
+    /// Bound: one record batch in bytes, unless the topic's `max.message.bytes` says otherwise.
+    /// Default 1,048,588, which is Kafka's.
+    pub max_batch_bytes: usize,
+    /// A segment file is finished at this size in bytes. Default 64 MiB.
+    pub segment_bytes: u64,
+    /// Delete a partition's oldest finished segments while the rest is at least this large, in
+    /// bytes, unless the topic's `retention.bytes` says otherwise. Default none: nothing is ever
+    /// deleted unasked.
+    pub retention_bytes: Option<u64>,
+    /// Bound: all records on disk, in bytes. Produce requests beyond it get
+    /// `KAFKA_STORAGE_ERROR`, which clients retry; unread data is never dropped. Default 16 GiB.
+    pub max_total_bytes: u64,
+    /// How long a group that was empty waits for more members before its first rebalance. Short,
+    /// so that a consumer starts at once. Default 20 ms.
+    pub group_initial_delay: Duration,
+    /// Session timeouts that members may ask for, shortest and longest. Default 100 ms to 30 min.
+    pub group_session: (Duration, Duration),
+    /// Bound: groups, with members or with offsets. Default 10,000.
+    pub max_groups: usize,
+    /// Bound: members of a group. Default 1,000.
+    pub max_group_members: usize,
+    /// Bound: connections; one more is closed at once. Default 1,024.
+    pub max_connections: usize,
+    /// Bound: unanswered requests of one connection; then reading pauses. Default 64.
+    pub max_in_flight: usize,
+    /// Bound: one request in bytes; a larger one closes its connection. Default 32 MiB.
+    pub max_request_bytes: usize,
+    /// Bound: records in one fetch answer in bytes (a larger single batch still comes whole).
+    /// Default 8 MiB.
+    pub max_fetch_bytes: usize,
+}
+
+impl Default for BrokerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            allow_remote: false,
+            data: None,
+            flush: FlushPolicy::default(),
+            auto_create_topics: true,
+            default_partitions: 1,
+            max_partitions: 4096,
+            max_batch_bytes: 1_048_588,
+            segment_bytes: 64 << 20,
+            retention_bytes: None,
+            max_total_bytes: 16 << 30,
+            group_initial_delay: Duration::from_millis(20),
+            group_session: (Duration::from_millis(100), Duration::from_secs(30 * 60)),
+            max_groups: 10_000,
+            max_group_members: 1_000,
+            max_connections: 1_024,
+            max_in_flight: 64,
+            max_request_bytes: 32 << 20,
+            max_fetch_bytes: 8 << 20,
+        }
+    }
+}
+
+impl BrokerConfig {
+    /// Refuses settings that cannot work, all of them in one message.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !self.allow_remote && !self.listen.ip().is_loopback() {
+            return Err(Error::NotLoopback { addr: self.listen });
+        }
+        let most = i32::try_from(self.max_partitions).unwrap_or(i32::MAX);
+        let wrong = [
+            (
+                (1..=most).contains(&self.default_partitions),
+                "default_partitions: 1 to max_partitions",
+            ),
+            (
+                self.segment_bytes >= 1 << 16,
+                "segment_bytes: at least 64 KiB",
+            ),
+            (
+                self.max_batch_bytes >= 1 << 10,
+                "max_batch_bytes: at least 1 KiB",
+            ),
+            (
+                self.max_request_bytes >= self.max_batch_bytes,
+                "max_request_bytes: at least max_batch_bytes",
+            ),
+            (self.max_in_flight > 0, "max_in_flight: at least 1"),
+            (self.max_connections > 0, "max_connections: at least 1"),
+        ];
+        let wrong: Vec<_> = wrong
+            .iter()
+            .filter(|(good, _)| !good)
+            .map(|(_, what)| *what)
+            .collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::Config(wrong.join("; ")))
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Storage: partitions' logs, the write-ahead log that makes them durable, and recovery.
+//!
+//! Durability in one paragraph. Every append and every metadata change is a record in one shared
+//! write-ahead log (`wal`), which the flusher (`flusher`) writes and syncs, many requests a sync;
+//! only then is it acknowledged and visible. The batches themselves live in per-partition segment
+//! files (`segment`, `partition`), written late and in large pieces. A checkpoint (`store`) syncs
+//! those files, replaces the snapshot (`meta`), and deletes the write-ahead log up to there. After
+//! a crash (`recovery`) the snapshot says how far each segment file counts, and the write-ahead
+//! log brings everything after it. Nothing that recovery needs is ever overwritten in place.
+
+pub(crate) mod batch;
+pub(crate) mod flusher;
+pub(crate) mod meta;
+pub(crate) mod partition;
+pub(crate) mod producers;
+pub(crate) mod recovery;
+pub(crate) mod segment;
+pub(crate) mod store;
+pub(crate) mod topics;
+pub(crate) mod wal;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! From what a dead process left on disk to the state that it had acknowledged.
+//!
+//! The snapshot says how far each segment file counts. Bytes beyond that were written by later
+//! tail flushes; the write-ahead log has them too, so they are cut off and come from there. A torn
+//! or damaged end of the last write-ahead log was never acknowledged and is dropped with a
+//! warning. Damage elsewhere means that the disk lost acknowledged data: what is intact is served,
+//! the loss is reported loudly, and its offsets are not given out again.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use super::batch::BatchHeader;
+use super::meta::{LogSnapshot, Snapshot};
+use super::partition::PartitionLog;
+use super::producers::Producers;
+use super::segment::{self, Segment};
+use super::store::{Store, log_dir, log_id_of};
+use super::topics::Topic;
+use super::wal::{self, Reader, Record};
+use crate::error::Error;
+
+/// An active segment up to this size is checked batch by batch at the start and appended to; a
+/// larger one is sealed, so that starting stays quick however much data there is.
+const REOPEN_BYTES: u64 = 1 << 20;
+
+/// Creates the directory if need be and takes its lock.
+pub(super) fn lock(dir: &Path) -> Result<File, Error> {
+    fs::create_dir_all(dir.join("logs"))?;
+    let file = File::create(dir.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked {
+            path: dir.to_owned(),
+        }),
+        Err(TryLockError::Error(e)) => Err(Error::Storage(e)),
+    }
+}
+
+/// Fills an empty store; returns the newest generation of write-ahead log that exists.
+pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
+    let mut generation = 0;
+    if let Some(snapshot) = Snapshot::read(dir)? {
+        generation = snapshot.generation;
+        load(dir, store, snapshot)?;
+    }
+    let mut wals = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if let Some(g) = wal::generation_of(&path).filter(|&g| g >= generation) {
+            wals.push((g, path));
+        }
+    }
+    wals.sort();
+    let newest = wals.len();
+    for (i, (g, path)) in wals.into_iter().enumerate() {
+        let bytes = fs::read(&path)?;
+        let torn = replay(store, &bytes, g)?;
+        if torn > 0 && i + 1 < newest {
+            // The next file was begun after this one was synced to its end.
+            return Err(Error::Damaged { path });
+        }
+        if torn > 0 {
+            tracing::warn!(path = %path.display(), bytes = torn, "cut off a torn tail, which was never acknowledged");
+        }
+        generation = generation.max(g);
+    }
+    for (_, log) in store.logs_mut() {
+        log.high_watermark = log.next;
+    }
+    remove_orphans(dir, store)?;
+    Ok(generation)
+}
+
+fn load(dir: &Path, store: &mut Store, snapshot: Snapshot) -> Result<(), Error> {
+    store.restore_counters(&snapshot);
+    for topic in snapshot.topics {
+        let logs = topic.partitions.iter().map(|p| p.log).collect();
+        for (i, saved) in topic.partitions.into_iter().enumerate() {
+            let id = saved.log;
+            let path = log_dir(dir, &topic.name, i, id);
+            store.restore_log(id, open_log(&path, saved)?);
+        }
+        store.topics.insert(
+            topic.name,
+            Topic {
+                id: topic.id,
+                configs: topic.configs,
+                logs,
+            },
+        );
+    }
+    for (group, offsets) in snapshot.offsets {
+        store.offsets.commit(&group, offsets);
+    }
+    Ok(())
+}
+
+/// Opens one partition's files as of the checkpoint.
+fn open_log(dir: &Path, saved: LogSnapshot) -> Result<PartitionLog, Error> {
+    let mut found = Vec::new();
+    if dir.is_dir() {
+        for entry in fs::read_dir(dir)? {
+            let path = entry?.path();
+            if let Some(base) = segment::base_of(&path) {
+                found.push((base, path));
+            }
+        }
+    }
+    found.sort();
+    let mut segments = VecDeque::new();
+    let mut lost = false;
+    let mut had_active = saved.active_bytes == 0;
+    for (base, path) in found {
+        if base > saved.active_base {
+            // Begun after the checkpoint; the write-ahead log has it all.
+            fs::remove_file(path)?;
+            continue;
+        }
+        let length = fs::metadata(&path)?.len();
+        if base < saved.active_base {
+            segments.push_back(Segment::existing(path, base, length));
+            continue;
+        }
+        had_active = true;
+        let mut active = Segment::existing(path, base, length);
+        let mut keep = saved.active_bytes;
+        if keep <= REOPEN_BYTES || length < keep {
+            active.written = length.min(keep);
+            let intact = active.intact(keep)?;
+            lost = intact < keep;
+            keep = intact;
+        }
+        active.truncate(keep)?;
+        segments.push_back(active);
+    }
+    lost |= !had_active;
+    let seal = segments.back().is_some_and(|s| s.written > REOPEN_BYTES) || !had_active;
+    if seal && segments.back().is_none_or(|s| s.base < saved.next) {
+        segments.push_back(Segment::create(Some(dir), saved.next));
+    }
+    if lost {
+        tracing::error!(dir = %dir.display(), "acknowledged records are missing from a segment file; serving what is intact");
+    }
+    let mut log =
+        PartitionLog::from_segments(Some(dir.to_owned()), segments, saved.start, saved.next);
+    log.producers = Producers::import(saved.producers);
+    Ok(log)
+}
+
+/// Applies one write-ahead log; returns the bytes at its end that are no intact record.
+fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<usize, Error> {
+    let mut reader = Reader::new(bytes, generation);
+    while let Some(record) = reader.next() {
+        match record {
+            Record::Meta(record) => store.apply(record)?,
+            Record::Batch(id, batch) => {
+                let Some(header) = BatchHeader::parse(batch) else {
+                    continue;
+                };
+                // A log that a later record of an earlier life deleted.
+                let Some(log) = store.log(id) else { continue };
+                if header.base_offset < log.next {
+                    continue;
+                }
+                if header.base_offset > log.next {
+                    tracing::error!(
+                        log = id.0,
+                        from = log.next,
+                        to = header.base_offset,
+                        "offsets are missing from the write-ahead log"
+                    );
+                    log.skip_to(header.base_offset)?;
+                }
+                store.replay_batch(id, &header, batch)?;
+            }
+        }
+    }
+    Ok(reader.rest())
+}
+
+/// Directories of topics whose deletion was interrupted.
+fn remove_orphans(dir: &Path, store: &mut Store) -> io::Result<()> {
+    let live: HashSet<_> = store.logs_mut().map(|(id, _)| *id).collect();
+    for entry in fs::read_dir(dir.join("logs"))? {
+        let path = entry?.path();
+        if log_id_of(&path).is_none_or(|id| !live.contains(&id)) {
+            fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,432 @@
+//! Storage as a whole: what survives which kind of end.
+//!
+//! A crash is played by dropping the store without closing it: what was submitted reaches the
+//! write-ahead log, and nothing else happens. Torn writes are played on the files.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use kafka_protocol::error::ResponseError;
+
+use super::batch::{self, BatchHeader, testing};
+use super::meta::LogId;
+use super::partition::Read;
+use super::store::{Accepted, Store};
+use crate::config::BrokerConfig;
+use crate::error::Error;
+use crate::group::offsets::Committed;
+
+const NOBODY: (i64, i16, i32) = (-1, -1, -1);
+
+fn config(dir: &Path) -> BrokerConfig {
+    BrokerConfig {
+        data: Some(dir.into()),
+        segment_bytes: 1 << 16,
+        ..BrokerConfig::default()
+    }
+}
+
+fn open(dir: &Path) -> Store {
+    try_open(dir).unwrap()
+}
+
+fn try_open(dir: &Path) -> Result<Store, Error> {
+    Store::open(&config(dir), std::sync::Arc::default())
+}
+
+fn topic(store: &mut Store) -> LogId {
+    if store.topics.get("t").is_none() {
+        store.create_topic("t", 1, BTreeMap::new()).unwrap();
+    }
+    store.topics.log("t", 0).unwrap()
+}
+
+fn append(
+    store: &mut Store,
+    producer: (i64, i16, i32),
+    value: &[u8],
+) -> Result<Accepted, ResponseError> {
+    let log = topic(store);
+    let bytes = testing::batch(producer, 1000, &[value]);
+    let header = batch::validate(&bytes, 2 << 20).unwrap();
+    store.append(log, &header, &bytes, None, None)
+}
+
+/// Waits until all that was appended may be read.
+fn settle(store: &mut Store) {
+    let log = topic(store);
+    while store.log(log).is_some_and(|l| l.high_watermark < l.next) {
+        store.advance();
+        std::thread::yield_now();
+    }
+}
+
+/// All values with their offsets, fetched in steps of at most `max_bytes`.
+fn values(store: &mut Store, max_bytes: usize) -> Vec<(i64, Vec<u8>)> {
+    settle(store);
+    let log = topic(store);
+    let log = store.log(log).unwrap();
+    let mut offset = log.start;
+    let mut all = Vec::new();
+    while offset < log.next {
+        let mut bytes = Vec::new();
+        assert!(
+            matches!(log.read(offset, max_bytes, true, &mut bytes).unwrap(), Read::Bytes(n) if n > 0)
+        );
+        let mut rest = &bytes[..];
+        while let Some(header) = BatchHeader::parse(rest) {
+            assert!(header.base_offset >= offset);
+            all.push((
+                header.base_offset,
+                only_value(&rest[batch::HEADER_BYTES..header.size]),
+            ));
+            offset = header.last_offset() + 1;
+            rest = &rest[header.size..];
+        }
+    }
+    all
+}
+
+/// The value of a batch's only record, which has no key and no headers.
+fn only_value(mut record: &[u8]) -> Vec<u8> {
+    let mut number = || batch::varint(&mut record).unwrap();
+    let (_length, _attributes, _timestamp, _offset, _no_key) =
+        (number(), number(), number(), number(), number());
+    let length = usize::try_from(number()).unwrap();
+    record[..length].to_vec()
+}
+
+fn value(i: usize, length: usize) -> Vec<u8> {
+    let mut value = i.to_be_bytes().to_vec();
+    value.resize(length, 0xee);
+    value
+}
+
+fn fill(store: &mut Store, range: std::ops::Range<usize>) {
+    for i in range {
+        let accepted = append(store, NOBODY, &value(i, 100)).unwrap();
+        assert_eq!(accepted.base_offset, i64::try_from(i).unwrap());
+    }
+}
+
+fn check(store: &mut Store, count: usize) {
+    for max_bytes in [1, 1000, 1 << 20] {
+        let all = values(store, max_bytes);
+        let expected = |i| (i64::try_from(i).unwrap(), value(i, 100));
+        assert_eq!(all.len(), count);
+        assert!(
+            all.into_iter()
+                .enumerate()
+                .all(|(i, found)| found == expected(i))
+        );
+    }
+}
+
+fn newest_wal(dir: &Path) -> PathBuf {
+    let mut wals: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| super::wal::generation_of(p).is_some())
+        .collect();
+    wals.sort();
+    wals.pop().unwrap()
+}
+
+fn cut(file: &Path, bytes: u64) {
+    let file = OpenOptions::new().write(true).open(file).unwrap();
+    file.set_len(file.metadata().unwrap().len() - bytes)
+        .unwrap();
+}
+
+fn flip(file: &Path, from_end: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    let at = bytes.len() - from_end;
+    bytes[at] ^= 0x10;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn everything_is_read_back_from_memory_and_from_many_segments() {
+    let mut store = Store::open(
+        &BrokerConfig {
+            segment_bytes: 1 << 16,
+            ..BrokerConfig::default()
+        },
+        std::sync::Arc::default(),
+    )
+    .unwrap();
+    fill(&mut store, 0..3000);
+    check(&mut store, 3000);
+}
+
+#[test]
+fn everything_survives_crashes_and_clean_ends_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut written = 0;
+    for round in 0..6 {
+        let mut store = open(dir.path());
+        check(&mut store, written);
+        fill(&mut store, written..written + 1500);
+        written += 1500;
+        check(&mut store, written);
+        if round % 2 == 0 {
+            store.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_its_offset_is_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    fill(&mut store, 0..10);
+    drop(store);
+    for damage in [
+        |f: &Path| cut(f, 1),
+        |f: &Path| cut(f, 50),
+        |f: &Path| flip(f, 20),
+    ] {
+        damage(&newest_wal(dir.path()));
+        let mut store = open(dir.path());
+        check(&mut store, 9);
+        fill(&mut store, 9..10);
+        drop(store);
+        let mut store = open(dir.path());
+        check(&mut store, 10);
+        // Leave ten records in the write-ahead log again for the next kind of damage.
+        store
+            .change(super::meta::MetaRecord::TopicDeleted { name: "t".into() })
+            .unwrap();
+        fill(&mut store, 0..10);
+    }
+}
+
+#[test]
+fn damage_before_the_last_write_ahead_log_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    fill(&mut store, 0..10);
+    drop(store);
+    let wal = newest_wal(dir.path());
+    flip(&wal, 20);
+    let generation = super::wal::generation_of(&wal).unwrap();
+    fs::write(super::wal::path_of(dir.path(), generation + 1), b"").unwrap();
+    assert!(matches!(try_open(dir.path()), Err(Error::Damaged { path }) if path == wal));
+}
+
+#[test]
+fn a_damaged_snapshot_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).close().unwrap();
+    flip(&dir.path().join("snapshot"), 5);
+    assert!(matches!(try_open(dir.path()), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn a_damaged_segment_serves_what_is_intact_and_never_reuses_offsets() {
+    for damage in [|f: &Path| cut(f, 10), |f: &Path| flip(f, 10)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path());
+        fill(&mut store, 0..10);
+        store.close().unwrap();
+        let log = fs::read_dir(dir.path().join("logs"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        let segment = fs::read_dir(log).unwrap().next().unwrap().unwrap().path();
+        damage(&segment);
+        let mut store = open(dir.path());
+        let accepted = append(&mut store, NOBODY, &value(10, 100)).unwrap();
+        assert_eq!(accepted.base_offset, 10);
+        let offsets: Vec<_> = values(&mut store, 1000)
+            .into_iter()
+            .map(|(o, _)| o)
+            .collect();
+        assert_eq!(offsets, [0, 1, 2, 3, 4, 5, 6, 7, 8, 10]);
+    }
+}
+
+#[test]
+fn a_directory_has_one_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let _store = open(dir.path());
+    assert!(matches!(try_open(dir.path()), Err(Error::Locked { .. })));
+}
+
+#[test]
+fn duplicates_are_known_after_a_crash_and_after_a_clean_end() {
+    for clean in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path());
+        let first = append(&mut store, (5, 0, 0), &value(0, 100)).unwrap();
+        append(&mut store, (5, 0, 1), &value(1, 100)).unwrap();
+        if clean {
+            store.close().unwrap()
+        } else {
+            drop(store)
+        }
+        let mut store = open(dir.path());
+        let again = append(&mut store, (5, 0, 0), &value(0, 100)).unwrap();
+        assert_eq!(again.base_offset, first.base_offset);
+        let gap = append(&mut store, (5, 0, 3), &value(3, 100)).unwrap_err();
+        assert_eq!(gap, ResponseError::OutOfOrderSequenceNumber);
+        check(&mut store, 2);
+    }
+}
+
+#[test]
+fn topics_offsets_and_producer_ids_survive() {
+    for clean in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(dir.path());
+        let configs = BTreeMap::from([("segment.bytes".to_owned(), "70000".to_owned())]);
+        store.create_topic("kept", 2, configs.clone()).unwrap();
+        store.add_partitions("kept", 1).unwrap();
+        store.create_topic("gone", 1, BTreeMap::new()).unwrap();
+        store
+            .change(super::meta::MetaRecord::TopicDeleted {
+                name: "gone".into(),
+            })
+            .unwrap();
+        let position = Committed {
+            topic: "kept".into(),
+            partition: 2,
+            offset: 77,
+            leader_epoch: 0,
+            metadata: "note".into(),
+        };
+        store.commit_offsets("g", vec![position.clone()]).unwrap();
+        let (id, _) = store.new_producer_id().unwrap();
+        let cluster = store.cluster_id.clone();
+        if clean {
+            store.close().unwrap()
+        } else {
+            drop(store)
+        }
+        let mut store = open(dir.path());
+        let kept = store.topics.get("kept").unwrap();
+        assert_eq!((kept.logs.len(), &kept.configs), (3, &configs));
+        assert!(store.topics.get("gone").is_none());
+        assert_eq!(store.offsets.get("g", "kept", 2), Some(&position));
+        assert_eq!(store.cluster_id, cluster);
+        assert!(store.new_producer_id().unwrap().0 > id);
+    }
+}
+
+#[test]
+fn a_topic_made_again_is_empty_even_if_the_old_ones_deletion_is_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    fill(&mut store, 0..3000);
+    store
+        .change(super::meta::MetaRecord::TopicDeleted { name: "t".into() })
+        .unwrap();
+    fill(&mut store, 0..5);
+    drop(store);
+    check(&mut open(dir.path()), 5);
+}
+
+#[test]
+fn checkpoints_under_load_keep_the_write_ahead_log_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    let count = 100;
+    for i in 0..count {
+        append(&mut store, NOBODY, &value(i, 1 << 20)).unwrap();
+        // The server would stop reading while the disk is behind.
+        while store.is_behind() {
+            std::thread::yield_now();
+        }
+    }
+    settle(&mut store);
+    drop(store);
+    let newest = super::wal::generation_of(&newest_wal(dir.path())).unwrap();
+    assert!(newest > 2, "no checkpoint was made");
+    let mut store = open(dir.path());
+    let all = values(&mut store, 3 << 20);
+    assert_eq!(all.len(), count);
+    assert!(
+        all.into_iter()
+            .enumerate()
+            .all(|(i, (_, v))| v == value(i, 1 << 20))
+    );
+}
+
+#[test]
+fn retention_deletes_whole_old_segments_and_the_start_moves() {
+    let dir = tempfile::tempdir().unwrap();
+    let keep = || BrokerConfig {
+        retention_bytes: Some(200_000),
+        ..config(dir.path())
+    };
+    let mut store = Store::open(&keep(), std::sync::Arc::default()).unwrap();
+    for i in 0..5000 {
+        append(&mut store, NOBODY, &value(i, 100)).unwrap();
+    }
+    settle(&mut store);
+    let log = topic(&mut store);
+    let log = store.log(log).unwrap();
+    let start = log.start;
+    assert!(start > 0);
+    assert!((200_000..400_000).contains(&log.bytes()), "{}", log.bytes());
+    assert_eq!(
+        log.read(start - 1, 1000, true, &mut Vec::new()).unwrap(),
+        Read::OutOfRange
+    );
+    drop(store);
+    let mut store = open(dir.path());
+    let log = topic(&mut store);
+    assert_eq!(store.log(log).unwrap().start, start);
+    assert_eq!(
+        values(&mut store, 10_000).len(),
+        5000 - usize::try_from(start).unwrap()
+    );
+}
+
+#[test]
+fn the_bound_on_all_records_refuses_and_never_drops() {
+    let config = BrokerConfig {
+        max_total_bytes: 2000,
+        ..BrokerConfig::default()
+    };
+    let mut store = Store::open(&config, std::sync::Arc::default()).unwrap();
+    let mut accepted = 0;
+    let refused = loop {
+        match append(&mut store, NOBODY, &value(accepted, 100)) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, ResponseError::KafkaStorageError);
+    check(&mut store, accepted);
+}
+
+#[test]
+fn timestamps_are_found_across_segments_and_the_tail() {
+    let mut store = Store::open(
+        &BrokerConfig {
+            segment_bytes: 1 << 16,
+            ..BrokerConfig::default()
+        },
+        std::sync::Arc::default(),
+    )
+    .unwrap();
+    let id = topic(&mut store);
+    for i in 0..2000_i64 {
+        let bytes = testing::batch(NOBODY, i * 10, &[b"x", b"y"]);
+        let header = batch::validate(&bytes, 1 << 20).unwrap();
+        store.append(id, &header, &bytes, None, None).unwrap();
+    }
+    let log = store.log(id).unwrap();
+    for i in [0, 1, 999, 1998, 1999] {
+        assert_eq!(log.find_timestamp(i * 10).unwrap(), Some((i * 2, i * 10)));
+        assert_eq!(
+            log.find_timestamp(i * 10 + 1).unwrap(),
+            Some((i * 2 + 1, i * 10 + 1))
+        );
+    }
+    assert_eq!(log.find_timestamp(19_992).unwrap(), None);
+}

@@ -1,0 +1,165 @@
+//! The write-ahead log: one file that all partitions and all metadata share, so that a round of
+//! appends to any number of partitions costs one write and one sync.
+//!
+//! A record is `length u32 | crc32c u32 | kind u8 | log u32 | payload`, little endian; the length
+//! counts from the kind on, and the checksum covers the file's generation too, so that a record
+//! of another file can never pass for one of this.
+
+use std::path::{Path, PathBuf};
+
+use super::meta::{LogId, MetaRecord};
+use crate::error::Error;
+
+const PREFIX_BYTES: usize = 8;
+const KIND_AND_LOG: usize = 5;
+const KIND_BATCH: u8 = 1;
+const KIND_META: u8 = 2;
+
+/// A decoded record.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// A batch as stored, its base offset assigned.
+    Batch(LogId, &'a [u8]),
+    Meta(MetaRecord),
+}
+
+pub(crate) fn path_of(dir: &Path, generation: u64) -> PathBuf {
+    dir.join(format!("wal-{generation:016}"))
+}
+
+/// The generation that a file name states.
+pub(crate) fn generation_of(path: &Path) -> Option<u64> {
+    path.file_name()?
+        .to_str()?
+        .strip_prefix("wal-")?
+        .parse()
+        .ok()
+}
+
+fn put(out: &mut Vec<u8>, generation: u64, kind: u8, log: LogId, payload: &[u8]) {
+    let length = u32::try_from(KIND_AND_LOG + payload.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    let crc_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.push(kind);
+    out.extend_from_slice(&log.0.to_le_bytes());
+    out.extend_from_slice(payload);
+    let crc = checksum(generation, &out[crc_at + 4..]);
+    out[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn checksum(generation: u64, body: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), body)
+}
+
+/// Encodes a stored batch.
+pub(crate) fn put_batch(out: &mut Vec<u8>, generation: u64, log: LogId, batch: &[u8]) {
+    put(out, generation, KIND_BATCH, log, batch);
+}
+
+/// Encodes a metadata change.
+pub(crate) fn put_meta(
+    out: &mut Vec<u8>,
+    generation: u64,
+    record: &MetaRecord,
+) -> Result<(), Error> {
+    let json = serde_json::to_vec(record).map_err(|e| Error::Storage(e.into()))?;
+    put(out, generation, KIND_META, LogId(0), &json);
+    Ok(())
+}
+
+/// Reads records one after the other until the bytes end or make no sense.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    generation: u64,
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8], generation: u64) -> Self {
+        Self {
+            bytes,
+            generation,
+            position: 0,
+        }
+    }
+
+    /// Bytes that no intact record covers: a torn tail, if there are any at the end.
+    pub(crate) fn rest(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// The next intact record.
+    pub(crate) fn next(&mut self) -> Option<Record<'a>> {
+        let rest = &self.bytes[self.position..];
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let (crc, after) = after.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        let body = after.get(..length)?;
+        if checksum(self.generation, body) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let (&kind, after) = body.split_first()?;
+        let (log, payload) = after.split_first_chunk::<4>()?;
+        let record = match kind {
+            KIND_BATCH => Record::Batch(LogId(u32::from_le_bytes(*log)), payload),
+            KIND_META => Record::Meta(serde_json::from_slice(payload).ok()?),
+            _ => return None,
+        };
+        self.position += PREFIX_BYTES + length;
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_batch(&mut bytes, 3, LogId(9), b"batch");
+        put_meta(
+            &mut bytes,
+            3,
+            &MetaRecord::TopicDeleted { name: "t".into() },
+        )
+        .unwrap();
+        bytes
+    }
+
+    #[test]
+    fn records_come_back_in_order() {
+        let bytes = sample();
+        let mut reader = Reader::new(&bytes, 3);
+        assert_eq!(reader.next(), Some(Record::Batch(LogId(9), b"batch")));
+        let deleted = MetaRecord::TopicDeleted { name: "t".into() };
+        assert_eq!(reader.next(), Some(Record::Meta(deleted)));
+        assert_eq!(reader.next(), None);
+        assert_eq!(reader.rest(), 0);
+    }
+
+    #[test]
+    fn reading_stops_at_every_possible_tear_and_at_every_flipped_byte() {
+        let whole = sample();
+        let first = PREFIX_BYTES + KIND_AND_LOG + 5;
+        for cut in 0..whole.len() {
+            let mut reader = Reader::new(&whole[..cut], 3);
+            let count = std::iter::from_fn(|| reader.next().map(|_| ())).count();
+            assert_eq!(count, usize::from(cut >= first), "cut at {cut}");
+        }
+        for flip in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[flip] ^= 0x40;
+            let mut reader = Reader::new(&bytes, 3);
+            let count = std::iter::from_fn(|| reader.next().map(|_| ())).count();
+            assert_eq!(count, usize::from(flip >= first), "flipped {flip}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_generation_is_not_accepted() {
+        let bytes = sample();
+        assert_eq!(Reader::new(&bytes, 4).next(), None);
+    }
+}

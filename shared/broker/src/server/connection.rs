@@ -1,0 +1,283 @@
+//! One connection: frames in, answers out in the order of the requests.
+//!
+//! Requests are begun as they come and answered in order, so a client that sends several produce
+//! requests at once has them share a sync. A long poll at the head of the line ends early when
+//! another request stands behind it, because nobody can be answered before it.
+//!
+//! Bounds: `max_in_flight` begun requests, `max_request_bytes` a request, all large requests
+//! together by a budget, and [`MAX_UNSENT`] bytes of finished answers before the next long answer
+//! is made. What exceeds a bound waits in the client's socket.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use super::frame::{self, Header, Malformed, Request};
+use crate::apis::{self, Outcome, fetch, groups};
+use crate::core::{Core, Signal};
+
+/// Answers that the client has not taken yet; beyond this no fetch is answered.
+const MAX_UNSENT: usize = 256 << 10;
+/// Read buffer, and what counts as a large request.
+const READ_BYTES: usize = 64 << 10;
+/// A client that stops in the middle of a large request is given up after this.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// Why a connection was ended by the broker.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Closed {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error("a request of {0} bytes is over the limit")]
+    TooLarge(i64),
+    #[error("an answer could not be encoded")]
+    Unencodable,
+    #[error("the storage failed, so nothing can be acknowledged")]
+    Storage,
+    #[error("the client stopped in the middle of a request")]
+    Stalled,
+}
+
+/// A begun request.
+struct Slot {
+    header: Header,
+    outcome: Outcome,
+}
+
+struct Connection {
+    core: Rc<RefCell<Core>>,
+    signal: Rc<Signal>,
+    peer: SocketAddr,
+    slots: VecDeque<Slot>,
+    input: BytesMut,
+    output: BytesMut,
+    max_in_flight: usize,
+    max_request: usize,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.signal.closed.set(true);
+        let Ok(mut core) = self.core.try_borrow_mut() else {
+            return;
+        };
+        for slot in &self.slots {
+            if let Outcome::Group(ticket) = slot.outcome {
+                core.drop_ticket(ticket);
+            }
+        }
+    }
+}
+
+/// Serves one client until it hangs up or breaks the protocol.
+pub(crate) async fn serve(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    core: Rc<RefCell<Core>>,
+    budget: Rc<Semaphore>,
+) -> Result<(), Closed> {
+    stream.set_nodelay(true)?;
+    let (max_in_flight, max_request) = {
+        let config = &core.borrow().config;
+        (config.max_in_flight, config.max_request_bytes)
+    };
+    let mut connection = Connection {
+        core,
+        signal: Rc::default(),
+        peer,
+        slots: VecDeque::new(),
+        input: BytesMut::with_capacity(READ_BYTES),
+        output: BytesMut::new(),
+        max_in_flight,
+        max_request,
+    };
+    let (mut reader, writer) = stream.split();
+    let mut permit: Option<SemaphorePermit<'_>> = None;
+    loop {
+        let wanted = connection.begin()?;
+        connection.settle()?;
+        while !connection.output.is_empty() {
+            match writer.try_write(&connection.output) {
+                Ok(sent) => connection.output.advance(sent),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        // Settling may have made room for requests that were read already.
+        if connection.output.is_empty() && wanted == Wanted::Room && connection.has_room() {
+            continue;
+        }
+        if let Wanted::Large(bytes) = wanted {
+            if permit.is_none() {
+                let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+                permit = budget.acquire_many(kib).await.ok();
+            }
+            connection
+                .input
+                .reserve(bytes.saturating_sub(connection.input.len()));
+        } else {
+            permit = None;
+            if connection.input.capacity() - connection.input.len() < READ_BYTES / 4 {
+                connection.input.reserve(READ_BYTES);
+            }
+        }
+        let may_read = wanted != Wanted::Room;
+        let sending = !connection.output.is_empty();
+        let deadline = connection.deadline();
+        let until = if permit.is_some() {
+            Some(Instant::now() + STALLED)
+        } else {
+            deadline
+        };
+        let Connection { input, signal, .. } = &mut connection;
+        tokio::select! {
+            biased;
+            read = reader.read_buf(input), if may_read => {
+                if read? == 0 {
+                    return Ok(());
+                }
+            }
+            () = signal.notify.notified() => {}
+            ready = writer.writable(), if sending => ready?,
+            () = at(until), if until.is_some() => {
+                if deadline.is_none_or(|d| d > Instant::now()) && permit.is_some() {
+                    return Err(Closed::Stalled);
+                }
+            }
+        }
+    }
+}
+
+async fn at(until: Option<Instant>) {
+    if let Some(until) = until {
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+/// What the input buffer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// The rest of a small request, or any.
+    Bytes,
+    /// The rest of a request of so many bytes.
+    Large(usize),
+    /// Nothing: there are requests, and no room to begin them.
+    Room,
+}
+
+impl Connection {
+    /// Begins the requests that have arrived whole.
+    fn begin(&mut self) -> Result<Wanted, Closed> {
+        loop {
+            if !self.has_room() {
+                return Ok(Wanted::Room);
+            }
+            let Some(length) = self.input.first_chunk::<4>() else {
+                return Ok(Wanted::Bytes);
+            };
+            let said = i32::from_be_bytes(*length);
+            let length = usize::try_from(said)
+                .ok()
+                .filter(|&n| n <= self.max_request);
+            let length = length.ok_or(Closed::TooLarge(i64::from(said)))?;
+            if self.input.len() < 4 + length {
+                let large = 4 + length > READ_BYTES;
+                return Ok(if large {
+                    Wanted::Large(4 + length)
+                } else {
+                    Wanted::Bytes
+                });
+            }
+            self.input.advance(4);
+            let frame = self.input.split_to(length).freeze();
+            let (header, outcome) = match frame::parse(frame)? {
+                Request::UnknownApiVersions(header) => {
+                    let outcome = apis::versions::unsupported(&header);
+                    (header, outcome)
+                }
+                Request::Known(header, body) => {
+                    let mut core = self.core.borrow_mut();
+                    let outcome = apis::begin(&mut core, &self.signal, self.peer, &header, body)?;
+                    (header, outcome)
+                }
+            };
+            self.slots.push_back(Slot { header, outcome });
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        if self.slots.len() >= self.max_in_flight {
+            return false;
+        }
+        let mut core = self.core.borrow_mut();
+        if !core.store.is_behind() {
+            return true;
+        }
+        let end = core.store.durable_to() + 1;
+        core.watch_durable(end, &self.signal);
+        false
+    }
+
+    /// Moves finished answers from the head of the line to the output.
+    fn settle(&mut self) -> Result<(), Closed> {
+        let mut core = self.core.borrow_mut();
+        loop {
+            let hurry = self.slots.len() > 1;
+            let Some(slot) = self.slots.front_mut() else {
+                return Ok(());
+            };
+            let answer = match &mut slot.outcome {
+                Outcome::Silent => None,
+                Outcome::Ready(frame) => Some(std::mem::take(frame)),
+                Outcome::Durable(lsn, frame) => {
+                    if core.store.failed() {
+                        return Err(Closed::Storage);
+                    }
+                    if *lsn > core.store.durable_to() {
+                        return Ok(());
+                    }
+                    Some(std::mem::take(frame))
+                }
+                Outcome::Group(ticket) => match core.redeem(*ticket) {
+                    Some(answer) => Some(groups::answer(&slot.header, answer)),
+                    None => return Ok(()),
+                },
+                Outcome::Fetch(poll) => {
+                    if self.output.len() > MAX_UNSENT {
+                        return Ok(());
+                    }
+                    match fetch::poll(&mut core, &self.signal, &slot.header, poll, hurry) {
+                        Some(answer) => Some(answer),
+                        None => return Ok(()),
+                    }
+                }
+            };
+            self.slots.pop_front();
+            if let Some(answer) = answer {
+                if answer.is_empty() {
+                    return Err(Closed::Unencodable);
+                }
+                self.output.extend_from_slice(&answer);
+            }
+        }
+    }
+
+    /// When the long poll at the head must be answered in any case.
+    fn deadline(&self) -> Option<Instant> {
+        match &self.slots.front()?.outcome {
+            Outcome::Fetch(poll) if self.output.len() <= MAX_UNSENT => Some(poll.deadline()),
+            _ => None,
+        }
+    }
+}
