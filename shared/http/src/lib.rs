@@ -1,1 +1,252 @@
-//! The generic HTTP agent's remote service.
+//! The generic HTTP agent: a remote service behind a base URL.
+//!
+//! One `POST <base>/<action>` a call, with the input as JSON body. The host comes from
+//! configuration alone: a message chooses the action, which is one path segment of letters,
+//! digits, `-` and `_`, and nothing else of the URL. Redirects are not followed.
+//!
+//! How answers are classified, and what the service must honour, is in the README's section
+//! "The contract of a remote service".
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderValue, RETRY_AFTER};
+use reqwest::{Client, StatusCode, Url, redirect};
+use serde_json::Value;
+use triad_core::message::MAX_OUTPUT_BYTES;
+use triad_runtime::{Call, Fault, RemoteService};
+use triad_workflow::Millis;
+
+/// Most of an answer's body that is read, in bytes.
+const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
+/// Connections that are kept open to one host.
+const IDLE_CONNECTIONS: usize = 64;
+
+/// Settings of one HTTP agent.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Where the service is; actions are path segments below it.
+    pub base_url: String,
+    /// Longest single call; a step's complete-by may end it sooner.
+    pub call_timeout: Duration,
+    /// Headers of every call, such as an API key.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpSettingsError {
+    /// Not an absolute `http` or `https` URL.
+    #[error("{0:?} is not an http or https URL")]
+    BaseUrl(String),
+    /// Not a header.
+    #[error("header {0:?} is not valid")]
+    Header(String),
+    /// No client can be made.
+    #[error("no HTTP client can be made: {0}")]
+    Client(String),
+}
+
+/// A remote service that is called over HTTP.
+#[derive(Debug, Clone)]
+pub struct HttpService {
+    client: Client,
+    base: Url,
+    call_timeout: Duration,
+}
+
+impl HttpService {
+    /// Makes the client.
+    ///
+    /// # Errors
+    /// [`HttpSettingsError`] naming the setting that is wrong.
+    pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
+        let wrong = || HttpSettingsError::BaseUrl(settings.base_url.clone());
+        let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(wrong());
+        }
+        base.path_segments_mut()
+            .map_err(|()| wrong())?
+            .pop_if_empty();
+        let mut headers = reqwest::header::HeaderMap::new();
+        for (name, value) in &settings.headers {
+            let bad = || HttpSettingsError::Header(name.clone());
+            let name = reqwest::header::HeaderName::try_from(name).map_err(|_| bad())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            headers.append(name, value);
+        }
+        let client = Client::builder()
+            .redirect(redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(2))
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .default_headers(headers)
+            .build()
+            .map_err(|e| HttpSettingsError::Client(e.to_string()))?;
+        Ok(Self {
+            client,
+            base,
+            call_timeout: settings.call_timeout,
+        })
+    }
+
+    fn url(&self, action: &str) -> Result<Url, Fault> {
+        let plain = !action.is_empty()
+            && action
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut path) if plain => path.push(action),
+            _ => {
+                return Err(permanent(
+                    "bad-action",
+                    format!("{action:?} is not an action"),
+                ));
+            }
+        };
+        Ok(url)
+    }
+}
+
+impl RemoteService for HttpService {
+    async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
+        let url = self.url(call.action)?;
+        let body =
+            serde_json::to_vec(call.input).map_err(|e| permanent("bad-input", e.to_string()))?;
+        let mut request = self
+            .client
+            .post(url)
+            .timeout(self.call_timeout.min(call.time_left.as_duration()))
+            .header("content-type", "application/json")
+            .header("idempotency-key", &call.idempotency_key.0)
+            .header("triad-order", call.order_id.as_str())
+            .header("triad-step", call.step.as_str())
+            .header("triad-direction", call.direction.to_string())
+            .header("triad-attempt", call.attempt)
+            .body(body);
+        if let Some(undoes) = call.undoes {
+            request = request.header("triad-undoes", &undoes.0);
+        }
+        if let Some(trace) = call.traceparent {
+            request = request.header("traceparent", trace);
+        }
+        let response = request.send().await.map_err(|e| unanswered(&e))?;
+        let status = response.status();
+        let retry_after = retry_after(&response);
+        let body = read(response).await;
+        if status.is_success() {
+            // An answer that cannot be used may stand for an effect: the same key asks again.
+            return match body {
+                Ok(bytes) if bytes.is_empty() => Ok(Value::Null),
+                Ok(bytes) => serde_json::from_slice(&bytes)
+                    .map_err(|e| transient("unusable-answer", e.to_string(), None, true)),
+                Err(e) => Err(e),
+            };
+        }
+        let text = body.unwrap_or_default();
+        Err(refused(status, &text, retry_after))
+    }
+}
+
+/// No answer: whether the call arrived is unknown unless it could not even connect.
+fn unanswered(error: &reqwest::Error) -> Fault {
+    let code = if error.is_connect() {
+        "connect"
+    } else if error.is_timeout() {
+        "call-timeout"
+    } else {
+        "no-answer"
+    };
+    let cause =
+        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    transient(code, cause, None, !error.is_connect())
+}
+
+/// An answer other than success. `408`, `425`, `429` and `5xx` may pass; the rest is a refusal.
+fn refused(status: StatusCode, body: &[u8], retry_after: Option<Millis>) -> Fault {
+    let (code, message) = error_of(status, body);
+    let passing = status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+        );
+    if passing {
+        // A service that says 429 has not begun; of the others nobody can be sure.
+        let maybe = status != StatusCode::TOO_MANY_REQUESTS;
+        transient(&code, message, retry_after, maybe)
+    } else {
+        Fault::Permanent { code, message }
+    }
+}
+
+/// Code and message of an error answer: those of `{"error": {"code", "message"}}`, if it is one.
+fn error_of(status: StatusCode, body: &[u8]) -> (String, String) {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    let error = &json["error"];
+    let code = error["code"]
+        .as_str()
+        .map_or_else(|| format!("http-{}", status.as_u16()), str::to_owned);
+    let message = error["message"]
+        .as_str()
+        .map_or_else(|| status.to_string(), str::to_owned);
+    (code, message)
+}
+
+/// `Retry-After` in seconds; the form with a date is left to the agent's own backoff.
+fn retry_after(response: &reqwest::Response) -> Option<Millis> {
+    let seconds: u64 = response
+        .headers()
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()?;
+    Some(Millis(seconds.saturating_mul(1000)))
+}
+
+/// Reads a body up to its bound.
+async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if bytes.len() + chunk.len() > MAX_BODY_BYTES => {
+                return Err(permanent_but_applied(bytes.len() + chunk.len()));
+            }
+            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+            Ok(None) => return Ok(bytes),
+            Err(e) => return Err(transient("broken-answer", e.to_string(), None, true)),
+        }
+    }
+}
+
+fn permanent_but_applied(bytes: usize) -> Fault {
+    // Retried with the same key it would be as long again; the Supervisor ends it.
+    transient(
+        "answer-too-long",
+        format!("the answer has more than {bytes} bytes; {MAX_BODY_BYTES} are read"),
+        None,
+        true,
+    )
+}
+
+fn permanent(code: &str, message: String) -> Fault {
+    Fault::Permanent {
+        code: code.to_owned(),
+        message,
+    }
+}
+
+fn transient(
+    code: &str,
+    message: String,
+    retry_after: Option<Millis>,
+    maybe_applied: bool,
+) -> Fault {
+    Fault::Transient {
+        code: code.to_owned(),
+        message,
+        retry_after,
+        maybe_applied,
+    }
+}

@@ -1,0 +1,59 @@
+//! Client settings.
+
+use rdkafka::ClientConfig;
+
+/// Where Kafka is, and how to talk to it.
+#[derive(Debug, Clone, Default)]
+pub struct KafkaConfig {
+    /// Bootstrap addresses, `host:port`, comma-separated.
+    pub brokers: String,
+    /// Further settings of librdkafka, by its own names: TLS, SASL and the like. They win.
+    pub extra: Vec<(String, String)>,
+}
+
+/// A Kafka client that cannot be made or asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum KafkaError {
+    /// The settings are wrong.
+    #[error("the Kafka settings are wrong: {0}")]
+    Settings(String),
+    /// No broker answers.
+    #[error("no Kafka broker answers at {brokers}: {reason}")]
+    Unreachable {
+        /// The addresses that were tried.
+        brokers: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A broker answered that it will not.
+    #[error("Kafka refused: {0}")]
+    Refused(String),
+}
+
+impl KafkaConfig {
+    /// Settings for brokers at these addresses.
+    #[must_use]
+    pub fn new(brokers: impl Into<String>) -> Self {
+        Self {
+            brokers: brokers.into(),
+            extra: Vec::new(),
+        }
+    }
+
+    /// A client's settings: ours first, the user's over them.
+    pub(crate) fn client(&self, ours: &[(&str, &str)]) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.brokers);
+        config.set("client.id", "triad");
+        // A broker that comes back is met again within a second.
+        config.set("reconnect.backoff.ms", "50");
+        config.set("reconnect.backoff.max.ms", "1000");
+        for (name, value) in ours {
+            config.set(*name, *value);
+        }
+        for (name, value) in &self.extra {
+            config.set(name, value);
+        }
+        config
+    }
+}

@@ -1,0 +1,106 @@
+//! A group consumer with manual commits.
+
+use std::time::Duration;
+
+use rdkafka::consumer::{
+    BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer,
+};
+use rdkafka::error::KafkaError as RdError;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::{ClientContext, TopicPartitionList};
+use triad_runtime::InputRecord;
+
+use crate::config::{KafkaConfig, KafkaError};
+
+/// How often stored offsets are committed.
+pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
+
+/// Commits what is stored before partitions are taken away.
+pub(crate) struct Context;
+
+impl ClientContext for Context {
+    fn error(&self, error: RdError, reason: &str) {
+        // librdkafka connects again by itself; people are told where it tries.
+        tracing::warn!(%error, reason, "Kafka");
+    }
+}
+
+impl ConsumerContext for Context {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Revoke(_) = rebalance {
+            commit(consumer, CommitMode::Sync);
+        }
+    }
+}
+
+pub(crate) type GroupConsumer = StreamConsumer<Context>;
+
+/// Joins a group.
+pub(crate) fn join(
+    config: &KafkaConfig,
+    group: &str,
+    topics: &[String],
+) -> Result<GroupConsumer, KafkaError> {
+    let consumer: GroupConsumer = config
+        .client(&[
+            ("group.id", group),
+            ("enable.auto.commit", "false"),
+            ("enable.auto.offset.store", "false"),
+            ("auto.offset.reset", "earliest"),
+            ("session.timeout.ms", "10000"),
+            ("heartbeat.interval.ms", "2000"),
+            // Bounds on what is fetched ahead of the handlers.
+            ("queued.min.messages", "2000"),
+            ("queued.max.messages.kbytes", "16384"),
+            ("fetch.wait.max.ms", "500"),
+            ("partition.assignment.strategy", "range,roundrobin"),
+        ])
+        .create_with_context(Context)
+        .map_err(|e| KafkaError::Settings(e.to_string()))?;
+    let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+    consumer
+        .subscribe(&names)
+        .map_err(|e| KafkaError::Refused(e.to_string()))?;
+    Ok(consumer)
+}
+
+/// Commits the stored offsets.
+pub(crate) fn commit<C: ConsumerContext>(consumer: &impl Consumer<C>, mode: CommitMode) {
+    use rdkafka::error::RDKafkaErrorCode::{AssignmentLost, NoOffset};
+    match consumer.commit_consumer_state(mode) {
+        Ok(()) => {}
+        Err(e) if matches!(e.rdkafka_error_code(), Some(NoOffset | AssignmentLost)) => {}
+        Err(e) => {
+            tracing::warn!(error = %e, "offsets could not be committed; records may come again")
+        }
+    }
+}
+
+/// Marks everything before `next` of a partition as done.
+pub(crate) fn store(consumer: &GroupConsumer, topic: &str, partition: i32, next: i64) {
+    let mut offsets = TopicPartitionList::with_capacity(1);
+    let added = offsets.add_partition_offset(topic, partition, rdkafka::Offset::Offset(next));
+    let stored = added.and_then(|()| consumer.store_offsets(&offsets));
+    if let Err(e) = stored {
+        // The partition has moved to another member: its records come again there.
+        tracing::debug!(error = %e, topic, partition, "an offset could not be stored");
+    }
+}
+
+/// A record as handlers take it.
+pub(crate) fn record(message: &BorrowedMessage<'_>) -> InputRecord {
+    InputRecord {
+        topic: message.topic().to_owned(),
+        partition: message.partition(),
+        offset: message.offset(),
+        timestamp_ms: message.timestamp().to_millis().unwrap_or(-1),
+        key: message.key().map(<[u8]>::to_vec),
+        value: message.payload().map(<[u8]>::to_vec),
+        headers: message.headers().map_or_else(Vec::new, |headers| {
+            headers
+                .iter()
+                .map(|h| (h.key.to_owned(), h.value.map(<[u8]>::to_vec)))
+                .collect()
+        }),
+    }
+}
