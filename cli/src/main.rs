@@ -1,3 +1,91 @@
-//! triad: run, submit, watch and operate order workflows.
+//! `triad`: run, submit, watch and operate order workflows.
+//!
+//! Exit codes: 0 as wished, 1 something failed or an order did not end well, 2 the command or
+//! its files are wrong, 130 interrupted.
 
-fn main() {}
+mod commands;
+mod dev;
+mod output;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use triad_setup::{ConfigError, environment, logging};
+
+use output::Usage;
+
+/// Run, submit, watch and operate order workflows.
+#[derive(Debug, Parser)]
+#[command(
+    name = "triad",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Dev(Box<dev::DevArgs>),
+    Worker(commands::worker::WorkerArgs),
+    Submit(commands::submit::SubmitArgs),
+    Get(commands::get::GetArgs),
+    List(commands::list::ListArgs),
+    Validate(commands::validate::ValidateArgs),
+    Publish(commands::publish::PublishArgs),
+    Init(commands::init::InitArgs),
+    Schema(commands::validate::SchemaArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let default = match &cli.command {
+        Command::Worker(_) => "info",
+        _ => "warn",
+    };
+    let filter = environment("TRIAD_LOG").unwrap_or_else(|| default.to_owned());
+    logging::start(logging::Form::Text, Some(&filter));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("triad: no threads can be started: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(cli.command)) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("triad: {e:#}");
+            if e.is::<Usage>() || e.is::<ConfigError>() || e.is::<triad_workflow::load::LoadError>()
+            {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Dev(args) => {
+            dev::check(&args)?;
+            dev::run(*args).await
+        }
+        Command::Worker(args) => commands::worker::run(args).await,
+        Command::Submit(args) => commands::submit::run(args).await,
+        Command::Get(args) => commands::get::run(args).await,
+        Command::List(args) => commands::list::run(args).await,
+        Command::Validate(args) => commands::validate::run(&args),
+        Command::Publish(args) => commands::publish::run(args).await,
+        Command::Init(args) => commands::init::run(args).await,
+        Command::Schema(_) => commands::validate::schema(),
+    }
+}

@@ -1,3 +1,27 @@
-//! The agent Lambda function.
+//! The agent function: takes batches of the topics `agent.<name>` and `agent.<name>.high` for
+//! the HTTP agents of its configuration.
 
-fn main() {}
+use std::sync::Arc;
+
+use triad_lambda::RunError;
+use triad_runtime::agent::Remotes;
+use triad_setup::{http_remotes, lambda};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), RunError> {
+    let wiring = lambda::start().await?;
+    let remotes: Remotes = triad_lambda::init(async {
+        let remotes = http_remotes(&wiring.config).map_err(|e| e.to_string())?;
+        if remotes.names().next().is_none() {
+            return Err("TRIAD_AGENTS: is missing; name at least one agent".to_owned());
+        }
+        Ok(remotes)
+    })
+    .await?;
+    let agent = Arc::new(wiring.agent(remotes));
+    lambda::run_batches(wiring, move |records, until| {
+        let agent = agent.clone();
+        async move { agent.handle(&records, Some(until)).await }
+    })
+    .await
+}

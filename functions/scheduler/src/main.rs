@@ -1,3 +1,17 @@
-//! The scheduler Lambda function.
+//! The Scheduler function: takes batches of the topic `scheduler`.
 
-fn main() {}
+use std::sync::Arc;
+
+use triad_lambda::RunError;
+use triad_setup::lambda;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), RunError> {
+    let wiring = lambda::start().await?;
+    let scheduler = Arc::new(wiring.scheduler());
+    lambda::run_batches(wiring, move |records, _until| {
+        let scheduler = scheduler.clone();
+        async move { scheduler.handle(&records).await }
+    })
+    .await
+}

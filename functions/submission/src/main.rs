@@ -1,3 +1,17 @@
-//! The submission Lambda function.
+//! The Submission function: takes batches of the topics `orders` and `orders.high`.
 
-fn main() {}
+use std::sync::Arc;
+
+use triad_lambda::RunError;
+use triad_setup::lambda;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), RunError> {
+    let wiring = lambda::start().await?;
+    let submission = Arc::new(wiring.submission());
+    lambda::run_batches(wiring, move |records, _until| {
+        let submission = submission.clone();
+        async move { submission.handle(&records).await }
+    })
+    .await
+}

@@ -14,6 +14,8 @@ mod orders;
 mod store;
 mod tables;
 
+/// The SDK's client: made by [`connect`], passed on, looked into by nobody else.
+pub use aws_sdk_dynamodb::Client;
 pub use capacity::{Capacity, Units};
 pub use connect::{Endpoint, connect};
 pub use store::DynamoStore;

@@ -1,0 +1,180 @@
+//! `triad get`: one order's state and timeline.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde_json::{Value, json};
+use triad_core::order::IncidentKind;
+use triad_core::{Order, OrderId, StepState, Timestamp};
+use triad_runtime::StateStore;
+
+use super::connection::StoreArgs;
+use crate::output::{Usage, moment, print_line};
+
+/// Show an order: its state, its steps and what happened to it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad get 10248
+  triad get 10248 --json | jq .steps
+
+Exit code 1 if there is no such order.")]
+pub struct GetArgs {
+    /// The order's id
+    order: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub async fn run(args: GetArgs) -> Result<ExitCode> {
+    let id = OrderId::new(args.order.clone())
+        .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
+    let found = args.store.store().await?.load(vec![id]).await;
+    let Some(order) = found.into_iter().next().transpose()?.flatten() else {
+        eprintln!("triad: there is no order {}", args.order);
+        return Ok(ExitCode::FAILURE);
+    };
+    if args.json {
+        print_line(&as_json(&order))?;
+    } else {
+        print(&order);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The whole record, for machines.
+pub fn as_json(order: &Order) -> Value {
+    json!({
+        "order_id": order.id.as_str(),
+        "process_state": order.state.name(),
+        "workflow": order.workflow.to_string(),
+        "priority": order.priority,
+        "submitted_at": order.submitted_at,
+        "finished_at": order.state.finished_at(),
+        "complete_by": order.complete_by(),
+        "locked_by": order.state.locked_by(),
+        "failure_count": order.failure_count(),
+        "cause": order.state.cause(),
+        "version": order.version,
+        "status_sequence": order.sequence,
+        "steps": order.steps,
+        "incidents": order.incidents,
+    })
+}
+
+fn print(order: &Order) {
+    println!("Order      {}", order.id);
+    println!("State      {}", order.state.name());
+    if let Some(cause) = order.state.cause() {
+        println!("Cause      {cause}");
+    }
+    println!("Workflow   {}", order.workflow);
+    println!("Submitted  {}", moment(order.submitted_at));
+    if let Some(at) = order.state.finished_at() {
+        let took = at.since(order.submitted_at);
+        println!("Finished   {}   after {took}", moment(at));
+    } else if let Some(at) = order.complete_by() {
+        println!("Due        {}", moment(at));
+    }
+    println!();
+    let mut steps = Table::new();
+    steps.load_style(NOTHING).set_header([
+        "Step",
+        "State",
+        "Attempt",
+        "Calls",
+        "Failures",
+        "Last error",
+    ]);
+    for step in &order.steps {
+        steps.add_row([
+            step.step.to_string(),
+            step.state.name().to_owned(),
+            attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
+            step.calls.to_string(),
+            (step.failures + step.undo_failures).to_string(),
+            step.error
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
+        ]);
+    }
+    println!("{steps}");
+    println!();
+    let mut timeline = Table::new();
+    timeline.load_style(NOTHING).set_header(["Time", "What"]);
+    for (at, what) in events(order) {
+        timeline.add_row([moment(at), what]);
+    }
+    println!("{timeline}");
+}
+
+fn attempt(state: &StepState) -> Option<u32> {
+    match state {
+        StepState::Waiting | StepState::Skipped => None,
+        StepState::Running { attempt, .. }
+        | StepState::Failed { attempt }
+        | StepState::RetryDue { attempt }
+        | StepState::Completed { attempt, .. }
+        | StepState::Refused { attempt }
+        | StepState::Ambiguous { attempt }
+        | StepState::UndoDue { attempt, .. }
+        | StepState::Undoing { attempt, .. }
+        | StepState::UndoFailed { attempt, .. }
+        | StepState::Undone { attempt, .. } => Some(attempt.0),
+    }
+}
+
+/// Everything that the record knows, in the order of time.
+fn events(order: &Order) -> Vec<(Timestamp, String)> {
+    let mut events = vec![(order.submitted_at, "submitted".to_owned())];
+    for step in &order.steps {
+        let name = &step.step;
+        match &step.state {
+            StepState::Running {
+                attempt, started, ..
+            } => events.push((*started, format!("{name}: attempt {attempt} started"))),
+            StepState::Completed {
+                attempt,
+                started,
+                finished,
+                ..
+            } => {
+                events.push((*started, format!("{name}: attempt {attempt} started")));
+                events.push((*finished, format!("{name}: completed")));
+            }
+            StepState::Undoing {
+                attempt, started, ..
+            } => events.push((*started, format!("{name}: undo attempt {attempt} started"))),
+            StepState::Undone { finished, .. } => {
+                events.push((*finished, format!("{name}: undone")));
+            }
+            _ => {}
+        }
+    }
+    for incident in &order.incidents {
+        let failure = incident
+            .failure
+            .as_ref()
+            .map_or_else(String::new, |f| format!(": {f}"));
+        let attempt = incident
+            .attempt
+            .map_or_else(String::new, |a| format!(" {a}"));
+        let what = match incident.what {
+            IncidentKind::AttemptFailed => format!("attempt{attempt} failed{failure}"),
+            IncidentKind::UndoFailed => format!("undo attempt{attempt} failed{failure}"),
+            IncidentKind::AnnouncedAgain => "announced again".to_owned(),
+            IncidentKind::UndoBegan => format!("undo began{failure}"),
+        };
+        events.push((incident.at, what));
+    }
+    if let Some(at) = order.state.finished_at() {
+        events.push((at, order.state.name().to_owned()));
+    }
+    events.sort_by_key(|(at, _)| *at);
+    events
+}

@@ -1,0 +1,63 @@
+//! `triad init`: makes the tables and topics of an installation without templates.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use triad_core::topics;
+use triad_dynamodb::create_tables;
+use triad_kafka::{Topic, create_topics};
+use triad_workflow::AgentName;
+
+use super::connection::{KafkaArgs, StoreArgs};
+use crate::output::Usage;
+
+/// Make the tables and topics that are missing, for LocalStack and tests
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad init --brokers 127.0.0.1:9092 --dynamodb http://127.0.0.1:4566 --agents inventory,payment
+
+In the cloud the templates make them, with backups, encryption and protection.")]
+pub struct InitArgs {
+    /// Agents whose topics are made
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+    agents: Vec<String>,
+    /// Reply topics that are made
+    #[arg(long, value_name = "TOPIC")]
+    reply_topic: Vec<String>,
+    /// Partitions of each topic
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(i32).range(1..=1000))]
+    partitions: i32,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub async fn run(args: InitArgs) -> Result<ExitCode> {
+    let agents: Vec<AgentName> = args
+        .agents
+        .iter()
+        .map(|n| AgentName::new(n).map_err(|e| Usage(format!("--agents: {e}"))))
+        .collect::<Result<_, _>>()?;
+    if let Some(bad) = args.reply_topic.iter().find(|t| !topics::is_reply_topic(t)) {
+        return Err(Usage(format!(
+            "--reply-topic {bad:?} is not of the form reply.<app>"
+        ))
+        .into());
+    }
+    let new: Vec<Topic> = topics::all(&agents, &args.reply_topic)
+        .into_iter()
+        .map(|name| Topic {
+            name,
+            partitions: args.partitions,
+        })
+        .collect();
+    create_topics(&args.kafka.config(), &new).await?;
+    let tables = args.store.tables();
+    create_tables(&args.store.client().await?, &tables)
+        .await
+        .context("the tables could not be made")?;
+    println!("{} topics and 3 tables are there", new.len());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,10 @@
+//! One module a command.
+
+pub mod connection;
+pub mod get;
+pub mod init;
+pub mod list;
+pub mod publish;
+pub mod submit;
+pub mod validate;
+pub mod worker;

@@ -1,0 +1,50 @@
+//! `triad publish`: makes workflow files the present versions of their names.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use triad_core::WorkflowRef;
+use triad_runtime::DefinitionStore;
+use triad_workflow::hash::canonical_json;
+use triad_workflow::{Limits, Millis};
+
+use super::connection::StoreArgs;
+use super::validate::read_all;
+
+/// Publish workflow files; orders under way end on the version they began with
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad publish workflows/*.yaml
+  triad publish --agents payment,inventory order.yaml")]
+pub struct PublishArgs {
+    /// Workflow files; none is published unless all are sound
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Agents that exist; a step of any other is a problem
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    agents: Vec<String>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub async fn run(args: PublishArgs) -> Result<ExitCode> {
+    let limits = Limits {
+        agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
+        skew: Millis(500),
+    };
+    let workflows = read_all(&args.files, &limits)?;
+    let store = args.store.store().await?;
+    for workflow in &workflows {
+        let definition = WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        };
+        println!("{definition}");
+        store
+            .publish(definition, canonical_json(&workflow.definition))
+            .await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,191 @@
+//! The engines that `triad dev` runs on: broker, tables, reference service.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_core::{Timing, WorkflowRef, topics};
+use triad_dynamodb::{Endpoint, Tables, create_tables};
+use triad_embedded::Embedded;
+use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_reference::{FaultPlan, Faults, ReferenceService};
+use triad_runtime::DefinitionStore;
+use triad_runtime::agent::Remotes;
+use triad_runtime::settings::Settings;
+use triad_setup::{AgentConfig, Config, Wiring, http_remotes};
+use triad_workflow::{AgentName, Limits, Millis, Workflow, hash::canonical_json, load};
+
+use super::{DevArgs, FaultArgs};
+use crate::commands::validate::read_all;
+
+const BUILT_IN: (&str, &str) = (
+    "order-fulfilment.yaml",
+    include_str!("../../../examples/workflows/order-fulfilment.yaml"),
+);
+
+/// One machine has one clock; what is left is the time a message takes to be handled.
+const SKEW: Millis = Millis(20);
+
+/// Everything that runs, and the clients over it.
+pub struct Engines {
+    broker: BrokerHandle,
+    embedded: Embedded,
+    pub service: triad_reference::Handle,
+    pub wiring: Wiring,
+    pub remotes: Remotes,
+    _lock: Option<File>,
+}
+
+impl Engines {
+    pub async fn start(args: &DevArgs) -> Result<Self> {
+        let limits = Limits {
+            agents: None,
+            skew: SKEW,
+        };
+        let workflows = load_workflows(args, &limits)?;
+        let lock = args.data.as_deref().map(lock).transpose()?;
+        let broker = Broker::start(BrokerConfig {
+            listen: DevArgs::address(args.kafka_port),
+            data: args.data.as_ref().map(|d| d.join("broker")),
+            default_partitions: args.partitions,
+            ..BrokerConfig::default()
+        })
+        .context("the embedded broker did not start")?;
+        let embedded = Embedded::start(DevArgs::address(args.dynamodb_port), args.data.as_deref())?;
+        let service = ReferenceService::start(triad_reference::Config {
+            listen: DevArgs::address(args.service_port),
+            ledger: args.data.as_ref().map(|d| d.join("ledger.jsonl")),
+            faults: faults(&args.faults),
+            ..triad_reference::Config::default()
+        })
+        .await
+        .context("the reference service did not start")?;
+
+        let kafka = KafkaConfig::new(broker.addr().to_string());
+        let agents = agents_of(&workflows, service.addr());
+        let config = Config {
+            kafka: kafka.clone(),
+            endpoint: Endpoint::InProcess(embedded.http_client()),
+            tables: Tables::with_prefix(""),
+            retention: Millis(30 * 24 * 3_600_000),
+            agents,
+            settings: Settings {
+                timing: Timing {
+                    skew: SKEW,
+                    announce_within: Millis(5_000),
+                    confirm_within: Millis(2_000),
+                },
+                reply_topics: args.reply_topic.iter().cloned().collect(),
+                ..Settings::default()
+            },
+            partial_batch_responses: true,
+        };
+        let names: Vec<AgentName> = config.agents.keys().cloned().collect();
+        let new: Vec<Topic> = topics::all(&names, &args.reply_topic)
+            .into_iter()
+            .map(|name| Topic {
+                name,
+                partitions: args.partitions,
+            })
+            .collect();
+        let client = triad_dynamodb::connect(config.endpoint.clone()).await;
+        let (topics_made, tables_made) = tokio::join!(
+            create_topics(&kafka, &new),
+            create_tables(&client, &config.tables)
+        );
+        topics_made?;
+        tables_made?;
+        let remotes = http_remotes(&config)?;
+        let wiring = Wiring::new(config).await?;
+        for workflow in &workflows {
+            let definition = WorkflowRef {
+                name: workflow.name.clone(),
+                hash: workflow.hash.clone(),
+            };
+            let json = canonical_json(&workflow.definition);
+            wiring.store.publish(definition, json).await?;
+        }
+        Ok(Self {
+            broker,
+            embedded,
+            service,
+            wiring,
+            remotes,
+            _lock: lock,
+        })
+    }
+
+    /// Kafka, DynamoDB, reference service.
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr, SocketAddr) {
+        (
+            self.broker.addr(),
+            self.embedded.addr(),
+            self.service.addr(),
+        )
+    }
+
+    pub async fn shutdown(self) {
+        self.service.shutdown().await;
+        let stopped = tokio::time::timeout(Duration::from_secs(10), self.broker.shutdown()).await;
+        if stopped.is_err() {
+            tracing::warn!("the embedded broker did not stop in time");
+        }
+    }
+}
+
+/// Makes the directory and takes it for this process.
+fn lock(dir: &Path) -> Result<File> {
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("the directory {} cannot be made", dir.display()))?;
+    let path = dir.join("lock");
+    let file =
+        File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    if file.try_lock().is_err() {
+        bail!("{} is in use by another triad dev", dir.display());
+    }
+    Ok(file)
+}
+
+fn load_workflows(args: &DevArgs, limits: &Limits) -> Result<Vec<Workflow>> {
+    if args.workflow.is_empty() {
+        return Ok(vec![load::from_yaml(BUILT_IN.0, BUILT_IN.1, limits)?]);
+    }
+    Ok(read_all(&args.workflow, limits)?)
+}
+
+/// Every agent that a workflow names is an HTTP agent of the reference service.
+fn agents_of(workflows: &[Workflow], service: SocketAddr) -> BTreeMap<AgentName, AgentConfig> {
+    let steps = workflows.iter().flat_map(|w| &w.steps);
+    steps
+        .flat_map(|s| std::iter::once(&s.agent).chain(s.compensation.as_ref().map(|c| &c.agent)))
+        .map(|name| {
+            let config = AgentConfig {
+                base_url: format!("http://{service}/{name}"),
+                // Longer than any stall: what ends a stalled call is the step's deadline.
+                call_timeout: Some(Millis(60_000)),
+                headers: BTreeMap::new(),
+            };
+            (name.clone(), config)
+        })
+        .collect()
+}
+
+fn faults(args: &FaultArgs) -> Faults {
+    Faults {
+        seed: args.fault_seed,
+        default: FaultPlan {
+            transient: args.transient / 100.0,
+            permanent: args.permanent / 100.0,
+            undo_permanent: args.undo_permanent / 100.0,
+            stall: args.stall / 100.0,
+            stall_ms: args.stall_for.0,
+            latency_ms: args.latency.0,
+            ..FaultPlan::default()
+        },
+        services: BTreeMap::new(),
+    }
+}

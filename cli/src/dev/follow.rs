@@ -1,0 +1,212 @@
+//! Submitting a file of orders through Kafka, and following each to its end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use triad_core::message::StatusMessage;
+use triad_core::status::Status;
+use triad_core::{Envelope, topics};
+use triad_kafka::{Read, Reader, ReaderStart};
+use triad_runtime::{Bus, InputRecord};
+
+use super::engines::Engines;
+use crate::output::Usage;
+
+/// Most orders of one file.
+const MAX_ORDERS: usize = 2_000_000;
+/// Orders sent under one acknowledgement.
+const CHUNK: usize = 500;
+/// How often the progress bar is looked at while nothing comes.
+const TICK: Duration = Duration::from_millis(100);
+
+/// One line of the file.
+#[derive(Debug, Clone)]
+pub struct OrderLine {
+    id: String,
+    value: Vec<u8>,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Last status of each order, by id; `None` for one that was dead-lettered.
+    pub finished: BTreeMap<String, Option<Status>>,
+    /// From submission to the final status, for orders submitted by this run.
+    pub latencies: Vec<Duration>,
+    /// From the first submission to the last final status.
+    pub took: Duration,
+}
+
+/// Reads a JSON-lines file. What each line means is for Submission to say; here it must have
+/// an id, or nobody could follow it.
+///
+/// # Errors
+/// [`Usage`] naming the file and every line that cannot be followed, up to ten.
+pub fn read_orders(file: &Path) -> Result<Vec<OrderLine>> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|e| Usage(format!("{shown}: {e}")))?;
+    let mut orders = Vec::new();
+    let mut problems = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let json: Result<serde_json::Value, _> = serde_json::from_str(line);
+        match json.as_ref().map(|j| j["order_id"].as_str()) {
+            Ok(Some(id)) => orders.push(OrderLine {
+                id: id.to_owned(),
+                value: line.as_bytes().to_vec(),
+            }),
+            Ok(None) => problems.push(format!("{shown}:{}: has no text \"order_id\"", number + 1)),
+            Err(e) => problems.push(format!("{shown}:{}: {e}", number + 1)),
+        }
+    }
+    if orders.len() > MAX_ORDERS {
+        problems.push(format!("{shown}: has more than {MAX_ORDERS} orders"));
+    }
+    if orders.is_empty() && problems.is_empty() {
+        problems.push(format!("{shown}: has no orders"));
+    }
+    if problems.is_empty() {
+        Ok(orders)
+    } else {
+        problems.truncate(10);
+        Err(Usage(problems.join("\n")).into())
+    }
+}
+
+/// Submits and follows.
+pub struct Follower<'a> {
+    engines: &'a Engines,
+    orders: Vec<OrderLine>,
+    in_flight: usize,
+    statuses: Reader,
+    bar: ProgressBar,
+}
+
+impl<'a> Follower<'a> {
+    /// Opens the status and dead-letter topics from their beginning: in a durable run an
+    /// earlier process may have finished some of the orders.
+    pub fn open(
+        engines: &'a Engines,
+        orders: Vec<OrderLine>,
+        in_flight: Option<u32>,
+        shown: bool,
+    ) -> Result<Self> {
+        let mut followed: Vec<&str> = vec![topics::STATUS, topics::DEAD_LETTER];
+        let replies = &engines.wiring.config.settings.reply_topics;
+        followed.extend(replies.iter().map(String::as_str));
+        let statuses = Reader::open(
+            &engines.wiring.config.kafka,
+            &followed,
+            ReaderStart::Beginning,
+            super::ENGINE_WAIT,
+        )?;
+        let bar = if shown {
+            let style = "{bar:40} {pos}/{len} orders  {per_sec}  {elapsed}  {msg}";
+            ProgressBar::new(orders.len() as u64).with_style(ProgressStyle::with_template(style)?)
+        } else {
+            ProgressBar::hidden()
+        };
+        Ok(Self {
+            engines,
+            orders,
+            in_flight: in_flight.map_or(usize::MAX, |n| n as usize),
+            statuses,
+            bar,
+        })
+    }
+
+    /// Submits every order and returns when the broker has acknowledged all.
+    pub async fn submit_all(&self) -> Result<()> {
+        for chunk in self.orders.chunks(CHUNK) {
+            self.submit(chunk).await?;
+        }
+        Ok(())
+    }
+
+    async fn submit(&self, orders: &[OrderLine]) -> Result<()> {
+        let messages = orders
+            .iter()
+            .map(|o| Envelope {
+                topic: topics::ORDERS.to_owned(),
+                key: Some(o.id.as_bytes().to_vec()),
+                value: o.value.clone(),
+                headers: Vec::new(),
+            })
+            .collect();
+        for result in self.engines.wiring.bus.publish(messages).await {
+            result.context("an order could not be submitted")?;
+        }
+        Ok(())
+    }
+
+    /// Submits, with at most the given number under way, until every order has ended.
+    pub async fn run(&self) -> Result<Outcome> {
+        let began = Instant::now();
+        let mut last = began;
+        let mut open: HashMap<String, Instant> = HashMap::new();
+        let mut ended: BTreeMap<String, Option<Status>> = BTreeMap::new();
+        let mut latencies = Vec::with_capacity(self.orders.len());
+        let wanted: std::collections::HashSet<&str> =
+            self.orders.iter().map(|o| o.id.as_str()).collect();
+        let mut next = 0;
+        while ended.len() < wanted.len() {
+            let room = self.in_flight.saturating_sub(open.len()).min(CHUNK);
+            let until = (next + room).min(self.orders.len());
+            if next < until {
+                let now = Instant::now();
+                for order in &self.orders[next..until] {
+                    if !ended.contains_key(&order.id) {
+                        open.insert(order.id.clone(), now);
+                    }
+                }
+                self.submit(&self.orders[next..until]).await?;
+                next = until;
+            }
+            let mut wait = if next < self.orders.len() && open.len() < self.in_flight {
+                Duration::ZERO
+            } else {
+                TICK
+            };
+            // Everything that is at hand, then back to submitting.
+            while let Read::Record(record) = self.statuses.next(wait).await {
+                wait = Duration::ZERO;
+                if let Some((id, status)) = end_of(&record)
+                    && wanted.contains(id.as_str())
+                {
+                    if let Some(since) = open.remove(&id) {
+                        last = Instant::now();
+                        latencies.push(last.duration_since(since));
+                    }
+                    ended.insert(id, status);
+                }
+            }
+            self.bar.set_position(ended.len() as u64);
+        }
+        self.bar.finish_and_clear();
+        Ok(Outcome {
+            finished: ended,
+            latencies,
+            took: last.duration_since(began),
+        })
+    }
+}
+
+/// The order that a record says has ended, and how; a dead letter ends the order whose id is
+/// its key.
+fn end_of(record: &InputRecord) -> Option<(String, Option<Status>)> {
+    if record.topic == topics::DEAD_LETTER {
+        let id = String::from_utf8(record.key.clone()?).ok()?;
+        return Some((id, None));
+    }
+    let message: StatusMessage = serde_json::from_slice(record.value.as_deref()?).ok()?;
+    let final_status = matches!(
+        message.status,
+        Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed
+    );
+    final_status.then(|| (message.order_id.to_string(), Some(message.status)))
+}

@@ -1,0 +1,227 @@
+//! `triad dev`: the whole system in one process, with nothing installed.
+
+mod engines;
+mod follow;
+mod summary;
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use triad_workflow::Millis;
+
+use crate::output::{Usage, print_line};
+use crate::worker::{self, Function};
+use engines::Engines;
+use follow::Follower;
+
+/// Run the whole system in this process: embedded broker and tables, all handlers, a reference
+/// remote service.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  triad dev                                        run until Ctrl-C, in memory
+  triad dev --orders orders.jsonl --until-done     run a file of orders and sum up
+  triad dev --data ./state --orders orders.jsonl   keep everything in ./state, resume after a kill
+  triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2")]
+pub struct DevArgs {
+    /// Keep everything durably in this directory, and resume from it. Default: memory
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Submit the orders of this JSON-lines file, through Kafka
+    #[arg(long, value_name = "FILE")]
+    pub orders: Option<PathBuf>,
+    /// End when every order of the file is finished, with a summary
+    #[arg(long, requires = "orders")]
+    pub until_done: bool,
+    /// Orders of the file under way at once. Default: no limit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub in_flight: Option<u32>,
+    /// Workflow files to publish. Default: the built-in order-fulfilment
+    #[arg(long, value_name = "FILE")]
+    pub workflow: Vec<PathBuf>,
+    /// Print machine-readable lines: the addresses first, the summary last
+    #[arg(long)]
+    pub json: bool,
+    /// Kafka port. Default: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub kafka_port: u16,
+    /// DynamoDB port. Default: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub dynamodb_port: u16,
+    /// Port of the reference remote service. Default: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub service_port: u16,
+    /// Partitions of each topic
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..=64))]
+    pub partitions: i32,
+    /// Time between the Supervisor's sweeps
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
+    pub sweep_every: Millis,
+    /// Reply topics that orders may name, such as reply.shop
+    #[arg(long, value_name = "TOPIC")]
+    pub reply_topic: Vec<String>,
+    /// Misbehaviour of the reference service
+    #[command(flatten)]
+    pub faults: FaultArgs,
+}
+
+/// How the reference service misbehaves.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Misbehaviour of the reference service")]
+pub struct FaultArgs {
+    /// Percent of calls that fail in a way that passes; half of them after taking effect
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub transient: f64,
+    /// Percent of steps that the service refuses for good
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub permanent: f64,
+    /// Percent of undo steps that the service refuses for good
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub undo_permanent: f64,
+    /// Percent of calls that stall past the step's deadline
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub stall: f64,
+    /// How long a stalled call takes
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span)]
+    pub stall_for: Millis,
+    /// Time of every call
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
+    pub latency: Millis,
+    /// Seed of the misbehaviour; the same seed misbehaves the same
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub fault_seed: u64,
+}
+
+fn span(text: &str) -> Result<Millis, String> {
+    Millis::try_from(text.to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(p) if (0.0..=100.0).contains(&p) => Ok(p),
+        _ => Err("is not a number from 0 to 100".to_owned()),
+    }
+}
+
+impl DevArgs {
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What cannot be started, with the address or file it is about.
+pub async fn run(args: DevArgs) -> Result<ExitCode> {
+    let orders = match &args.orders {
+        Some(file) => Some(follow::read_orders(file)?),
+        None => None,
+    };
+    let engines = Engines::start(&args).await?;
+    announce(&args, &engines)?;
+    let stop = CancellationToken::new();
+    let functions = [
+        Function::Submission,
+        Function::Scheduler,
+        Function::Agent,
+        Function::Supervisor,
+    ];
+    let worker = tokio::spawn({
+        let (wiring, remotes, stop) = (
+            engines.wiring.clone(),
+            engines.remotes.clone(),
+            stop.clone(),
+        );
+        let every = args.sweep_every.as_duration();
+        async move { worker::run(wiring, remotes, &functions, every, stop).await }
+    });
+    let result = tokio::select! {
+        result = work(&args, &engines, orders) => result,
+        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+    };
+    stop.cancel();
+    let ended = worker.await.context("the worker panicked")?;
+    engines.shutdown().await;
+    ended?;
+    result
+}
+
+async fn work(
+    args: &DevArgs,
+    engines: &Engines,
+    orders: Option<Vec<follow::OrderLine>>,
+) -> Result<ExitCode> {
+    let Some(orders) = orders else {
+        return std::future::pending().await;
+    };
+    let shown = !args.json && std::io::stderr().is_terminal();
+    let follower = Follower::open(engines, orders, args.in_flight, shown)?;
+    if !args.until_done {
+        follower.submit_all().await?;
+        return std::future::pending().await;
+    }
+    let outcome = follower.run().await?;
+    let summary = summary::Summary::of(engines, &outcome).await?;
+    if args.json {
+        print_line(&json!({"event": "summary", "summary": &summary}))?;
+    } else {
+        summary.print();
+    }
+    Ok(if summary.is_good() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn announce(args: &DevArgs, engines: &Engines) -> Result<()> {
+    let (kafka, dynamodb, service) = engines.addresses();
+    if args.json {
+        return print_line(&json!({
+            "event": "started",
+            "kafka": kafka.to_string(),
+            "dynamodb": format!("http://{dynamodb}"),
+            "service": format!("http://{service}"),
+            "data": args.data.as_ref().map(|d| d.display().to_string()),
+        }));
+    }
+    println!("Kafka     {kafka}");
+    println!("DynamoDB  http://{dynamodb}   (any credentials, region us-east-1)");
+    println!("Service   http://{service}   (GET /_ledger, PUT /_faults)");
+    println!(
+        "State     {}",
+        args.data
+            .as_ref()
+            .map_or_else(|| "memory".to_owned(), |d| d.display().to_string())
+    );
+    println!();
+    println!("In another terminal:");
+    println!("  export TRIAD_BROKERS={kafka} TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb}");
+    println!("  triad list");
+    println!();
+    Ok(())
+}
+
+/// Checks what clap cannot.
+///
+/// # Errors
+/// [`Usage`] with everything that is wrong.
+pub fn check(args: &DevArgs) -> Result<(), Usage> {
+    let together = args.faults.transient + args.faults.stall;
+    if together > 100.0 {
+        return Err(Usage(format!(
+            "--transient and --stall are {together} percent together; a call can only do one"
+        )));
+    }
+    Ok(())
+}
+
+/// Longest wait for a single answer of an engine in this process.
+const ENGINE_WAIT: Duration = Duration::from_secs(10);

@@ -1,0 +1,198 @@
+//! What a run of orders came to, from the tables and the service's ledger.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde::Serialize;
+use triad_core::{Failure, Order, OrderId, ProcessState};
+use triad_runtime::StateStore;
+
+use super::engines::Engines;
+use super::follow::Outcome;
+
+/// Records read at once.
+const PAGE: usize = 100;
+
+/// What a run came to.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Orders of the file.
+    pub orders: usize,
+    /// Orders by process state; `Rejected` are in the dead-letter topic.
+    pub states: BTreeMap<String, usize>,
+    /// Orders that have no record and no dead letter.
+    pub lost: usize,
+    /// Seconds from the first submission to the last end.
+    pub seconds: f64,
+    /// Orders a second.
+    pub orders_per_second: f64,
+    /// Submit to finish.
+    pub latency_ms: Latency,
+    /// Calls that reached the service, all orders of the ledger.
+    pub calls: u64,
+    /// Calls that repeated an earlier one of the same key.
+    pub retries: u64,
+    /// Effects applied.
+    pub effects: u64,
+    /// Effects undone.
+    pub undone: u64,
+    /// Keys or steps whose effect was applied more than once. Zero, or something is broken.
+    pub applied_twice: u64,
+    /// Failed attempts and ends, by cause.
+    pub failures: BTreeMap<String, usize>,
+}
+
+/// Percentiles in milliseconds.
+#[derive(Debug, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Reads the records of all orders and the ledger.
+    pub async fn of(engines: &Engines, outcome: &Outcome) -> Result<Self> {
+        let mut states: BTreeMap<String, usize> = BTreeMap::new();
+        let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+        let mut lost = 0;
+        let mut with_record = Vec::new();
+        for (id, status) in &outcome.finished {
+            match (status, OrderId::new(id.as_str())) {
+                (Some(_), Ok(id)) => with_record.push(id),
+                _ => *states.entry("Rejected".into()).or_default() += 1,
+            }
+        }
+        for page in with_record.chunks(PAGE) {
+            for record in engines.wiring.store.load(page.to_vec()).await {
+                match record? {
+                    Some(order) => {
+                        *states.entry(order.state.name().into()).or_default() += 1;
+                        count_failures(&order, &mut failures);
+                    }
+                    None => lost += 1,
+                }
+            }
+        }
+        let ledger = engines.service.summary();
+        let seconds = outcome.took.as_secs_f64();
+        let done = outcome.latencies.len();
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let per_second = if seconds > 0.0 {
+            done as f64 / seconds
+        } else {
+            0.0
+        };
+        Ok(Self {
+            orders: outcome.finished.len(),
+            states,
+            lost,
+            seconds,
+            orders_per_second: per_second,
+            latency_ms: Latency::of(&outcome.latencies),
+            calls: ledger.total.calls,
+            retries: ledger.total.calls.saturating_sub(ledger.keys),
+            effects: ledger.total.applied,
+            undone: ledger.total.undone,
+            applied_twice: ledger.keys_applied_twice + ledger.steps_applied_twice,
+            failures,
+        })
+    }
+
+    /// Whether every order came to a good or a settled end.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let settled: usize = ["Processed", "Compensated", "Error"]
+            .iter()
+            .filter_map(|s| self.states.get(*s))
+            .sum();
+        settled == self.orders && self.lost == 0 && self.applied_twice == 0
+    }
+
+    /// Prints it for a person.
+    pub fn print(&self) {
+        let mut table = Table::new();
+        table.load_style(NOTHING);
+        let mut row = |name: &str, value: String| {
+            table.add_row([name.to_owned(), value]);
+        };
+        row("Orders", self.orders.to_string());
+        for (state, count) in &self.states {
+            row(&format!("  {state}"), count.to_string());
+        }
+        if self.lost > 0 {
+            row("  LOST", self.lost.to_string());
+        }
+        row("Time", format!("{:.2} s", self.seconds));
+        row(
+            "Throughput",
+            format!("{:.0} orders/s", self.orders_per_second),
+        );
+        let l = &self.latency_ms;
+        row(
+            "Submit to finish",
+            format!(
+                "p50 {:.1} ms   p90 {:.1} ms   p99 {:.1} ms   max {:.1} ms",
+                l.p50, l.p90, l.p99, l.max
+            ),
+        );
+        row(
+            "Calls",
+            format!("{}   of which retries {}", self.calls, self.retries),
+        );
+        row(
+            "Effects",
+            format!("{} applied, {} undone", self.effects, self.undone),
+        );
+        if self.applied_twice > 0 {
+            row("APPLIED TWICE", self.applied_twice.to_string());
+        }
+        if !self.failures.is_empty() {
+            row("Failures by cause", String::new());
+            for (cause, count) in &self.failures {
+                row(&format!("  {cause}"), count.to_string());
+            }
+        }
+        println!("{table}");
+    }
+}
+
+fn count_failures(order: &Order, failures: &mut BTreeMap<String, usize>) {
+    let attempts = order
+        .incidents
+        .iter()
+        .filter(|i| i.attempt.is_some())
+        .filter_map(|i| i.failure.as_ref());
+    let end = match &order.state {
+        ProcessState::CompensationFailed { cause, .. } => Some(cause),
+        _ => None,
+    };
+    for failure in attempts.chain(end) {
+        *failures.entry(Failure::fingerprint(failure)).or_default() += 1;
+    }
+}
+
+impl Latency {
+    fn of(all: &[Duration]) -> Self {
+        let mut sorted = all.to_vec();
+        sorted.sort_unstable();
+        let at = |percent: usize| {
+            let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+            sorted.get(place).map_or(0.0, |d| d.as_secs_f64() * 1000.0)
+        };
+        Self {
+            p50: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+        }
+    }
+}

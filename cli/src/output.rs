@@ -1,0 +1,41 @@
+//! What the commands print, and how they end.
+
+use std::fmt;
+use std::io::Write;
+
+use anyhow::Result;
+use triad_core::Timestamp;
+
+/// The command was given something wrong: exit code 2.
+#[derive(Debug)]
+pub struct Usage(
+    /// What is wrong, and what to write instead.
+    pub String,
+);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Prints one line of JSON. A reader that has gone away is no error.
+///
+/// # Errors
+/// Any other fault of standard output.
+pub fn print_line(value: &serde_json::Value) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{value}").and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A moment for people: UTC, to the millisecond.
+#[must_use]
+pub fn moment(at: Timestamp) -> String {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at.0);
+    humantime::format_rfc3339_millis(time).to_string()
+}

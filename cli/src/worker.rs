@@ -1,0 +1,158 @@
+//! The long-running worker: all handlers over Kafka consumers, in one process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use triad_core::{Priority, topics};
+use triad_kafka::{WorkerConfig, run_batches, run_stream};
+use triad_runtime::agent::Remotes;
+use triad_setup::Wiring;
+use triad_workflow::{AgentName, Millis};
+
+/// Records that Submission or the Scheduler takes up at once.
+const BATCH: usize = 256;
+/// Requests that are under way at once in one agent.
+const IN_FLIGHT: usize = 256;
+/// Longest sweep; the next one goes on where it stopped.
+const SWEEP_TIME: Millis = Millis(20_000);
+
+/// Which handlers a worker runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Function {
+    /// Takes orders.
+    Submission,
+    /// Runs workflows.
+    Scheduler,
+    /// Calls remote services.
+    Agent,
+    /// Recovers overdue orders.
+    Supervisor,
+}
+
+/// Runs handlers until `stop`, then finishes what is in hand.
+///
+/// # Errors
+/// The first loop that cannot go on ends all of them.
+pub async fn run(
+    wiring: Wiring,
+    remotes: Remotes,
+    functions: &[Function],
+    sweep_every: Duration,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    for function in functions {
+        match function {
+            Function::Submission => submission(&mut loops, &wiring, &stop),
+            Function::Scheduler => scheduler(&mut loops, &wiring, &stop),
+            Function::Agent => agents(&mut loops, &wiring, &remotes, &stop),
+            Function::Supervisor => supervisor(&mut loops, &wiring, sweep_every, &stop),
+        }
+    }
+    let mut result = Ok(());
+    while let Some(ended) = loops.join_next().await {
+        let ended = ended.context("a worker loop panicked").and_then(|r| r);
+        if ended.is_err() && result.is_ok() {
+            result = ended;
+            stop.cancel();
+        }
+    }
+    wiring.bus.flush(Duration::from_secs(5));
+    result
+}
+
+fn config(wiring: &Wiring, group: &str, topics: Vec<String>, max_records: usize) -> WorkerConfig {
+    WorkerConfig {
+        kafka: wiring.config.kafka.clone(),
+        group: format!("triad-{group}"),
+        topics,
+        max_records,
+    }
+}
+
+fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
+    let topics = vec![topics::ORDERS_HIGH.to_owned(), topics::ORDERS.to_owned()];
+    let config = config(wiring, "submission", topics, BATCH);
+    let handler = Arc::new(wiring.submission());
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let handle = |records: Vec<_>| {
+            let handler = handler.clone();
+            async move { handler.handle(&records).await }
+        };
+        Ok(run_batches(config, stop, handle).await?)
+    });
+}
+
+fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
+    let config = config(
+        wiring,
+        "scheduler",
+        vec![topics::SCHEDULER.to_owned()],
+        BATCH,
+    );
+    let handler = Arc::new(wiring.scheduler());
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let handle = |records: Vec<_>| {
+            let handler = handler.clone();
+            async move { handler.handle(&records).await }
+        };
+        Ok(run_batches(config, stop, handle).await?)
+    });
+}
+
+/// One consumer for all agents of the process: fewer connections, and each request is a task of
+/// its own, so that a slow service holds up nobody.
+fn agents(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring,
+    remotes: &Remotes,
+    stop: &CancellationToken,
+) {
+    let names: Vec<AgentName> = remotes.names().cloned().collect();
+    let lane = |priority| names.iter().map(move |n| topics::agent(n, priority));
+    let topics: Vec<String> = lane(Priority::High).chain(lane(Priority::Normal)).collect();
+    if topics.is_empty() {
+        return;
+    }
+    let list: Vec<&str> = names.iter().map(AgentName::as_str).collect();
+    let group = format!("agent.{}", list.join("."));
+    let config = config(wiring, &group, topics, IN_FLIGHT);
+    let handler = Arc::new(wiring.agent(remotes.clone()));
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let handle = move |record| {
+            let handler = handler.clone();
+            async move { handler.handle_one(&record, None).await }
+        };
+        Ok(run_stream(config, stop, handle).await?)
+    });
+}
+
+fn supervisor(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring,
+    every: Duration,
+    stop: &CancellationToken,
+) {
+    let handler = wiring.supervisor();
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let mut timer = tokio::time::interval(every);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = timer.tick() => {}
+                () = stop.cancelled() => return Ok(()),
+            }
+            let report = handler.sweep(SWEEP_TIME).await;
+            if report.found > 0 || report.failed > 0 {
+                tracing::info!(?report, "sweep");
+            }
+        }
+    });
+}

@@ -1,0 +1,231 @@
+//! The configuration: one struct, read once, every problem in one message.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use triad_core::{Timing, topics};
+use triad_dynamodb::{Endpoint, Tables};
+use triad_kafka::KafkaConfig;
+use triad_runtime::settings::Settings;
+use triad_workflow::{AgentName, Millis};
+
+/// Everything that an installation is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Kafka (`TRIAD_BROKERS`, `TRIAD_KAFKA_SETTINGS`).
+    pub kafka: KafkaConfig,
+    /// DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`; absent: AWS).
+    pub endpoint: Endpoint,
+    /// Table names (`TRIAD_TABLE_PREFIX`).
+    pub tables: Tables,
+    /// How long finished records are kept (`TRIAD_RETENTION`).
+    pub retention: Millis,
+    /// HTTP agents by name (`TRIAD_AGENTS`).
+    pub agents: BTreeMap<AgentName, AgentConfig>,
+    /// Bounds and spans of the handlers (`TRIAD_SKEW`, `TRIAD_ANNOUNCE_WITHIN`,
+    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY`).
+    pub settings: Settings,
+    /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`).
+    pub partial_batch_responses: bool,
+}
+
+/// One HTTP agent.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// Where the service is; actions are path segments below it.
+    pub base_url: String,
+    /// Longest single call. Default 10 s.
+    #[serde(default)]
+    pub call_timeout: Option<Millis>,
+    /// Headers of every call.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Every missing or bad setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(
+    /// One line a problem, each naming its setting.
+    pub Vec<String>,
+);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the configuration is wrong:")?;
+        for problem in &self.0 {
+            write!(f, "\n  {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+const DEFAULT_RETENTION: Millis = Millis(30 * 24 * 3_600_000);
+
+/// The process's environment.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one home of the environment"
+)]
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.trim().is_empty())
+}
+
+struct Reader<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        (self.lookup)(name)
+    }
+
+    /// A setting in some form; a problem is noted and the default used.
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        default: T,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> T {
+        match self.text(name) {
+            None => default,
+            Some(text) => match parse(&text) {
+                Ok(value) => value,
+                Err(why) => {
+                    self.problems.push(format!("{name}: {why}"));
+                    default
+                }
+            },
+        }
+    }
+
+    fn span(&mut self, name: &str, default: Millis) -> Millis {
+        self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
+    }
+}
+
+impl Config {
+    /// Reads the configuration through a lookup, normally [`environment`].
+    ///
+    /// # Errors
+    /// [`ConfigError`] listing everything that is missing or wrong.
+    ///
+    /// # Example
+    /// ```
+    /// use triad_setup::Config;
+    /// let config = Config::read(&|name| {
+    ///     (name == "TRIAD_BROKERS").then(|| "127.0.0.1:9092".to_owned())
+    /// });
+    /// assert_eq!(config.unwrap().kafka.brokers, "127.0.0.1:9092");
+    /// assert!(Config::read(&|_| None).is_err());
+    /// ```
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut r = Reader {
+            lookup,
+            problems: Vec::new(),
+        };
+        let brokers = r.text("TRIAD_BROKERS").unwrap_or_else(|| {
+            r.problems
+                .push("TRIAD_BROKERS: is missing; give host:port[,host:port…]".into());
+            String::new()
+        });
+        let extra: BTreeMap<String, String> =
+            r.parsed("TRIAD_KAFKA_SETTINGS", BTreeMap::new(), |t| {
+                serde_json::from_str(t).map_err(|e| format!("is not a JSON object of texts: {e}"))
+            });
+        let endpoint = r.parsed("TRIAD_DYNAMODB_ENDPOINT", Endpoint::Aws, |t| {
+            if t.starts_with("http://") || t.starts_with("https://") {
+                Ok(Endpoint::Url(t.to_owned()))
+            } else {
+                Err(format!("{t:?} is not an http or https URL"))
+            }
+        });
+        let agents = r.parsed("TRIAD_AGENTS", BTreeMap::new(), |t| {
+            serde_json::from_str(t).map_err(|e| {
+                format!("is not a JSON object such as {{\"payment\": {{\"base_url\": \"https://…\"}}}}: {e}")
+            })
+        });
+        let defaults = Settings::default();
+        let timing = Timing {
+            skew: r.span("TRIAD_SKEW", defaults.timing.skew),
+            announce_within: r.span("TRIAD_ANNOUNCE_WITHIN", defaults.timing.announce_within),
+            confirm_within: defaults.timing.confirm_within,
+        };
+        let reply_topics = r.parsed("TRIAD_REPLY_TOPICS", Default::default(), |t| {
+            t.split(',')
+                .map(str::trim)
+                .filter(|t| !t.is_empty())
+                .map(|t| match topics::is_reply_topic(t) {
+                    true => Ok(t.to_owned()),
+                    false => Err(format!("{t:?} is not of the form reply.<app>")),
+                })
+                .collect()
+        });
+        let whole = |t: &str| match t {
+            "partial" => Ok(true),
+            "whole" => Ok(false),
+            other => Err(format!("{other:?} is neither partial nor whole")),
+        };
+        let count = |t: &str| match t.parse::<usize>() {
+            Ok(n) if (1..=10_000).contains(&n) => Ok(n),
+            _ => Err(format!("{t:?} is not a number from 1 to 10000")),
+        };
+        let config = Self {
+            kafka: KafkaConfig {
+                brokers,
+                extra: extra.into_iter().collect(),
+            },
+            endpoint,
+            tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
+            retention: r.span("TRIAD_RETENTION", DEFAULT_RETENTION),
+            agents,
+            settings: Settings {
+                timing,
+                reply_topics,
+                agent_concurrency: r.parsed(
+                    "TRIAD_AGENT_CONCURRENCY",
+                    defaults.agent_concurrency,
+                    count,
+                ),
+                ..defaults
+            },
+            partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
+        };
+        if r.problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigError(r.problems))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_in_one_message() {
+        let lookup = |name: &str| match name {
+            "TRIAD_DYNAMODB_ENDPOINT" => Some("localhost:8000".to_owned()),
+            "TRIAD_SKEW" => Some("soon".to_owned()),
+            "TRIAD_AGENTS" => Some("{".to_owned()),
+            "TRIAD_REPLY_TOPICS" => Some("reply.shop, status".to_owned()),
+            _ => None,
+        };
+        let text = Config::read(&lookup).unwrap_err().to_string();
+        for name in [
+            "TRIAD_BROKERS",
+            "TRIAD_DYNAMODB_ENDPOINT",
+            "TRIAD_SKEW",
+            "TRIAD_AGENTS",
+            "TRIAD_REPLY_TOPICS",
+        ] {
+            assert!(text.contains(name), "{name} in {text}");
+        }
+    }
+}

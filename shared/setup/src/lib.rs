@@ -1,0 +1,17 @@
+//! Cold start: configuration read once, clients made, handlers put together.
+//!
+//! Everything that runs the handlers (the Lambda functions, the worker, the embedded run) comes
+//! through here, so that a setting has one name and one meaning.
+
+mod config;
+#[cfg(feature = "lambda")]
+pub mod lambda;
+pub mod logging;
+#[cfg(feature = "http")]
+mod remotes;
+mod wiring;
+
+pub use config::{AgentConfig, Config, ConfigError, environment};
+#[cfg(feature = "http")]
+pub use remotes::http_remotes;
+pub use wiring::{Bus, Store, Wiring};

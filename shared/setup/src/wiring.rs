@@ -1,0 +1,90 @@
+//! Clients and handlers, put together from a configuration.
+
+use triad_dynamodb::{DynamoStore, connect};
+use triad_kafka::{KafkaBus, KafkaError};
+use triad_runtime::agent::{Agent, Remotes};
+use triad_runtime::scheduler::Scheduler;
+use triad_runtime::submission::Submission;
+use triad_runtime::supervisor::Supervisor;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+
+use crate::config::Config;
+
+/// The state store in production.
+pub type Store = DynamoStore<SystemClock>;
+/// The bus in production.
+pub type Bus = KafkaBus;
+
+/// The clients of one process; handlers are made over them.
+#[derive(Clone)]
+pub struct Wiring {
+    /// The state store.
+    pub store: Store,
+    /// The bus.
+    pub bus: Bus,
+    /// What it was made from.
+    pub config: Config,
+}
+
+impl Wiring {
+    /// Makes the clients. Nothing is asked of Kafka or DynamoDB yet.
+    ///
+    /// # Errors
+    /// [`KafkaError`] if librdkafka refuses the settings.
+    pub async fn new(config: Config) -> Result<Self, KafkaError> {
+        let client = connect(config.endpoint.clone()).await;
+        let store = DynamoStore::new(client, config.tables.clone(), SystemClock, config.retention);
+        Ok(Self {
+            store,
+            bus: KafkaBus::new(&config.kafka)?,
+            config,
+        })
+    }
+
+    /// The Submission handler.
+    #[must_use]
+    pub fn submission(&self) -> Submission<Store, Bus, SystemClock> {
+        Submission::new(
+            self.store.clone(),
+            self.bus.clone(),
+            SystemClock,
+            self.config.settings.clone(),
+        )
+    }
+
+    /// The Scheduler handler.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler<Store, Bus, SystemClock, SystemEntropy> {
+        Scheduler::new(
+            self.store.clone(),
+            self.bus.clone(),
+            SystemClock,
+            SystemEntropy,
+            self.config.settings.clone(),
+        )
+    }
+
+    /// The agent handler over some remote services.
+    #[must_use]
+    pub fn agent(&self, remotes: Remotes) -> Agent<Bus, SystemClock, SystemEntropy> {
+        Agent::new(
+            remotes,
+            self.bus.clone(),
+            SystemClock,
+            SystemEntropy,
+            self.config.settings.clone(),
+        )
+    }
+
+    /// The Supervisor handler.
+    #[must_use]
+    pub fn supervisor(&self) -> Supervisor<Store, Bus, SystemClock, SystemEntropy> {
+        Supervisor::new(
+            self.store.clone(),
+            self.bus.clone(),
+            SystemClock,
+            SystemEntropy,
+            self.config.settings.clone(),
+        )
+    }
+}
