@@ -336,6 +336,9 @@ fn commits_need_the_generation_unless_the_group_is_empty() {
     );
 }
 
+/// Makes a group in some phase.
+type Given = fn() -> World;
+
 /// A deed done to a group in some phase, and how it is answered.
 type Deed = fn(&mut World) -> Option<ResponseError>;
 
@@ -348,7 +351,7 @@ fn every_deed_in_every_phase() {
         }
     }
     // Member `a` exists in all phases but the first; its generation is 1.
-    let phases: [(&str, fn() -> World); 4] = [
+    let phases: [(&str, Given); 4] = [
         ("Empty", world),
         ("PreparingRebalance", || {
             let mut w = world();

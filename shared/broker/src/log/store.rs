@@ -5,7 +5,7 @@
 //! the change may be acknowledged; [`Store::advance`] tells what has become so.
 //!
 //! Bounds: unwritten tails 256 KiB a log and 32 MiB in total; two generations of write-ahead log
-//! of 32 MiB plus what one flush round adds; disk by `max_total_bytes`.
+//! of `checkpoint_bytes` plus what one flush round adds; disk by `max_total_bytes`.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{self, File};
@@ -32,8 +32,6 @@ use crate::group::offsets::{Committed, Offsets};
 
 const MAX_TAIL_BYTES: usize = 256 << 10;
 const MAX_ALL_TAILS: usize = 32 << 20;
-/// A checkpoint is made when the current write-ahead log has grown to this.
-const WAL_BYTES: u64 = 32 << 20;
 /// Beyond this much unsynced log the connections stop reading.
 const MAX_BACKLOG: u64 = 32 << 20;
 
@@ -63,11 +61,15 @@ pub(crate) struct Store {
     root: Option<PathBuf>,
     /// Files written since the last checkpoint, synced by the next. By address: once each.
     dirty: HashMap<usize, Arc<File>>,
+    /// How far [`Store::advance`] has come. Acknowledgements go by this and not by the flusher's
+    /// own mark, so that nobody hears of a record before a fetch can see it.
+    acknowledged: Lsn,
     /// Appended, not yet durable: position, log, and the log's end with it.
     pending: VecDeque<(Lsn, LogId, i64)>,
     tail_bytes: usize,
     total_bytes: u64,
     segment_bytes: u64,
+    checkpoint_bytes: u64,
     retention_bytes: Option<u64>,
     max_total_bytes: u64,
     max_partitions: usize,
@@ -96,10 +98,12 @@ impl Store {
             durable: None,
             root: config.data.clone(),
             dirty: HashMap::new(),
+            acknowledged: 0,
             pending: VecDeque::new(),
             tail_bytes: 0,
             total_bytes: 0,
             segment_bytes: config.segment_bytes,
+            checkpoint_bytes: config.checkpoint_bytes,
             retention_bytes: config.retention_bytes,
             max_total_bytes: config.max_total_bytes,
             max_partitions: config.max_partitions,
@@ -425,9 +429,11 @@ impl Store {
 
     /// Everything up to here may be acknowledged.
     pub(crate) fn durable_to(&self) -> Lsn {
-        self.durable
-            .as_ref()
-            .map_or(Lsn::MAX, |d| d.flusher.durable())
+        if self.durable.is_some() {
+            self.acknowledged
+        } else {
+            Lsn::MAX
+        }
     }
 
     /// Nothing may be acknowledged any more.
@@ -446,7 +452,8 @@ impl Store {
 
     /// Moves high watermarks to what is durable; returns the logs with something new to read.
     pub(crate) fn advance(&mut self) -> Vec<LogId> {
-        let durable = self.durable_to();
+        let durable = self.durable.as_ref().map_or(0, |d| d.flusher.durable());
+        self.acknowledged = durable;
         let mut advanced = Vec::new();
         while let Some(&(lsn, id, end)) = self.pending.front()
             && lsn <= durable
@@ -502,7 +509,7 @@ impl Store {
 
     fn checkpoint_if_due(&mut self) {
         let due = self.durable.as_ref().is_some_and(|d| {
-            d.generation_bytes >= WAL_BYTES
+            d.generation_bytes >= self.checkpoint_bytes
                 && d.checkpoint.as_ref().is_none_or(JoinHandle::is_finished)
         });
         if due && let Err(error) = self.checkpoint() {
@@ -533,7 +540,7 @@ impl Store {
         let failed = Arc::clone(&durable.checkpoint_failed);
         let encoded = self.snapshot(generation).encode()?;
         // A thread for the moment, because syncing many files must hold up neither the flusher
-        // nor the server. It runs once in 32 MiB of log.
+        // nor the server. It runs once a checkpoint.
         let work = move || {
             if let Err(error) = finish_checkpoint(&dir, &encoded, generation, dirty.values()) {
                 tracing::error!(%error, "checkpoint failed; refusing all writes");
@@ -574,6 +581,17 @@ impl Durable {
         let lsn = self.flusher.submit(encode)?;
         self.generation_bytes += lsn - before;
         Ok(lsn)
+    }
+}
+
+impl Drop for Durable {
+    /// Whoever opens the directory next must not meet this life's checkpoint at work.
+    fn drop(&mut self) {
+        if let Some(thread) = self.checkpoint.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the checkpoint thread panicked");
+        }
     }
 }
 
