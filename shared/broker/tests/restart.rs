@@ -1,6 +1,7 @@
 //! What clients see of a broker that ends and comes back.
 
 #[path = "contract/client.rs"]
+#[expect(dead_code, reason = "shared with the contract suite")]
 mod client;
 #[path = "contract/process.rs"]
 #[expect(dead_code, reason = "shared with the benchmark")]

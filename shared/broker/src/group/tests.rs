@@ -6,7 +6,8 @@ use kafka_protocol::error::ResponseError::{
     UnknownMemberId,
 };
 
-use super::state::{Answer, Answers, Caller, Group, Join, Joined, Phase, Sync, Ticket};
+use super::messages::{Answer, Answers, Caller, Join, Joined, Sync, Ticket};
+use super::state::{Group, Phase};
 
 const SESSION: u64 = 1_000;
 const REBALANCE: u64 = 5_000;
