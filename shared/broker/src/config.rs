@@ -108,6 +108,10 @@ impl BrokerConfig {
         let most = i32::try_from(self.max_partitions).unwrap_or(i32::MAX);
         let wrong = [
             (
+                !self.listen.ip().is_unspecified(),
+                "listen: one address and not all, because it is the one that clients are told",
+            ),
+            (
                 (1..=most).contains(&self.default_partitions),
                 "default_partitions: 1 to max_partitions",
             ),
