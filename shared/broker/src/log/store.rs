@@ -50,6 +50,8 @@ pub(crate) struct Store {
     root: Option<PathBuf>,
     /// Files written since the last checkpoint, synced by the next. By address: once each.
     dirty: HashMap<usize, Arc<File>>,
+    /// Directories of deleted topics, and when their deletion is durable.
+    doomed: Vec<(Lsn, PathBuf)>,
     /// How far [`Store::advance`] has come. Acknowledgements go by this and not by the flusher's
     /// own mark, so that nobody hears of a record before a fetch can see it.
     acknowledged: Lsn,
@@ -87,6 +89,7 @@ impl Store {
             durable: None,
             root: config.data.clone(),
             dirty: HashMap::new(),
+            doomed: Vec::new(),
             acknowledged: 0,
             pending: VecDeque::new(),
             tail_bytes: 0,
@@ -296,6 +299,15 @@ impl Store {
     pub(crate) fn advance(&mut self) -> Vec<LogId> {
         let durable = self.durable.as_ref().map_or(0, |d| d.flusher.durable());
         self.acknowledged = durable;
+        for (_, dir) in self.doomed.extract_if(.., |(lsn, _)| *lsn <= durable) {
+            // A topic that never had a record on disk has no directory.
+            match std::fs::remove_dir_all(&dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, dir = %dir.display(), "a deleted topic's files remain");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
         let mut advanced = Vec::new();
         while let Some(&(lsn, id, end)) = self.pending.front()
             && lsn <= durable

@@ -332,6 +332,25 @@ fn a_topic_made_again_is_empty_even_if_the_old_ones_deletion_is_replayed() {
 }
 
 #[test]
+fn a_deleted_topics_files_go_when_the_deletion_is_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    fill(&mut store, 0..3000);
+    settle(&mut store);
+    let logs = || fs::read_dir(dir.path().join("logs")).unwrap().count();
+    assert_eq!(logs(), 1);
+    let lsn = store
+        .change(super::meta::MetaRecord::TopicDeleted { name: "t".into() })
+        .unwrap();
+    assert_eq!(logs(), 1);
+    while store.durable_to() < lsn {
+        store.advance();
+        std::thread::yield_now();
+    }
+    assert_eq!(logs(), 0);
+}
+
+#[test]
 fn checkpoints_under_load_keep_the_write_ahead_log_short() {
     let dir = tempfile::tempdir().unwrap();
     let config = BrokerConfig {

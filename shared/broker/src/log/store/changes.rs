@@ -119,11 +119,11 @@ impl Store {
                     };
                     self.total_bytes = self.total_bytes.saturating_sub(log.bytes());
                     self.tail_bytes = self.tail_bytes.saturating_sub(log.tail_bytes());
-                    if let Some(dir) = log.dir()
-                        && dir.exists()
-                    {
-                        fs::remove_dir_all(dir)?;
-                    }
+                    // Removed when the deletion is durable: until then a crash undoes it, and
+                    // the records must still be there. Recovery removes what is left over.
+                    let deleted_at = self.end();
+                    self.doomed
+                        .extend(log.dir().map(|dir| (deleted_at, dir.to_owned())));
                 }
             }
             MetaRecord::Committed { group, offsets } => self.offsets.commit(&group, offsets),
