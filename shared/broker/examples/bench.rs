@@ -8,7 +8,7 @@ mod client;
 mod process;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use client::{PATIENCE, consumer, create_topic, fresh, producer};
@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn measure(title: &str, program: &PathBuf, data: Option<&Path>) -> anyhow::Result<()> {
+fn measure(title: &str, program: &Path, data: Option<&Path>) -> anyhow::Result<()> {
     println!("{title}");
     let broker = Process::start(program, free_port(), data);
     println!(

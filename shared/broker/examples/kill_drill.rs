@@ -38,12 +38,6 @@ fn main() -> anyhow::Result<()> {
         kills: args.kills,
         partitions: args.partitions,
     });
-    println!(
-        "{} messages, {} kills: nothing lost, doubled or reordered; {:.1} s, slowest restart {:.0} ms",
-        args.messages,
-        outcome.kills,
-        outcome.took.as_secs_f64(),
-        outcome.slowest_start.as_secs_f64() * 1000.0
-    );
+    println!("{} messages, {outcome}", args.messages);
     Ok(())
 }

@@ -32,7 +32,7 @@ impl Broker {
     /// The broker runs on a thread and a single-threaded runtime of its own, so it neither needs
     /// the caller's runtime nor competes for its workers. This call blocks until clients can
     /// connect: a few milliseconds, or, after a crash, as long as reading at most two write-ahead
-    /// logs of 32 MiB takes.
+    /// logs takes (see [`BrokerConfig::checkpoint_bytes`]).
     ///
     /// # Errors
     ///

@@ -34,13 +34,17 @@ pub struct BrokerConfig {
     pub auto_create_topics: bool,
     /// Partitions of a topic for which nobody said a number. Default 1.
     pub default_partitions: i32,
-    /// Bound: partitions of all topics. Default 4,096.
+    /// Bound: partitions of all topics. One that has data on disk keeps a file open, so the
+    /// process must be allowed that many. Default 1,000.
     pub max_partitions: usize,
     /// Bound: one record batch in bytes, unless the topic's `max.message.bytes` says otherwise.
     /// Default 1,048,588, which is Kafka's.
     pub max_batch_bytes: usize,
     /// A segment file is finished at this size in bytes. Default 64 MiB.
     pub segment_bytes: u64,
+    /// A checkpoint is made when the write-ahead log has grown by so many bytes; at most twice as
+    /// much is read at the start after a crash. Default 32 MiB.
+    pub checkpoint_bytes: u64,
     /// Delete a partition's oldest finished segments while the rest is at least this large, in
     /// bytes, unless the topic's `retention.bytes` says otherwise. Default none: nothing is ever
     /// deleted unasked.
@@ -57,7 +61,7 @@ pub struct BrokerConfig {
     pub max_groups: usize,
     /// Bound: members of a group. Default 1,000.
     pub max_group_members: usize,
-    /// Bound: connections; one more is closed at once. Default 1,024.
+    /// Bound: connections, each with a buffer of 64 KiB; one more is closed at once. Default 1,024.
     pub max_connections: usize,
     /// Bound: unanswered requests of one connection; then reading pauses. Default 64.
     pub max_in_flight: usize,
@@ -77,9 +81,10 @@ impl Default for BrokerConfig {
             flush: FlushPolicy::default(),
             auto_create_topics: true,
             default_partitions: 1,
-            max_partitions: 4096,
+            max_partitions: 1_000,
             max_batch_bytes: 1_048_588,
             segment_bytes: 64 << 20,
+            checkpoint_bytes: 32 << 20,
             retention_bytes: None,
             max_total_bytes: 16 << 30,
             group_initial_delay: Duration::from_millis(20),
@@ -103,12 +108,20 @@ impl BrokerConfig {
         let most = i32::try_from(self.max_partitions).unwrap_or(i32::MAX);
         let wrong = [
             (
+                !self.listen.ip().is_unspecified(),
+                "listen: one address and not all, because it is the one that clients are told",
+            ),
+            (
                 (1..=most).contains(&self.default_partitions),
                 "default_partitions: 1 to max_partitions",
             ),
             (
                 self.segment_bytes >= 1 << 16,
                 "segment_bytes: at least 64 KiB",
+            ),
+            (
+                self.checkpoint_bytes >= 1 << 16,
+                "checkpoint_bytes: at least 64 KiB",
             ),
             (
                 self.max_batch_bytes >= 1 << 10,

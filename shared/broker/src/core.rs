@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::group::coordinator::Coordinator;
-use crate::group::state::{Answer, Answers, Millis, Ticket};
+use crate::group::messages::{Answer, Answers, Millis, Ticket};
 use crate::log::flusher::Lsn;
 use crate::log::meta::LogId;
 use crate::log::store::Store;

@@ -1,9 +1,9 @@
 //! A small single-node broker that speaks the Kafka protocol, for local runs and tests.
 //!
-//! It is Kafka-protocol-compatible, for one machine; production runs on Kafka. Any client that
-//! speaks Kafka 2.1 or later can produce (idempotently, too), fetch, use consumer groups of the
-//! classic protocol, and administer topics. There are no transactions, no replication, no
-//! authentication, no log compaction.
+//! It is Kafka-protocol-compatible, for one machine; production runs on Kafka. Clients that write
+//! the current record format (that of Kafka 0.11 and later) can produce, fetch, use consumer groups
+//! of the classic protocol, and administer topics; the tests do so with librdkafka and
+//! kafka-python. There are no transactions, no replication, no authentication, no log compaction.
 //!
 //! | module | owns |
 //! |---|---|
@@ -12,6 +12,21 @@
 //! | `group` | the group state machine and committed offsets |
 //! | `log` | durability: write-ahead log, segments, checkpoints, recovery |
 //! | `core` | the state of it all, and who waits for what |
+//!
+//! | asked for | answer |
+//! |---|---|
+//! | Produce (acks 0, 1, all; idempotent), InitProducerId, Fetch, ListOffsets, OffsetForLeaderEpoch | served |
+//! | groups: Find, Join, Sync, Heartbeat, Leave, List, Describe, Delete; OffsetCommit, Fetch, Delete | served |
+//! | Metadata, DescribeCluster, DescribeConfigs, Create/DeleteTopics, CreatePartitions | served |
+//! | a transactional id | `TRANSACTIONAL_ID_AUTHORIZATION_FAILED`, which clients take as final |
+//! | record formats before magic 2 | `UNSUPPORTED_FOR_MESSAGE_FORMAT` |
+//! | fetch sessions | answered with session 0: the client states everything each time |
+//! | `cleanup.policy=compact`, `retention.ms` | accepted and shown, without effect |
+//! | a timestamp within a compressed batch | the batch's first offset |
+//! | anything else | not offered by ApiVersions; asked for nevertheless, the connection is closed |
+//!
+//! A group's committed offsets are durable, its membership is not: after a restart the members
+//! join again, as after any lost session.
 //!
 //! Each bound on memory or disk is a field of [`BrokerConfig`] or a constant with the word "Bound"
 //! in its comment. Unix only, because of positioned reads.

@@ -20,5 +20,5 @@ fn nothing_is_lost_doubled_or_reordered_when_the_broker_is_killed() {
         kills: 5,
         partitions: 3,
     });
-    println!("{outcome:?}");
+    println!("{outcome}");
 }

@@ -21,7 +21,8 @@ use kafka_protocol::protocol::StrBytes;
 use super::{Outcome, code};
 use crate::core::{Core, Signal};
 use crate::group::coordinator::Coordinator;
-use crate::group::state::{Answer, Answers, Caller, Group, Join, Millis, Sync, Ticket};
+use crate::group::messages::{Answer, Answers, Caller, Join, Millis, Sync, Ticket};
+use crate::group::state::Group;
 use crate::log::meta::MetaRecord;
 use crate::server::frame::Header;
 

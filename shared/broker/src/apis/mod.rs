@@ -10,6 +10,9 @@ pub(crate) mod produce;
 pub(crate) mod topics;
 pub(crate) mod versions;
 
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -18,7 +21,7 @@ use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiKey;
 
 use crate::core::{Core, Signal};
-use crate::group::state::Ticket;
+use crate::group::messages::Ticket;
 use crate::log::flusher::Lsn;
 use crate::server::frame::{Header, Malformed};
 

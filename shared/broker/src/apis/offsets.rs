@@ -27,8 +27,8 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::{Outcome, code};
 use crate::core::Core;
+use crate::group::messages::Caller;
 use crate::group::offsets::{Committed, MAX_METADATA_BYTES};
-use crate::group::state::Caller;
 use crate::log::meta::MetaRecord;
 use crate::server::frame::Header;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::error::ResponseError;
 
-use super::state::{Answers, Caller, Group, Join, Millis, Sync, Ticket};
+use super::messages::{Answers, Caller, Join, Millis, Sync, Ticket};
+use super::state::Group;
 use crate::config::BrokerConfig;
 use crate::log::topics::fresh_uuid;
 

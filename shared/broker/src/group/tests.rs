@@ -6,7 +6,8 @@ use kafka_protocol::error::ResponseError::{
     UnknownMemberId,
 };
 
-use super::state::{Answer, Answers, Caller, Group, Join, Joined, Phase, Sync, Ticket};
+use super::messages::{Answer, Answers, Caller, Join, Joined, Sync, Ticket};
+use super::state::{Group, Phase};
 
 const SESSION: u64 = 1_000;
 const REBALANCE: u64 = 5_000;
@@ -336,6 +337,9 @@ fn commits_need_the_generation_unless_the_group_is_empty() {
     );
 }
 
+/// Makes a group in some phase.
+type Given = fn() -> World;
+
 /// A deed done to a group in some phase, and how it is answered.
 type Deed = fn(&mut World) -> Option<ResponseError>;
 
@@ -348,7 +352,7 @@ fn every_deed_in_every_phase() {
         }
     }
     // Member `a` exists in all phases but the first; its generation is 1.
-    let phases: [(&str, fn() -> World); 4] = [
+    let phases: [(&str, Given); 4] = [
         ("Empty", world),
         ("PreparingRebalance", || {
             let mut w = world();

@@ -16,8 +16,10 @@ use super::batch::{self, BatchHeader, HEADER_BYTES};
 /// One index entry for so many bytes. With 64 MiB segments an index is at most 8,192 entries
 /// (200 KiB), and a look-up walks at most this far.
 const INDEX_EVERY: u64 = 8 * 1024;
-/// Bytes read at once while walking batch headers.
+/// Bytes read at once while walking all batch headers of a file.
 const WALK_CHUNK: usize = 64 * 1024;
+/// Bytes read at once while looking for a batch: what lies between two index entries, and a bit.
+const FIND_CHUNK: usize = 10 * 1024;
 
 /// Where the batches from `position` on begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,10 +146,16 @@ impl Segment {
     fn index(&mut self) -> io::Result<&mut Vec<IndexEntry>> {
         if self.index.is_none() {
             let mut index = Vec::new();
-            walk(&*self.file()?, 0, self.written, |header, position, _| {
-                note(&mut index, header, position);
-                true
-            })?;
+            walk(
+                &*self.file()?,
+                0,
+                self.written,
+                WALK_CHUNK,
+                |header, position, _| {
+                    note(&mut index, header, position);
+                    true
+                },
+            )?;
             self.index = Some(index);
         }
         Ok(self.index.get_or_insert_default())
@@ -183,15 +191,21 @@ impl Segment {
     ) -> io::Result<Option<Found>> {
         let written = self.written;
         let mut found = None;
-        walk(&*self.file()?, position, written, |header, position, _| {
-            if wanted(header) {
-                found = Some(Found {
-                    position,
-                    header: *header,
-                });
-            }
-            found.is_none()
-        })?;
+        walk(
+            &*self.file()?,
+            position,
+            written,
+            FIND_CHUNK,
+            |header, position, _| {
+                if wanted(header) {
+                    found = Some(Found {
+                        position,
+                        header: *header,
+                    });
+                }
+                found.is_none()
+            },
+        )?;
         Ok(found)
     }
 
@@ -201,7 +215,7 @@ impl Segment {
         let mut next = self.base;
         let file = self.file()?;
         let at_most = at_most.min(file.metadata()?.len());
-        walk(&file, 0, at_most, |header, position, file| {
+        walk(&file, 0, at_most, WALK_CHUNK, |header, position, file| {
             let mut bytes = vec![0; header.size];
             let whole = position + header.size as u64 <= at_most
                 && header.base_offset >= next
@@ -245,6 +259,7 @@ fn walk(
     file: &File,
     from: u64,
     to: u64,
+    step: usize,
     mut visit: impl FnMut(&BatchHeader, u64, &File) -> bool,
 ) -> io::Result<()> {
     let mut chunk = Vec::new();
@@ -253,9 +268,7 @@ fn walk(
     while position + HEADER_BYTES as u64 <= to {
         let inside = usize::try_from(position - chunk_at).unwrap_or(usize::MAX);
         if inside.saturating_add(HEADER_BYTES) > chunk.len() {
-            let length = usize::try_from(to - position)
-                .unwrap_or(WALK_CHUNK)
-                .min(WALK_CHUNK);
+            let length = usize::try_from(to - position).unwrap_or(step).min(step);
             chunk.resize(length, 0);
             file.read_exact_at(&mut chunk, position)?;
             chunk_at = position;

@@ -5,50 +5,37 @@
 //! the change may be acknowledged; [`Store::advance`] tells what has become so.
 //!
 //! Bounds: unwritten tails 256 KiB a log and 32 MiB in total; two generations of write-ahead log
-//! of 32 MiB plus what one flush round adds; disk by `max_total_bytes`.
+//! of `checkpoint_bytes` plus what one flush round adds; disk by `max_total_bytes`.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs::{self, File};
+mod changes;
+mod checkpoint;
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
 use kafka_protocol::error::ResponseError;
 use tokio::sync::Notify;
-use uuid::Uuid;
 
+use self::checkpoint::{Durable, finish_checkpoint};
 use super::batch::BatchHeader;
 use super::flusher::{Flusher, Lsn};
-use super::meta::{self, LAYOUT, LogId, LogSnapshot, MetaRecord, Snapshot, TopicSnapshot};
+use super::meta::{LogId, MetaRecord, Snapshot};
 use super::partition::PartitionLog;
 use super::producers::Verdict;
 use super::topics::{Topic, Topics, fresh_uuid};
 use super::{recovery, wal};
 use crate::config::BrokerConfig;
 use crate::error::Error;
-use crate::group::offsets::{Committed, Offsets};
+use crate::group::offsets::Offsets;
 
 const MAX_TAIL_BYTES: usize = 256 << 10;
 const MAX_ALL_TAILS: usize = 32 << 20;
-/// A checkpoint is made when the current write-ahead log has grown to this.
-const WAL_BYTES: u64 = 32 << 20;
 /// Beyond this much unsynced log the connections stop reading.
 const MAX_BACKLOG: u64 = 32 << 20;
-
-/// What makes the store durable.
-#[derive(Debug)]
-struct Durable {
-    dir: PathBuf,
-    /// Held for its lock.
-    _lock: File,
-    flusher: Flusher,
-    generation: u64,
-    generation_bytes: u64,
-    checkpoint: Option<JoinHandle<()>>,
-    checkpoint_failed: Arc<AtomicBool>,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -63,11 +50,17 @@ pub(crate) struct Store {
     root: Option<PathBuf>,
     /// Files written since the last checkpoint, synced by the next. By address: once each.
     dirty: HashMap<usize, Arc<File>>,
+    /// Directories of deleted topics, and when their deletion is durable.
+    doomed: Vec<(Lsn, PathBuf)>,
+    /// How far [`Store::advance`] has come. Acknowledgements go by this and not by the flusher's
+    /// own mark, so that nobody hears of a record before a fetch can see it.
+    acknowledged: Lsn,
     /// Appended, not yet durable: position, log, and the log's end with it.
     pending: VecDeque<(Lsn, LogId, i64)>,
     tail_bytes: usize,
     total_bytes: u64,
     segment_bytes: u64,
+    checkpoint_bytes: u64,
     retention_bytes: Option<u64>,
     max_total_bytes: u64,
     max_partitions: usize,
@@ -96,10 +89,13 @@ impl Store {
             durable: None,
             root: config.data.clone(),
             dirty: HashMap::new(),
+            doomed: Vec::new(),
+            acknowledged: 0,
             pending: VecDeque::new(),
             tail_bytes: 0,
             total_bytes: 0,
             segment_bytes: config.segment_bytes,
+            checkpoint_bytes: config.checkpoint_bytes,
             retention_bytes: config.retention_bytes,
             max_total_bytes: config.max_total_bytes,
             max_partitions: config.max_partitions,
@@ -238,153 +234,6 @@ impl Store {
         own.unwrap_or(self.max_batch_bytes)
     }
 
-    /// Makes a topic. The name is legal and free, and the number of partitions positive.
-    pub(crate) fn create_topic(
-        &mut self,
-        name: &str,
-        partitions: i32,
-        configs: BTreeMap<String, String>,
-    ) -> Result<(Uuid, Lsn), ResponseError> {
-        let logs = self.reserve_logs(partitions)?;
-        let id = fresh_uuid();
-        let record = MetaRecord::TopicCreated {
-            name: name.to_owned(),
-            id,
-            configs,
-            logs,
-        };
-        Ok((id, self.change(record)?))
-    }
-
-    /// Adds partitions to an existing topic.
-    pub(crate) fn add_partitions(&mut self, name: &str, more: i32) -> Result<Lsn, ResponseError> {
-        let logs = self.reserve_logs(more)?;
-        self.change(MetaRecord::PartitionsAdded {
-            name: name.to_owned(),
-            logs,
-        })
-    }
-
-    fn reserve_logs(&mut self, count: i32) -> Result<Vec<LogId>, ResponseError> {
-        let count = u32::try_from(count).map_err(|_| ResponseError::InvalidPartitions)?;
-        if self.logs.len() + count as usize > self.max_partitions {
-            return Err(ResponseError::PolicyViolation);
-        }
-        let first = self.next_log;
-        self.next_log = first
-            .checked_add(count)
-            .ok_or(ResponseError::InvalidPartitions)?;
-        Ok((first..self.next_log).map(LogId).collect())
-    }
-
-    /// Gives out a producer id that nobody had before.
-    pub(crate) fn new_producer_id(&mut self) -> Result<(i64, Lsn), ResponseError> {
-        let id = self.next_producer_id;
-        let lsn = self.change(MetaRecord::ProducerIds { next: id + 1 })?;
-        Ok((id, lsn))
-    }
-
-    pub(crate) fn commit_offsets(
-        &mut self,
-        group: &str,
-        offsets: Vec<Committed>,
-    ) -> Result<Lsn, ResponseError> {
-        self.change(MetaRecord::Committed {
-            group: group.to_owned(),
-            offsets,
-        })
-    }
-
-    /// Submits a change and applies it.
-    pub(crate) fn change(&mut self, record: MetaRecord) -> Result<Lsn, ResponseError> {
-        if self.failed() {
-            return Err(ResponseError::KafkaStorageError);
-        }
-        let lsn = self
-            .submit(&record)
-            .map_err(|_| ResponseError::KafkaStorageError)?;
-        self.apply(record).map_err(storage_error)?;
-        self.checkpoint_if_due();
-        Ok(lsn)
-    }
-
-    fn submit(&mut self, record: &MetaRecord) -> Result<Lsn, Error> {
-        let Some(durable) = &mut self.durable else {
-            return Ok(0);
-        };
-        let generation = durable.generation;
-        durable.submit(|out| wal::put_meta(out, generation, record))
-    }
-
-    /// The effect of a change, when it happens and when it is replayed.
-    pub(super) fn apply(&mut self, record: MetaRecord) -> io::Result<()> {
-        match record {
-            MetaRecord::TopicCreated {
-                name,
-                id,
-                configs,
-                logs,
-            } => {
-                self.add_logs(&name, &logs, 0)?;
-                self.topics.insert(name, Topic { id, configs, logs });
-            }
-            MetaRecord::PartitionsAdded { name, logs } => {
-                let first = self.topics.get(&name).map_or(0, |t| t.logs.len());
-                self.add_logs(&name, &logs, first)?;
-                self.topics.add_logs(&name, &logs);
-            }
-            MetaRecord::TopicDeleted { name } => {
-                self.offsets.remove_topic(&name);
-                for id in self.topics.remove(&name).into_iter().flat_map(|t| t.logs) {
-                    let Some(log) = self.logs.remove(&id) else {
-                        continue;
-                    };
-                    self.total_bytes = self.total_bytes.saturating_sub(log.bytes());
-                    self.tail_bytes = self.tail_bytes.saturating_sub(log.tail_bytes());
-                    if let Some(dir) = log.dir()
-                        && dir.exists()
-                    {
-                        fs::remove_dir_all(dir)?;
-                    }
-                }
-            }
-            MetaRecord::Committed { group, offsets } => self.offsets.commit(&group, offsets),
-            MetaRecord::OffsetsRemoved { group, partitions } => {
-                for (topic, partition) in partitions {
-                    self.offsets.remove(&group, &topic, partition);
-                }
-            }
-            MetaRecord::GroupDeleted { group } => self.offsets.remove_group(&group),
-            MetaRecord::ProducerIds { next } => {
-                self.next_producer_id = self.next_producer_id.max(next);
-            }
-            MetaRecord::Started { log, start } => {
-                if let Some(log) = self.logs.get_mut(&log) {
-                    log.start = log.start.max(start);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn add_logs(&mut self, topic: &str, logs: &[LogId], first: usize) -> io::Result<()> {
-        for (i, &id) in logs.iter().enumerate() {
-            self.next_log = self.next_log.max(id.0 + 1);
-            let dir = self
-                .root
-                .as_deref()
-                .map(|root| log_dir(root, topic, first + i, id));
-            if let Some(dir) = &dir
-                && dir.exists()
-            {
-                // Replaying: what an earlier life wrote early comes again from the log.
-                fs::remove_dir_all(dir)?;
-            }
-            self.logs.insert(id, PartitionLog::new(dir, 0));
-        }
-        Ok(())
-    }
-
     /// Appends a batch from the write-ahead log, at the offset that it has.
     pub(super) fn replay_batch(
         &mut self,
@@ -425,9 +274,11 @@ impl Store {
 
     /// Everything up to here may be acknowledged.
     pub(crate) fn durable_to(&self) -> Lsn {
-        self.durable
-            .as_ref()
-            .map_or(Lsn::MAX, |d| d.flusher.durable())
+        if self.durable.is_some() {
+            self.acknowledged
+        } else {
+            Lsn::MAX
+        }
     }
 
     /// Nothing may be acknowledged any more.
@@ -446,7 +297,17 @@ impl Store {
 
     /// Moves high watermarks to what is durable; returns the logs with something new to read.
     pub(crate) fn advance(&mut self) -> Vec<LogId> {
-        let durable = self.durable_to();
+        let durable = self.durable.as_ref().map_or(0, |d| d.flusher.durable());
+        self.acknowledged = durable;
+        for (_, dir) in self.doomed.extract_if(.., |(lsn, _)| *lsn <= durable) {
+            // A topic that never had a record on disk has no directory.
+            match std::fs::remove_dir_all(&dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, dir = %dir.display(), "a deleted topic's files remain");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
         let mut advanced = Vec::new();
         while let Some(&(lsn, id, end)) = self.pending.front()
             && lsn <= durable
@@ -468,112 +329,6 @@ impl Store {
         }
         self.tail_bytes = 0;
         Ok(())
-    }
-
-    fn snapshot(&self, generation: u64) -> Snapshot {
-        let log = |id: &LogId| {
-            let log = self.logs.get(id)?;
-            let (active_base, active_bytes) = log.active();
-            Some(LogSnapshot {
-                log: *id,
-                start: log.start,
-                next: log.next,
-                active_base,
-                active_bytes,
-                producers: log.producers.export(),
-            })
-        };
-        let topic = |(name, topic): (&String, &Topic)| TopicSnapshot {
-            name: name.clone(),
-            id: topic.id,
-            configs: topic.configs.clone(),
-            partitions: topic.logs.iter().filter_map(log).collect(),
-        };
-        Snapshot {
-            version: LAYOUT,
-            cluster_id: self.cluster_id.clone(),
-            generation,
-            next_log: self.next_log,
-            next_producer_id: self.next_producer_id,
-            topics: self.topics.iter().map(topic).collect(),
-            offsets: self.offsets.export(),
-        }
-    }
-
-    fn checkpoint_if_due(&mut self) {
-        let due = self.durable.as_ref().is_some_and(|d| {
-            d.generation_bytes >= WAL_BYTES
-                && d.checkpoint.as_ref().is_none_or(JoinHandle::is_finished)
-        });
-        if due && let Err(error) = self.checkpoint() {
-            tracing::error!(%error, "checkpoint failed; refusing all writes");
-            if let Some(durable) = &self.durable {
-                durable.checkpoint_failed.store(true, Ordering::Release);
-            }
-        }
-    }
-
-    /// Starts a new write-ahead log, and in the background makes the old one unnecessary.
-    fn checkpoint(&mut self) -> Result<(), Error> {
-        self.write_tails()?;
-        let Some(durable) = &mut self.durable else {
-            return Ok(());
-        };
-        let generation = durable.generation + 1;
-        let file = File::create(wal::path_of(&durable.dir, generation))?;
-        // The new file's name must be durable before anything in it is acknowledged.
-        meta::sync_dir(&durable.dir)?;
-        if !durable.flusher.rotate(file) {
-            return Ok(());
-        }
-        durable.generation = generation;
-        durable.generation_bytes = 0;
-        let dirty = std::mem::take(&mut self.dirty);
-        let dir = durable.dir.clone();
-        let failed = Arc::clone(&durable.checkpoint_failed);
-        let encoded = self.snapshot(generation).encode()?;
-        // A thread for the moment, because syncing many files must hold up neither the flusher
-        // nor the server. It runs once in 32 MiB of log.
-        let work = move || {
-            if let Err(error) = finish_checkpoint(&dir, &encoded, generation, dirty.values()) {
-                tracing::error!(%error, "checkpoint failed; refusing all writes");
-                failed.store(true, Ordering::Release);
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("broker-checkpoint".into())
-            .spawn(work)?;
-        if let Some(durable) = &mut self.durable {
-            durable.checkpoint = Some(thread);
-        }
-        Ok(())
-    }
-
-    /// Makes everything durable and leaves a snapshot, so that the next start has nothing to replay.
-    pub(crate) fn close(mut self) -> Result<(), Error> {
-        self.write_tails()?;
-        let Some(mut durable) = self.durable.take() else {
-            return Ok(());
-        };
-        durable.flusher.stop();
-        if let Some(thread) = durable.checkpoint.take() {
-            thread.join().map_err(|_| Error::Thread)?;
-        }
-        if durable.flusher.failed() || durable.checkpoint_failed.load(Ordering::Acquire) {
-            return Err(Error::Storage(io::Error::other("an earlier write failed")));
-        }
-        let generation = durable.generation + 1;
-        let encoded = self.snapshot(generation).encode()?;
-        finish_checkpoint(&durable.dir, &encoded, generation, self.dirty.values())
-    }
-}
-
-impl Durable {
-    fn submit<E>(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<Lsn, E> {
-        let before = self.flusher.submitted();
-        let lsn = self.flusher.submit(encode)?;
-        self.generation_bytes += lsn - before;
-        Ok(lsn)
     }
 }
 
@@ -598,35 +353,6 @@ pub(super) fn log_id_of(dir: &Path) -> Option<LogId> {
         .parse()
         .ok()
         .map(LogId)
-}
-
-/// Segment files first, then the snapshot that counts on them, then what it makes unnecessary.
-fn finish_checkpoint<'a>(
-    dir: &Path,
-    encoded: &[u8],
-    generation: u64,
-    dirty: impl Iterator<Item = &'a Arc<File>>,
-) -> Result<(), Error> {
-    for file in dirty {
-        file.sync_data()?;
-    }
-    let logs = dir.join("logs");
-    for entry in fs::read_dir(&logs)? {
-        match meta::sync_dir(&entry?.path()) {
-            // A topic deleted meanwhile.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
-    }
-    meta::sync_dir(&logs)?;
-    Snapshot::write(dir, encoded)?;
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if wal::generation_of(&path).is_some_and(|g| g < generation) {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
 }
 
 #[expect(

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use kafka_protocol::messages::ApiKey;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -27,6 +28,9 @@ use crate::core::{Core, Signal};
 
 /// Answers that the client has not taken yet; beyond this no fetch is answered.
 const MAX_UNSENT: usize = 256 << 10;
+/// Bound: bytes of all large requests that are being received, in KiB permits. A request larger
+/// than that takes all of them.
+pub(super) const LARGE_REQUESTS_KIB: u32 = 128 << 10;
 /// Read buffer, and what counts as a large request.
 const READ_BYTES: usize = 64 << 10;
 /// A client that stops in the middle of a large request is given up after this.
@@ -121,6 +125,7 @@ pub(crate) async fn serve(
         if let Wanted::Large(bytes) = wanted {
             if permit.is_none() {
                 let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+                let kib = kib.min(LARGE_REQUESTS_KIB);
                 permit = budget.acquire_many(kib).await.ok();
             }
             connection
@@ -233,7 +238,9 @@ impl Connection {
     fn settle(&mut self) -> Result<(), Closed> {
         let mut core = self.core.borrow_mut();
         loop {
-            let hurry = self.slots.len() > 1;
+            // Another fetch behind does not count: its client wants to wait, too.
+            let behind = self.slots.get(1).map(|slot| slot.header.api.key);
+            let hurry = behind.is_some_and(|key| key != ApiKey::Fetch);
             let Some(slot) = self.slots.front_mut() else {
                 return Ok(());
             };

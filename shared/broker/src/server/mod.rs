@@ -18,8 +18,6 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::core::Core;
 
-/// Bound: bytes of all large requests that are being received, in KiB permits.
-const LARGE_REQUESTS_KIB: usize = 128 << 10;
 /// After the system refused a connection (no file handles), wait so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -33,7 +31,7 @@ pub(crate) async fn run(
     tokio::task::spawn_local(flushes(Rc::clone(&core), progress));
     tokio::task::spawn_local(ticks(Rc::clone(&core)));
     let open = Rc::new(Cell::new(0_usize));
-    let budget = Rc::new(Semaphore::new(LARGE_REQUESTS_KIB));
+    let budget = Rc::new(Semaphore::new(connection::LARGE_REQUESTS_KIB as usize));
     let most = core.borrow().config.max_connections;
     loop {
         let accepted = tokio::select! {

@@ -37,6 +37,18 @@ pub struct Outcome {
     pub slowest_start: Duration,
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} kills: nothing lost, doubled or reordered; {:.1} s, slowest start {:.0} ms",
+            self.kills,
+            self.took.as_secs_f64(),
+            self.slowest_start.as_secs_f64() * 1000.0
+        )
+    }
+}
+
 #[derive(Default)]
 struct Tally {
     delivered: AtomicUsize,

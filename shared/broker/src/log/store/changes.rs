@@ -1,0 +1,165 @@
+//! Changes that are no batches: submitted to the write-ahead log and applied in one call.
+
+use std::collections::BTreeMap;
+use std::{fs, io};
+
+use kafka_protocol::error::ResponseError;
+use uuid::Uuid;
+
+use super::{Store, log_dir, storage_error};
+use crate::error::Error;
+use crate::group::offsets::Committed;
+use crate::log::flusher::Lsn;
+use crate::log::meta::{LogId, MetaRecord};
+use crate::log::partition::PartitionLog;
+use crate::log::topics::{Topic, fresh_uuid};
+use crate::log::wal;
+
+impl Store {
+    /// Makes a topic. The name is legal and free, and the number of partitions positive.
+    pub(crate) fn create_topic(
+        &mut self,
+        name: &str,
+        partitions: i32,
+        configs: BTreeMap<String, String>,
+    ) -> Result<(Uuid, Lsn), ResponseError> {
+        let logs = self.reserve_logs(partitions)?;
+        let id = fresh_uuid();
+        let record = MetaRecord::TopicCreated {
+            name: name.to_owned(),
+            id,
+            configs,
+            logs,
+        };
+        Ok((id, self.change(record)?))
+    }
+
+    /// Adds partitions to an existing topic.
+    pub(crate) fn add_partitions(&mut self, name: &str, more: i32) -> Result<Lsn, ResponseError> {
+        let logs = self.reserve_logs(more)?;
+        self.change(MetaRecord::PartitionsAdded {
+            name: name.to_owned(),
+            logs,
+        })
+    }
+
+    fn reserve_logs(&mut self, count: i32) -> Result<Vec<LogId>, ResponseError> {
+        let count = u32::try_from(count).map_err(|_| ResponseError::InvalidPartitions)?;
+        if self.logs.len() + count as usize > self.max_partitions {
+            return Err(ResponseError::PolicyViolation);
+        }
+        let first = self.next_log;
+        self.next_log = first
+            .checked_add(count)
+            .ok_or(ResponseError::InvalidPartitions)?;
+        Ok((first..self.next_log).map(LogId).collect())
+    }
+
+    /// Gives out a producer id that nobody had before.
+    pub(crate) fn new_producer_id(&mut self) -> Result<(i64, Lsn), ResponseError> {
+        let id = self.next_producer_id;
+        let lsn = self.change(MetaRecord::ProducerIds { next: id + 1 })?;
+        Ok((id, lsn))
+    }
+
+    pub(crate) fn commit_offsets(
+        &mut self,
+        group: &str,
+        offsets: Vec<Committed>,
+    ) -> Result<Lsn, ResponseError> {
+        self.change(MetaRecord::Committed {
+            group: group.to_owned(),
+            offsets,
+        })
+    }
+
+    /// Submits a change and applies it.
+    pub(crate) fn change(&mut self, record: MetaRecord) -> Result<Lsn, ResponseError> {
+        if self.failed() {
+            return Err(ResponseError::KafkaStorageError);
+        }
+        let lsn = self
+            .submit(&record)
+            .map_err(|_| ResponseError::KafkaStorageError)?;
+        self.apply(record).map_err(storage_error)?;
+        self.checkpoint_if_due();
+        Ok(lsn)
+    }
+
+    pub(super) fn submit(&mut self, record: &MetaRecord) -> Result<Lsn, Error> {
+        let Some(durable) = &mut self.durable else {
+            return Ok(0);
+        };
+        let generation = durable.generation;
+        durable.submit(|out| wal::put_meta(out, generation, record))
+    }
+
+    /// The effect of a change, when it happens and when it is replayed.
+    pub(in crate::log) fn apply(&mut self, record: MetaRecord) -> io::Result<()> {
+        match record {
+            MetaRecord::TopicCreated {
+                name,
+                id,
+                configs,
+                logs,
+            } => {
+                self.add_logs(&name, &logs, 0)?;
+                self.topics.insert(name, Topic { id, configs, logs });
+            }
+            MetaRecord::PartitionsAdded { name, logs } => {
+                let first = self.topics.get(&name).map_or(0, |t| t.logs.len());
+                self.add_logs(&name, &logs, first)?;
+                self.topics.add_logs(&name, &logs);
+            }
+            MetaRecord::TopicDeleted { name } => {
+                self.offsets.remove_topic(&name);
+                for id in self.topics.remove(&name).into_iter().flat_map(|t| t.logs) {
+                    let Some(log) = self.logs.remove(&id) else {
+                        continue;
+                    };
+                    self.total_bytes = self.total_bytes.saturating_sub(log.bytes());
+                    self.tail_bytes = self.tail_bytes.saturating_sub(log.tail_bytes());
+                    // Removed when the deletion is durable: until then a crash undoes it, and
+                    // the records must still be there. Recovery removes what is left over.
+                    let deleted_at = self.end();
+                    self.doomed
+                        .extend(log.dir().map(|dir| (deleted_at, dir.to_owned())));
+                }
+            }
+            MetaRecord::Committed { group, offsets } => self.offsets.commit(&group, offsets),
+            MetaRecord::OffsetsRemoved { group, partitions } => {
+                for (topic, partition) in partitions {
+                    self.offsets.remove(&group, &topic, partition);
+                }
+            }
+            MetaRecord::GroupDeleted { group } => self.offsets.remove_group(&group),
+            MetaRecord::ProducerIds { next } => {
+                self.next_producer_id = self.next_producer_id.max(next);
+            }
+            MetaRecord::Started { log, start } => {
+                if let Some(log) = self.logs.get_mut(&log) {
+                    log.start = log.start.max(start);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_logs(&mut self, topic: &str, logs: &[LogId], first: usize) -> io::Result<()> {
+        for (i, &id) in logs.iter().enumerate() {
+            self.next_log = self.next_log.max(id.0 + 1);
+            let dir = self
+                .root
+                .as_deref()
+                .map(|root| log_dir(root, topic, first + i, id));
+            if let Some(dir) = &dir
+                && dir.exists()
+            {
+                // Replaying: what an earlier life wrote early comes again from the log.
+                fs::remove_dir_all(dir)?;
+            }
+            self.logs.insert(id, PartitionLog::new(dir, 0));
+        }
+        Ok(())
+    }
+}
