@@ -39,6 +39,7 @@ enum Command {
     Publish(commands::publish::PublishArgs),
     Init(commands::init::InitArgs),
     Schema(commands::validate::SchemaArgs),
+    Bench(commands::bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -86,6 +87,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Validate(args) => commands::validate::run(&args),
         Command::Publish(args) => commands::publish::run(args).await,
         Command::Init(args) => commands::init::run(args).await,
+        Command::Bench(args) => commands::bench::run(args).await,
         Command::Schema(_) => commands::validate::schema(),
     }
 }

@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub mod bench;
 pub mod connection;
 pub mod get;
 pub mod init;

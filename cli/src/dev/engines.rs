@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,15 +12,14 @@ use triad_core::{Timing, WorkflowRef, topics};
 use triad_dynamodb::{Endpoint, Tables, create_tables};
 use triad_embedded::Embedded;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_reference::{FaultPlan, Faults, ReferenceService};
+use triad_reference::Faults;
 use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_runtime::settings::Settings;
 use triad_setup::{AgentConfig, Config, Wiring, http_remotes};
 use triad_workflow::{AgentName, Limits, Millis, Workflow, hash::canonical_json, load};
 
-use super::{DevArgs, FaultArgs};
-use crate::commands::validate::read_all;
+use super::service::Service;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -30,43 +29,55 @@ const BUILT_IN: (&str, &str) = (
 /// One machine has one clock; what is left is the time a message takes to be handled.
 const SKEW: Millis = Millis(20);
 
+/// What to run.
+#[derive(Debug, Default)]
+pub struct EngineOptions {
+    /// Keep everything durably here; `None` is memory.
+    pub data: Option<PathBuf>,
+    /// Ports of Kafka, DynamoDB and the reference service; 0 takes a free one.
+    pub ports: [u16; 3],
+    /// Partitions of each topic.
+    pub partitions: i32,
+    /// Workflows to publish.
+    pub workflows: Vec<Workflow>,
+    /// Reply topics that orders may name.
+    pub reply_topics: Vec<String>,
+    /// How the reference service misbehaves.
+    pub faults: Faults,
+}
+
 /// Everything that runs, and the clients over it.
 pub struct Engines {
     broker: BrokerHandle,
     embedded: Embedded,
-    pub service: triad_reference::Handle,
+    pub service: Service,
     pub wiring: Wiring,
     pub remotes: Remotes,
     _lock: Option<File>,
 }
 
 impl Engines {
-    pub async fn start(args: &DevArgs) -> Result<Self> {
-        let limits = Limits {
-            agents: None,
-            skew: SKEW,
-        };
-        let workflows = load_workflows(args, &limits)?;
-        let lock = args.data.as_deref().map(lock).transpose()?;
+    pub async fn start(options: EngineOptions) -> Result<Self> {
+        let [kafka_port, dynamodb_port, service_port] = options.ports;
+        let data = options.data.as_deref();
+        let lock = data.map(lock).transpose()?;
         let broker = Broker::start(BrokerConfig {
-            listen: DevArgs::address(args.kafka_port),
-            data: args.data.as_ref().map(|d| d.join("broker")),
-            default_partitions: args.partitions,
+            listen: loopback(kafka_port),
+            data: data.map(|d| d.join("broker")),
+            default_partitions: options.partitions,
             ..BrokerConfig::default()
         })
         .context("the embedded broker did not start")?;
-        let embedded = Embedded::start(DevArgs::address(args.dynamodb_port), args.data.as_deref())?;
-        let service = ReferenceService::start(triad_reference::Config {
-            listen: DevArgs::address(args.service_port),
-            ledger: args.data.as_ref().map(|d| d.join("ledger.jsonl")),
-            faults: faults(&args.faults),
+        let embedded = Embedded::start(loopback(dynamodb_port), data)?;
+        let service = Service::start(triad_reference::Config {
+            listen: loopback(service_port),
+            ledger: data.map(|d| d.join("ledger.jsonl")),
+            faults: options.faults.clone(),
             ..triad_reference::Config::default()
-        })
-        .await
-        .context("the reference service did not start")?;
+        })?;
 
         let kafka = KafkaConfig::new(broker.addr().to_string());
-        let agents = agents_of(&workflows, service.addr());
+        let agents = agents_of(&options.workflows, service.addr());
         let config = Config {
             kafka: kafka.clone(),
             endpoint: Endpoint::InProcess(embedded.http_client()),
@@ -79,17 +90,17 @@ impl Engines {
                     announce_within: Millis(5_000),
                     confirm_within: Millis(2_000),
                 },
-                reply_topics: args.reply_topic.iter().cloned().collect(),
+                reply_topics: options.reply_topics.iter().cloned().collect(),
                 ..Settings::default()
             },
             partial_batch_responses: true,
         };
         let names: Vec<AgentName> = config.agents.keys().cloned().collect();
-        let new: Vec<Topic> = topics::all(&names, &args.reply_topic)
+        let new: Vec<Topic> = topics::all(&names, &options.reply_topics)
             .into_iter()
             .map(|name| Topic {
                 name,
-                partitions: args.partitions,
+                partitions: options.partitions,
             })
             .collect();
         let client = triad_dynamodb::connect(config.endpoint.clone()).await;
@@ -101,7 +112,7 @@ impl Engines {
         tables_made?;
         let remotes = http_remotes(&config)?;
         let wiring = Wiring::new(config).await?;
-        for workflow in &workflows {
+        for workflow in &options.workflows {
             let definition = WorkflowRef {
                 name: workflow.name.clone(),
                 hash: workflow.hash.clone(),
@@ -129,7 +140,7 @@ impl Engines {
     }
 
     pub async fn shutdown(self) {
-        self.service.shutdown().await;
+        self.service.stop();
         let stopped = tokio::time::timeout(Duration::from_secs(10), self.broker.shutdown()).await;
         if stopped.is_err() {
             tracing::warn!("the embedded broker did not stop in time");
@@ -150,11 +161,24 @@ fn lock(dir: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn load_workflows(args: &DevArgs, limits: &Limits) -> Result<Vec<Workflow>> {
-    if args.workflow.is_empty() {
-        return Ok(vec![load::from_yaml(BUILT_IN.0, BUILT_IN.1, limits)?]);
+/// The workflow that is published when no file is named.
+///
+/// # Errors
+/// The built-in file is checked like any other.
+pub fn built_in() -> Result<Workflow> {
+    Ok(load::from_yaml(BUILT_IN.0, BUILT_IN.1, &limits())?)
+}
+
+/// What the definitions of a local run are held against.
+pub fn limits() -> Limits {
+    Limits {
+        agents: None,
+        skew: SKEW,
     }
-    Ok(read_all(&args.workflow, limits)?)
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 /// Every agent that a workflow names is an HTTP agent of the reference service.
@@ -172,20 +196,4 @@ fn agents_of(workflows: &[Workflow], service: SocketAddr) -> BTreeMap<AgentName,
             (name.clone(), config)
         })
         .collect()
-}
-
-fn faults(args: &FaultArgs) -> Faults {
-    Faults {
-        seed: args.fault_seed,
-        default: FaultPlan {
-            transient: args.transient / 100.0,
-            permanent: args.permanent / 100.0,
-            undo_permanent: args.undo_permanent / 100.0,
-            stall: args.stall / 100.0,
-            stall_ms: args.stall_for.0,
-            latency_ms: args.latency.0,
-            ..FaultPlan::default()
-        },
-        services: BTreeMap::new(),
-    }
 }

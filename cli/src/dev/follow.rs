@@ -29,6 +29,13 @@ pub struct OrderLine {
     value: Vec<u8>,
 }
 
+impl OrderLine {
+    /// An order by its id and its JSON.
+    pub fn new(id: String, value: Vec<u8>) -> Self {
+        Self { id, value }
+    }
+}
+
 /// How it went.
 #[derive(Debug)]
 pub struct Outcome {
@@ -93,7 +100,7 @@ impl<'a> Follower<'a> {
     pub fn open(
         engines: &'a Engines,
         orders: Vec<OrderLine>,
-        in_flight: Option<u32>,
+        in_flight: u32,
         shown: bool,
     ) -> Result<Self> {
         let mut followed: Vec<&str> = vec![topics::STATUS, topics::DEAD_LETTER];
@@ -114,7 +121,11 @@ impl<'a> Follower<'a> {
         Ok(Self {
             engines,
             orders,
-            in_flight: in_flight.map_or(usize::MAX, |n| n as usize),
+            in_flight: if in_flight == 0 {
+                usize::MAX
+            } else {
+                in_flight as usize
+            },
             statuses,
             bar,
         })

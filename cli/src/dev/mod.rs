@@ -1,11 +1,12 @@
 //! `triad dev`: the whole system in one process, with nothing installed.
 
-mod engines;
-mod follow;
-mod summary;
+pub mod engines;
+pub mod follow;
+mod service;
+pub mod summary;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,11 +15,14 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use triad_core::topics;
+use triad_reference::{FaultPlan, Faults};
 use triad_workflow::Millis;
 
+use crate::commands::validate::read_all;
 use crate::output::{Usage, print_line};
 use crate::worker::{self, Function};
-use engines::Engines;
+use engines::{EngineOptions, Engines};
 use follow::Follower;
 
 /// Run the whole system in this process: embedded broker and tables, all handlers, a reference
@@ -39,9 +43,10 @@ pub struct DevArgs {
     /// End when every order of the file is finished, with a summary
     #[arg(long, requires = "orders")]
     pub until_done: bool,
-    /// Orders of the file under way at once. Default: no limit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub in_flight: Option<u32>,
+    /// Orders of the file under way at once; 0 is no limit. A backlog longer than the steps'
+    /// deadlines makes replies late, and every late reply another attempt
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub in_flight: u32,
     /// Workflow files to publish. Default: the built-in order-fulfilment
     #[arg(long, value_name = "FILE")]
     pub workflow: Vec<PathBuf>,
@@ -110,8 +115,38 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl DevArgs {
-    fn address(port: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], port))
+    fn engine_options(&self) -> Result<EngineOptions> {
+        let workflows = if self.workflow.is_empty() {
+            vec![engines::built_in()?]
+        } else {
+            read_all(&self.workflow, &engines::limits())?
+        };
+        Ok(EngineOptions {
+            data: self.data.clone(),
+            ports: [self.kafka_port, self.dynamodb_port, self.service_port],
+            partitions: self.partitions,
+            workflows,
+            reply_topics: self.reply_topic.clone(),
+            faults: self.faults.faults(),
+        })
+    }
+}
+
+impl FaultArgs {
+    fn faults(&self) -> Faults {
+        Faults {
+            seed: self.fault_seed,
+            default: FaultPlan {
+                transient: self.transient / 100.0,
+                permanent: self.permanent / 100.0,
+                undo_permanent: self.undo_permanent / 100.0,
+                stall: self.stall / 100.0,
+                stall_ms: self.stall_for.0,
+                latency_ms: self.latency.0,
+                ..FaultPlan::default()
+            },
+            services: BTreeMap::new(),
+        }
     }
 }
 
@@ -124,7 +159,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         Some(file) => Some(follow::read_orders(file)?),
         None => None,
     };
-    let engines = Engines::start(&args).await?;
+    let engines = Engines::start(args.engine_options()?).await?;
     announce(&args, &engines)?;
     let stop = CancellationToken::new();
     let functions = [
@@ -214,13 +249,23 @@ fn announce(args: &DevArgs, engines: &Engines) -> Result<()> {
 /// # Errors
 /// [`Usage`] with everything that is wrong.
 pub fn check(args: &DevArgs) -> Result<(), Usage> {
+    let mut problems = Vec::new();
     let together = args.faults.transient + args.faults.stall;
     if together > 100.0 {
-        return Err(Usage(format!(
+        problems.push(format!(
             "--transient and --stall are {together} percent together; a call can only do one"
-        )));
+        ));
     }
-    Ok(())
+    let bad = args
+        .reply_topic
+        .iter()
+        .filter(|t| !topics::is_reply_topic(t));
+    problems.extend(bad.map(|t| format!("--reply-topic {t:?} is not of the form reply.<app>")));
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Usage(problems.join("\n")))
+    }
 }
 
 /// Longest wait for a single answer of an engine in this process.

@@ -82,7 +82,7 @@ impl Summary {
                 }
             }
         }
-        let ledger = engines.service.summary();
+        let ledger = engines.service.summary().await?;
         let seconds = outcome.took.as_secs_f64();
         let done = outcome.latencies.len();
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
