@@ -9,6 +9,7 @@ use triad_core::Envelope;
 use triad_core::message::StepRequest;
 use triad_runtime::{BusError, InputRecord};
 
+use crate::executor::Owner;
 use crate::world::{InstanceId, State, World};
 
 /// Most records that a consumer is handed at once.
@@ -236,11 +237,19 @@ impl World {
         let mut state = self.state();
         let lost = state.faults.lost_offset;
         if state.fault("fault: offset commit lost", lost) {
+            drop(state);
+            // As a consumer that commits at intervals: the next one makes up for it.
+            let (world, topic) = (self.clone(), topic.to_owned());
+            self.spawn(Owner::Instance(who), async move {
+                world.sleep(5_000).await;
+                world.commit_offset(who, &topic, at, generation, position);
+            });
             return;
         }
         let mut advanced = false;
         if let Some(p) = state.bus.partition(topic, at)
             && p.generation == generation
+            && p.committed < position
         {
             p.committed = position;
             advanced = true;

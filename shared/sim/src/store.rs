@@ -57,10 +57,6 @@ impl StoreState {
         self.details.get(id).map(|(d, _)| d.clone())
     }
 
-    pub(crate) fn digest(&self, id: &OrderId) -> Option<&str> {
-        self.details.get(id).map(|(_, digest)| digest.as_str())
-    }
-
     pub(crate) fn publish(&mut self, definition: &WorkflowRef, json: String) {
         let name = definition.name.to_string();
         let hash = definition.hash.to_string();

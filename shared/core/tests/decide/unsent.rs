@@ -34,6 +34,17 @@ fn what_the_scheduler_left_unsent_is_carried_by_the_supervisor() {
 }
 
 #[test]
+fn what_submission_may_have_left_unsent_is_sent_by_the_supervisor_who_announces_again() {
+    let mut s = Story::of(LINE);
+    s.overdue();
+    assert_eq!(s.told(), [(1, Status::Received)]);
+    s.overdue();
+    assert_eq!(s.told(), [(1, Status::Received)], "still, and once");
+    s.claim();
+    assert_eq!(s.told(), [(1, Status::Received), (2, Status::Started)]);
+}
+
+#[test]
 fn requests_and_announcements_are_not_carried() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();
