@@ -84,7 +84,7 @@ fn a_join_waits_for_all_that_it_comes_after() {
 #[test]
 fn the_last_reply_finishes_the_order() {
     let mut s = Story::of(LINE).claimed();
-    s.succeed("a").succeed("b").succeed("c");
+    s.sent().succeed("a").succeed("b").succeed("c");
     assert_eq!(s.state(), "Processed");
     assert_eq!(s.told(), [(3, Status::Completed)]);
     assert_eq!(s.order.due, None);

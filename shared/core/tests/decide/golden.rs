@@ -101,7 +101,7 @@ fn all() -> Vec<(String, Value)> {
         };
         all.push((format!("alert-{name}"), to_value(&body)));
     }
-    s.succeed("a");
+    s.sent().succeed("a");
     all.push((
         "record-parts".to_owned(),
         json!({"state": s.order.state, "steps": s.order.steps, "outbox": s.order.outbox, "incidents": s.order.incidents}),

@@ -68,8 +68,7 @@ fn a_step_with_nothing_to_undo_is_left_as_it_is() {
 #[test]
 fn with_nothing_to_undo_both_statuses_go_out_in_order() {
     let mut s = Story::of(LINE).claimed();
-    s.order.outbox.entries.clear();
-    s.refuse("a");
+    s.sent().refuse("a");
     assert_eq!(s.state(), "Compensated");
     assert_eq!(
         s.told(),

@@ -45,6 +45,28 @@ fn what_submission_may_have_left_unsent_is_sent_by_the_supervisor_who_announces_
 }
 
 #[test]
+fn what_a_scheduler_left_unsent_is_carried_by_another_scheduler() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a");
+    assert_eq!(s.told(), [(2, Status::Started)]);
+}
+
+#[test]
+fn what_the_bus_has_acknowledged_is_not_carried() {
+    let mut s = Story::of(LINE).claimed();
+    s.sent().succeed("a");
+    assert_eq!(s.told(), []);
+}
+
+#[test]
+fn an_input_met_again_after_its_messages_were_settled_is_still_known() {
+    let mut s = Story::of(LINE).claimed();
+    s.sent();
+    let again = s.claim_event();
+    assert_eq!(s.when(again), Then::Repeat);
+}
+
+#[test]
 fn requests_and_announcements_are_not_carried() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();

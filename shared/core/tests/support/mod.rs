@@ -150,6 +150,12 @@ impl Story {
         }
     }
 
+    /// The bus has acknowledged everything: the next decision is made on a settled copy.
+    pub fn sent(&mut self) -> &mut Self {
+        self.order.outbox = self.order.outbox.settled();
+        self
+    }
+
     pub fn answer(&mut self, step: &str, outcome: Outcome) -> &mut Self {
         let reply = self.reply(step, outcome);
         assert_eq!(self.when(Event::Reply(reply)), Then::Written);
