@@ -4,7 +4,7 @@
 use triad_sim::{Options, run};
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 3] = [
+const SEEDS: [(u64, &str); 4] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",

@@ -36,6 +36,34 @@ fn a_reply_at_complete_by_is_in_time_and_one_after_it_is_late() {
         Ok(Decision::Transition(_))
     ));
     s.after(1);
+    let before = s.order.clone();
+    assert_eq!(s.when(Event::Reply(reply)), Then::Written);
+    assert_eq!(s.order.steps, before.steps, "it changes nothing");
+    assert_eq!(s.order.state, before.state);
+}
+
+#[test]
+fn a_late_reply_raises_the_version_so_that_a_write_that_took_it_in_time_conflicts() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    let Ok(Decision::Transition(under_way)) = s.asked(Event::Reply(reply.clone())) else {
+        panic!("it is in time")
+    };
+    s.after(10_001);
+    assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
+    assert_eq!(s.order.version, under_way.version);
+    assert_eq!(s.asks(), [], "the attempt is over");
+    assert_eq!(s.when(Event::Reply(reply)), Then::Repeat, "once");
+    s.overdue();
+    assert_eq!(s.failures("a"), 1);
+}
+
+#[test]
+fn a_late_reply_of_an_undo_changes_nothing() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b");
+    let reply = s.reply("a", done());
+    s.after(10_001);
     assert_eq!(s.when(Event::Reply(reply)), Then::Ignored(Reason::Late));
 }
 

@@ -168,7 +168,7 @@ const TABLE: [(&str, [&str; 11]); 10] = [
             "Claimed",
             "-> Processing",
             "-> Processing",
-            "Late",
+            "-> Processing",
             "OlderAttempt",
             "ILLEGAL",
             "NotAwaited",
