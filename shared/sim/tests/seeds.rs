@@ -3,17 +3,27 @@
 
 use triad_sim::{Options, run};
 
+/// Completed was never told: the last write landed after its reply, met again, was late.
+const LATE: &str = "a write landed after its reply had been acknowledged as late";
+
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 4] = [
+const SEEDS: [(u64, &str); 10] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",
     ),
+    (245, "as 242"),
     (
         238,
         "a later submission of an order overtook one whose definition could not be read",
     ),
-    (256, "as 242, by a lost answer to the creation"),
+    (2202, LATE),
+    (7298, LATE),
+    (7638, LATE),
+    (7686, LATE),
+    (7798, LATE),
+    (8794, LATE),
+    (9554, LATE),
 ];
 
 #[test]

@@ -3,7 +3,7 @@
 use triad_sim::{Coverage, Options, run};
 
 /// Seeds of a CI run.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 1_000;
 
 fn traced(seed: u64) -> String {
     let options = Options {
