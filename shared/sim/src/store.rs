@@ -1,6 +1,6 @@
 //! The simulated state store: conditional writes, tokens, a late and patchy due index, pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub(crate) struct StoreState {
     records: BTreeMap<OrderId, Stored>,
     details: BTreeMap<OrderId, (Arc<Value>, String)>,
     /// The due index as queries see it.
-    index: BTreeMap<(u32, u64, OrderId), ()>,
+    index: BTreeMap<u32, BTreeSet<(u64, OrderId)>>,
     /// Where an order stands in the visible index.
     placed: BTreeMap<OrderId, u64>,
     /// Changes of the index that are not visible yet, by moment and sequence.
@@ -286,14 +286,16 @@ impl State {
         let rows: Vec<(u64, OrderId)> = self
             .store
             .index
-            .keys()
-            .filter(|(s, at, id)| {
-                let beyond = after
+            .get(&shard)
+            .into_iter()
+            .flatten()
+            .take_while(|(at, _)| *at <= until.0)
+            .filter(|(at, id)| {
+                after
                     .as_ref()
-                    .is_none_or(|(a, i)| (*at, id.as_str()) > (*a, i.as_str()));
-                *s == shard && *at <= until.0 && beyond
+                    .is_none_or(|(a, i)| (*at, id.as_str()) > (*a, i.as_str()))
             })
-            .map(|(_, at, id)| (*at, id.clone()))
+            .cloned()
             .collect();
         let limit = usize::try_from(limit.max(1)).unwrap_or(1);
         let more = rows.len() > limit;
@@ -319,10 +321,12 @@ impl State {
             let (id, due) = entry.remove();
             let shard = shard_of(&id);
             if let Some(at) = self.store.placed.remove(&id) {
-                self.store.index.remove(&(shard, at, id.clone()));
+                let rows = self.store.index.entry(shard).or_default();
+                rows.remove(&(at, id.clone()));
             }
             if let Some(at) = due {
-                self.store.index.insert((shard, at, id.clone()), ());
+                let rows = self.store.index.entry(shard).or_default();
+                rows.insert((at, id.clone()));
                 self.store.placed.insert(id, at);
             }
         }
