@@ -87,7 +87,7 @@ pub const OF_RECORD: [(&str, OfRecord); 8] = [
 ];
 
 /// Every invariant of a write: the version before, the version after.
-pub const OF_WRITE: [(&str, OfWrite); 5] = [
+pub const OF_WRITE: [(&str, OfWrite); 6] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -99,6 +99,18 @@ pub const OF_WRITE: [(&str, OfWrite); 5] = [
             (Some(before), Some(after)) => before == after,
             _ => true,
         }
+    }),
+    ("a-late-reply-completes-nothing", |a, b, _| {
+        a.steps
+            .iter()
+            .zip(&b.steps)
+            .all(|(was, is)| match (&was.state, &is.state) {
+                (StepState::Running { complete_by, .. }, StepState::Completed { finished, .. })
+                | (StepState::Undoing { complete_by, .. }, StepState::Undone { finished, .. }) => {
+                    finished <= complete_by
+                }
+                _ => true,
+            })
     }),
     ("g6-a-bad-end-has-an-alert", |a, b, _| {
         let bad = matches!(

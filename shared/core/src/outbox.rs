@@ -4,11 +4,12 @@
 //! are made from the record, so a redelivered input, or the Supervisor, can make the very same
 //! messages again.
 //!
-//! When may a write replace what the one before it wanted sent? Events of one order reach the
-//! Scheduler one after the other, and each is acknowledged only when its messages are. So the
-//! Scheduler may replace what the Scheduler (or Submission, whose announcement it is answering)
-//! left. What the Supervisor or an operator left may still be unsent, because they write beside
-//! that line: the next writer carries it on. So does the Supervisor with whatever it finds.
+//! A write carries on the statuses and alerts that the one before it wanted sent, whoever wrote
+//! that: its writer may have died before sending, or may still be about to, as a Scheduler that
+//! has lost its partition without knowing it may. Only who has seen them acknowledged by the bus
+//! may leave them out, and does so by deciding on a copy [settled](Outbox::settled) since.
+//! Requests and announcements are not carried: an attempt that was never asked for is found
+//! overdue.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
@@ -112,24 +113,26 @@ impl Outbox {
         }
     }
 
+    /// What is left of it once the bus has acknowledged every message.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        Self {
+            entries: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// The outbox with which the next writer starts.
     #[must_use]
     pub fn carried_to(&self, writer: Writer) -> Self {
-        let replaceable = writer == Writer::Scheduler
-            && matches!(self.writer, Writer::Scheduler | Writer::Submission);
-        let entries = if replaceable {
-            Vec::new()
-        } else {
-            let mut kept: Vec<_> = self
-                .entries
-                .iter()
-                .filter(|e| e.goes_first())
-                .cloned()
-                .collect();
-            let surplus = kept.len().saturating_sub(MAX_ENTRIES);
-            kept.drain(..surplus);
-            kept
-        };
+        let mut entries: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|e| e.goes_first())
+            .cloned()
+            .collect();
+        let surplus = entries.len().saturating_sub(MAX_ENTRIES);
+        entries.drain(..surplus);
         Self {
             writer,
             answers: None,

@@ -98,7 +98,9 @@ impl<B: Bus, C: Clock, E: Entropy> Agent<B, C, E> {
     /// Handles a batch, several requests at once; the answer has one entry a record, in their
     /// order. `until` is when this process must be done, if before the requests' deadlines.
     pub async fn handle(&self, records: &[InputRecord], until: Option<Timestamp>) -> Vec<Handled> {
-        stream::iter(records.iter().map(|r| self.handle_one(r, until)))
+        // Collected first: as a lazy closure over references the whole would not be `Send`.
+        let work: Vec<_> = records.iter().map(|r| self.handle_one(r, until)).collect();
+        stream::iter(work)
             .buffered(self.settings.agent_concurrency.max(1))
             .collect()
             .await

@@ -65,6 +65,8 @@ struct Round {
     send: Vec<(usize, Envelope)>,
     /// Finished orders that need a confirmation once their messages are out.
     confirm: Vec<(usize, Order, Arc<Workflow>)>,
+    /// Copies to keep once their messages are out.
+    keep: Vec<(usize, Snapshot)>,
     /// To be decided again on a fresh record.
     again: Vec<Work>,
 }
@@ -141,6 +143,7 @@ where
             self.commit(decided, &mut outcome, answers).await;
             self.publish(std::mem::take(&mut outcome.send), answers)
                 .await;
+            self.keep(outcome.keep, answers);
             self.confirm(outcome.confirm, answers).await;
             works = outcome.again;
         }
@@ -389,10 +392,29 @@ where
                     .push((d.work.index, (*d.next).clone(), d.known.workflow));
             }
         } else if d.work.cacheable {
-            self.cache.put(Snapshot {
+            let snapshot = Snapshot {
                 order: d.next,
                 details: d.known.snapshot.details,
-            });
+            };
+            outcome.keep.push((d.work.index, snapshot));
+        }
+    }
+
+    /// Keeps copies of the records whose messages are out, without those messages: the next
+    /// write need not carry them on. A copy whose messages are not out is forgotten, so that the
+    /// next write is decided on the record, which has them.
+    fn keep(&self, written: Vec<(usize, Snapshot)>, answers: &[Handled]) {
+        for (index, snapshot) in written {
+            if answers[index].is_done() {
+                let mut order = (*snapshot.order).clone();
+                order.outbox = order.outbox.settled();
+                self.cache.put(Snapshot {
+                    order: Arc::new(order),
+                    details: snapshot.details,
+                });
+            } else {
+                self.cache.forget(&snapshot.order.id);
+            }
         }
     }
 

@@ -62,11 +62,20 @@ where
         let mut answers = vec![Handled::Done; records.len()];
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
         let mut letters: Vec<ToSend> = Vec::new();
+        // Orders whose earlier record could not be held against the definitions for now: a later
+        // one with other content must not get in before it.
+        let mut waiting = Held::new();
         for (index, record) in records.iter().enumerate() {
             match self.admit(index, record).await {
+                Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
+                    answers[index] = Handled::Again("an earlier one waits".into());
+                }
                 Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
                 Ok(Err(refusal)) => letters.push(self.refuse(index, record, &refusal)),
-                Err(why) => answers[index] = Handled::Again(why),
+                Err((id, why)) => {
+                    waiting.hold(&id);
+                    answers[index] = Handled::Again(why);
+                }
             }
         }
         self.send(letters, &mut answers).await;
@@ -97,12 +106,13 @@ where
         answers
     }
 
-    /// Decodes a record and holds it against the definitions and the allow-list.
+    /// Decodes a record and holds it against the definitions and the allow-list. An error is the
+    /// store's, with the order that it is about.
     async fn admit(
         &self,
         index: usize,
         record: &InputRecord,
-    ) -> Result<Result<Admitted, Refusal>, String> {
+    ) -> Result<Result<Admitted, Refusal>, (OrderId, String)> {
         let event = match OrderEvent::decode(record.value.as_deref()) {
             Ok(event) => event,
             Err(refusal) => return Ok(Err(refusal)),
@@ -116,7 +126,7 @@ where
         let workflow = match self.definitions.current(&event.workflow, now).await {
             Ok(Some(workflow)) => workflow,
             Ok(None) => return Ok(Err(Refusal::UnknownWorkflow(event.workflow.to_string()))),
-            Err(e) => return Err(e.to_string()),
+            Err(e) => return Err((event.order_id, e.to_string())),
         };
         let priority = if record.topic == topics::ORDERS_HIGH {
             Priority::High

@@ -1,1 +1,31 @@
 //! The simulated world: production handlers over simulated ports, one seed, virtual time.
+//!
+//! [`run`] builds a world from a seed: several instances of every actor, a state store, a bus
+//! and remote services that fail, stall, lose answers and deliver twice, and a monkey that kills
+//! instances and moves partitions. The handlers are the production ones. Every write is held
+//! against [`triad_core::invariants`]; at the end the whole is held against the guarantees.
+//!
+//! Architecture invariant: one thread, one generator, ordered collections only, and no clock but
+//! the virtual one; the same seed gives the same trace, byte for byte.
+//!
+//! [`contract`] is the contract of a state store as functions, to be run on every store.
+
+mod actors;
+mod bus;
+mod chaos;
+mod check;
+pub mod contract;
+pub mod coverage;
+mod executor;
+mod faults;
+mod ports;
+mod remote;
+mod rng;
+mod run;
+mod scenario;
+mod store;
+mod world;
+
+pub use coverage::Coverage;
+pub use ports::Ports;
+pub use run::{Options, Outcome, calm_ports, run, run_on};

@@ -51,8 +51,17 @@ pub(super) fn reply(
     if reply.direction != Direction::Forward {
         return Ok(Decision::Ignore(Reason::NotAwaited));
     }
-    if let Some(reason) = fence(reply, attempt, complete_by, now)? {
-        return Ok(Decision::Ignore(reason));
+    match fence(reply, attempt, complete_by, now)? {
+        None => {}
+        // It changes nothing but the version. The same reply may have been taken in time by a
+        // Scheduler that has died or lost its partition, and whose write is still on its way:
+        // landing after this reply was acknowledged it could finish the order with nobody left
+        // to say so. Now it conflicts instead.
+        Some(Reason::Late) => {
+            let next = next_version(order, Writer::Scheduler);
+            return Ok(transition(ctx, next, now));
+        }
+        Some(reason) => return Ok(Decision::Ignore(reason)),
     }
     let mut next = next_version(order, Writer::Scheduler);
     next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);

@@ -194,6 +194,16 @@ fn next_version(order: &Order, writer: Writer) -> Order {
     let mut next = order.clone();
     next.version = order.version.next();
     next.outbox = order.outbox.carried_to(writer);
+    if order.outbox.writer == Writer::Submission && writer == Writer::Supervisor {
+        // Nobody has taken the order up, so Submission may have died before it sent this, and it
+        // does not send it any more once the record has gone on.
+        next.outbox.entries.push(Emission::Status {
+            sequence: 1,
+            status: Status::Received,
+            at: order.submitted_at,
+            cause: None,
+        });
+    }
     next
 }
 

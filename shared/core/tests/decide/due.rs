@@ -1,0 +1,94 @@
+//! The due hint: never later than the truth, and moved as seldom as that allows.
+
+use triad_core::decide::{Decision, true_due};
+use triad_core::{Event, Timestamp};
+
+use crate::support::{BEGIN, FORK, LINE, Story, Then};
+
+/// The rule of the index.
+fn holds(s: &Story) {
+    let Some(due) = true_due(&s.ctx(), &s.order) else {
+        assert_eq!(s.order.due, None);
+        return;
+    };
+    let hint = s.order.due.expect("a live order has a hint");
+    assert!(hint <= due || due <= s.now, "hint {hint:?}, due {due:?}");
+}
+
+#[test]
+fn the_hint_is_never_later_than_the_true_due_time() {
+    for w in [LINE, FORK] {
+        let mut s = Story::of(w);
+        holds(&s);
+        for _ in 0..6 {
+            s.claim();
+            holds(&s);
+            s.overdue();
+            holds(&s);
+            if s.order.state.is_finished() {
+                break;
+            }
+            if s.order.complete_by().unwrap().since(s.now).0 < 60_000 {
+                s.overdue();
+                holds(&s);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hint_that_is_early_but_ahead_stays_so_that_the_index_is_not_written() {
+    let mut s = Story::of(LINE);
+    let hint = s.order.due;
+    s.claim()
+        .after(2_000)
+        .succeed("a")
+        .after(2_000)
+        .succeed("b");
+    assert_eq!(s.order.due, hint);
+}
+
+#[test]
+fn a_hint_that_has_passed_is_moved_by_the_next_write() {
+    let mut s = Story::of(LINE);
+    s.claim()
+        .after(6_000)
+        .succeed("a")
+        .after(6_000)
+        .succeed("b");
+    assert_eq!(s.order.due, Some(Timestamp(BEGIN + 22_000)));
+}
+
+#[test]
+fn a_supervisor_that_meets_an_early_hint_moves_it_and_touches_nothing_else() {
+    let mut s = Story::of(LINE);
+    s.claim().after(6_000).succeed("a").after(4_500);
+    let before = s.order.clone();
+    assert_eq!(s.when(Event::Overdue), Then::Written);
+    assert_eq!(s.order.due, Some(Timestamp(BEGIN + 16_000)));
+    let mut expected = before;
+    expected.version = expected.version.next();
+    expected.due = s.order.due;
+    assert_eq!(s.order, expected);
+}
+
+#[test]
+fn an_input_met_again_after_the_hint_was_moved_still_repeats() {
+    let mut s = Story::of(LINE);
+    s.claim().after(6_000);
+    let reply = s.reply("a", crate::support::done());
+    s.when(Event::Reply(reply.clone()));
+    s.after(4_500).when(Event::Overdue);
+    assert_eq!(s.asked(Event::Reply(reply)), Ok(Decision::Repeat));
+}
+
+#[test]
+fn a_released_order_is_due_no_later_than_its_running_siblings() {
+    let mut s = Story::of(FORK).claimed();
+    s.overdue();
+    assert_eq!(s.state(), "Pending");
+    assert_eq!(true_due(&s.ctx(), &s.order), s.order.complete_by());
+    s.overdue();
+    let due = true_due(&s.ctx(), &s.order).unwrap();
+    assert_eq!(due, Timestamp(BEGIN + 30_000), "q's complete-by");
+}

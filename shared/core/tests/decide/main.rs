@@ -1,0 +1,12 @@
+//! What every event makes of every order.
+
+mod claim;
+mod due;
+mod golden;
+mod replies;
+mod supervise;
+#[path = "../support/mod.rs"]
+mod support;
+mod table;
+mod undo;
+mod unsent;

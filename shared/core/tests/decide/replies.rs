@@ -1,0 +1,243 @@
+//! Replies: what is taken, what is fenced off, what a failure comes to.
+
+use triad_core::{
+    Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, decide::Decision,
+};
+
+use crate::support::{BEGIN, FORK, LINE, Story, Then, done, failed, refused};
+
+fn running() -> Story {
+    let mut s = Story::of(LINE);
+    s.claim().overdue().claim();
+    s
+}
+
+#[test]
+fn a_reply_in_time_completes_its_step_and_starts_the_next() {
+    let mut s = Story::of(LINE).claimed();
+    s.after(9_999).succeed("a");
+    let StepState::Completed {
+        attempt, position, ..
+    } = s.step("a")
+    else {
+        panic!("{:?}", s.step("a"))
+    };
+    assert_eq!((attempt.0, *position), (1, 0));
+    assert_eq!(s.asks(), [("b".into(), Direction::Forward, 1)]);
+}
+
+#[test]
+fn a_reply_at_complete_by_is_in_time_and_one_after_it_is_late() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    s.now = Timestamp(BEGIN + 10_000);
+    assert!(matches!(
+        s.asked(Event::Reply(reply.clone())),
+        Ok(Decision::Transition(_))
+    ));
+    s.after(1);
+    let before = s.order.clone();
+    assert_eq!(s.when(Event::Reply(reply)), Then::Written);
+    assert_eq!(s.order.steps, before.steps, "it changes nothing");
+    assert_eq!(s.order.state, before.state);
+}
+
+#[test]
+fn a_late_reply_raises_the_version_so_that_a_write_that_took_it_in_time_conflicts() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    let Ok(Decision::Transition(under_way)) = s.asked(Event::Reply(reply.clone())) else {
+        panic!("it is in time")
+    };
+    s.after(10_001);
+    assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
+    assert_eq!(s.order.version, under_way.version);
+    assert_eq!(s.asks(), [], "the attempt is over");
+    assert_eq!(s.when(Event::Reply(reply)), Then::Repeat, "once");
+    s.overdue();
+    assert_eq!(s.failures("a"), 1);
+}
+
+#[test]
+fn a_late_reply_of_an_undo_changes_nothing() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b");
+    let reply = s.reply("a", done());
+    s.after(10_001);
+    assert_eq!(s.when(Event::Reply(reply)), Then::Ignored(Reason::Late));
+}
+
+#[test]
+fn a_reply_of_an_older_attempt_changes_nothing() {
+    let mut s = running();
+    let mut reply = s.reply("a", done());
+    assert_eq!(reply.attempt, Attempt(2));
+    reply.attempt = Attempt(1);
+    assert_eq!(
+        s.when(Event::Reply(reply)),
+        Then::Ignored(Reason::OlderAttempt)
+    );
+}
+
+#[test]
+fn a_reply_with_another_complete_by_changes_nothing() {
+    let mut s = running();
+    let mut reply = s.reply("a", done());
+    reply.complete_by = Timestamp(reply.complete_by.0 - 1);
+    assert_eq!(
+        s.when(Event::Reply(reply)),
+        Then::Ignored(Reason::OlderAttempt)
+    );
+}
+
+#[test]
+fn a_reply_of_an_attempt_that_was_never_made_is_illegal() {
+    let mut s = running();
+    let mut reply = s.reply("a", done());
+    reply.attempt = Attempt(3);
+    let illegal = Illegal::FutureAttempt {
+        step: "a".into(),
+        attempt: 3,
+    };
+    assert_eq!(s.when(Event::Reply(reply)), Then::Illegal(illegal));
+}
+
+#[test]
+fn an_undo_reply_never_completes_a_forward_step() {
+    let mut s = Story::of(LINE).claimed();
+    let mut reply = s.reply("a", done());
+    reply.direction = Direction::Undo;
+    assert_eq!(
+        s.when(Event::Reply(reply)),
+        Then::Ignored(Reason::NotAwaited)
+    );
+}
+
+#[test]
+fn a_forward_reply_never_completes_an_undo() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b");
+    let mut reply = s.reply("a", done());
+    reply.direction = Direction::Forward;
+    assert_eq!(
+        s.when(Event::Reply(reply)),
+        Then::Ignored(Reason::NotAwaited)
+    );
+}
+
+#[test]
+fn a_reply_that_is_met_again_repeats_what_it_wanted_sent() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
+    let sent = s.messages();
+    assert_eq!(s.when(Event::Reply(reply)), Then::Repeat);
+    assert_eq!(s.messages(), sent);
+}
+
+#[test]
+fn the_last_reply_met_again_repeats_the_last_word_even_after_complete_by() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").succeed("b");
+    let reply = s.reply("c", done());
+    s.when(Event::Reply(reply.clone()));
+    s.after(3_600_000);
+    assert_eq!(s.state(), "Processed");
+    assert_eq!(s.when(Event::Reply(reply)), Then::Repeat);
+}
+
+#[test]
+fn a_reply_met_again_after_the_order_went_on_changes_nothing() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    s.succeed("a").succeed("b");
+    assert_eq!(
+        s.when(Event::Reply(reply)),
+        Then::Ignored(Reason::NotAwaited)
+    );
+}
+
+#[test]
+fn a_clean_refusal_ends_the_order_at_once_and_its_step_needs_no_undo() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b");
+    assert_eq!(s.state(), "Compensating");
+    assert_eq!(
+        s.step("b"),
+        &StepState::Refused {
+            attempt: Attempt(1)
+        }
+    );
+    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.order.state.cause().unwrap().code, "out-of-stock");
+}
+
+#[test]
+fn a_refusal_that_may_have_been_applied_is_undone_first() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").answer("b", refused(true));
+    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_refusal_after_a_silent_attempt_is_undone_whatever_it_says() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").overdue().claim().refuse("b");
+    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_doubtful_refusal_of_a_step_without_undo_stays_ambiguous() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none"}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.answer("a", refused(true));
+    assert_eq!(s.state(), "Compensated");
+    assert_eq!(
+        s.step("a"),
+        &StepState::Ambiguous {
+            attempt: Attempt(1)
+        }
+    );
+}
+
+#[test]
+fn a_passing_failure_waits_for_the_supervisor_who_is_due_at_once() {
+    let mut s = Story::of(LINE).claimed();
+    s.after(3_000).answer("a", failed());
+    assert_eq!(s.state(), "Processing");
+    assert_eq!(
+        s.step("a"),
+        &StepState::Failed {
+            attempt: Attempt(1)
+        }
+    );
+    assert_eq!(s.failures("a"), 0, "the Supervisor alone counts");
+    assert_eq!(s.order.due, Some(s.now));
+    assert_eq!(s.order.complete_by(), Some(s.now));
+}
+
+#[test]
+fn a_failure_does_not_hold_up_a_running_sibling() {
+    let mut s = Story::of(FORK).claimed();
+    s.answer("p", failed()).succeed("q");
+    assert_eq!(
+        s.steps(),
+        [("p", "failed"), ("q", "completed"), ("join", "waiting")]
+    );
+}
+
+#[test]
+fn the_calls_of_every_reply_are_counted() {
+    let mut s = Story::of(LINE).claimed();
+    s.answer("a", failed()).overdue().claim().succeed("a");
+    assert_eq!(s.calls("a"), 2);
+}
+
+#[test]
+fn a_refusal_at_the_last_allowed_attempt_keeps_the_count_in_bounds() {
+    let mut s = Story::of(LINE).claimed();
+    s.overdue().claim().refuse("a");
+    assert_eq!(s.failures("a"), 2);
+    assert_eq!(s.order.failure_count(), 0, "of the present direction");
+}

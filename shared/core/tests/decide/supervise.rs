@@ -1,0 +1,241 @@
+//! The Supervisor: counting, delays, waits, giving up, announcing again.
+
+use triad_core::outbox::Emission;
+use triad_core::status::Status;
+use triad_core::{
+    Attempt, Direction, Event, ProcessState, Reason, StepState, Timing, Verdict, plan,
+};
+use triad_workflow::Millis;
+
+use crate::support::{BEGIN, FORK, LINE, Story, Then, failed};
+
+const PATIENT: &str = r#"{"workflow": "w", "steps": [
+    {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "compensation": "none",
+     "supervisor": {"threshold": 1, "wait": {"delay": "1h", "times": 2}, "then": "error"}}]}"#;
+
+#[test]
+fn nothing_is_counted_before_complete_by_has_passed_on_every_clock() {
+    let mut s = Story::of(LINE).claimed();
+    s.after(10_499);
+    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::NotDue));
+    s.after(1);
+    assert_eq!(s.when(Event::Overdue), Then::Written);
+    assert_eq!(s.failures("a"), 1);
+}
+
+#[test]
+fn a_silent_attempt_is_counted_with_its_whole_allowance_and_released() {
+    let mut s = Story::of(LINE).claimed();
+    s.overdue();
+    assert_eq!(s.state(), "Pending");
+    assert_eq!(s.order.state.locked_by(), None);
+    assert_eq!(
+        s.step("a"),
+        &StepState::RetryDue {
+            attempt: Attempt(1)
+        }
+    );
+    assert_eq!((s.failures("a"), s.calls("a")), (1, 2));
+    assert_eq!(s.order.failure_count(), 1);
+    assert!(s.announces());
+}
+
+#[test]
+fn a_release_has_a_new_complete_by() {
+    let mut s = Story::of(LINE).claimed();
+    s.overdue();
+    assert_eq!(s.order.complete_by(), Some(s.now.plus(Millis(60_000))));
+}
+
+#[test]
+fn two_supervisors_count_one_failure_once() {
+    let mut s = Story::of(LINE).claimed();
+    s.overdue();
+    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::NotDue));
+    assert_eq!(s.failures("a"), 1);
+}
+
+#[test]
+fn the_next_claim_starts_the_next_attempt_under_the_same_key() {
+    let mut s = Story::of(LINE).claimed();
+    s.overdue().claim();
+    let request = &s.requests()[0];
+    assert_eq!(request.attempt, Attempt(2));
+    assert_eq!(request.idempotency_key.0, "o-1/a/forward");
+}
+
+#[test]
+fn a_delay_grows_to_its_bound() {
+    let mut s = Story::of(FORK);
+    let mut waits = Vec::new();
+    s.claim().succeed("q");
+    for _ in 0..3 {
+        s.answer("p", failed()).overdue();
+        waits.push(s.order.complete_by().unwrap().since(s.now).0);
+        assert!(!s.announces(), "sent when the wait is over");
+        s.overdue();
+        assert!(s.announces());
+        s.claim();
+    }
+    assert_eq!(waits, [4_000, 8_000, 10_000]);
+}
+
+#[test]
+fn above_the_threshold_it_waits_longer_a_stated_number_of_times() {
+    let mut s = Story::of(PATIENT).claimed();
+    s.overdue();
+    assert!(s.announces(), "the first retry is at once");
+    for extra in 0..2 {
+        s.claim().overdue();
+        let wait = s.order.complete_by().unwrap().since(s.now);
+        assert_eq!((extra, wait), (extra, Millis(3_600_000)));
+        s.overdue();
+    }
+    s.claim().overdue();
+    assert_eq!(s.state(), "Error");
+    assert_eq!(s.failures("a"), 4);
+}
+
+#[test]
+fn giving_up_by_error_tells_and_alerts() {
+    let mut s = Story::of(PATIENT).claimed();
+    for _ in 0..3 {
+        s.overdue();
+        if s.order.complete_by().unwrap().since(s.now) == Millis(3_600_000) {
+            s.overdue();
+        }
+        s.claim();
+    }
+    s.overdue();
+    assert_eq!(s.state(), "Error");
+    assert!(s.has(&Emission::Alert));
+    assert_eq!(s.told().last().unwrap().1, Status::Failed);
+    assert!(s.order.due.is_some(), "until its messages are confirmed");
+}
+
+#[test]
+fn giving_up_by_compensation_waits_for_a_scheduler_to_claim_the_undo() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").overdue().claim().overdue();
+    assert_eq!(s.state(), "Compensating");
+    assert_eq!(s.order.state.locked_by(), None);
+    assert_eq!(
+        s.steps(),
+        [("a", "undo-due"), ("b", "undo-due"), ("c", "waiting")]
+    );
+    assert!(s.announces());
+    assert_eq!(s.asks(), [], "the Supervisor starts nothing");
+    s.claim();
+    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_failure_that_was_reported_is_counted_under_its_own_cause() {
+    let mut s = Story::of(LINE).claimed();
+    s.answer("a", failed()).overdue();
+    assert_eq!(
+        s.order.incidents[0].failure.as_ref().unwrap().code,
+        "http-503"
+    );
+    assert_eq!(s.calls("a"), 1, "as reported");
+}
+
+#[test]
+fn a_release_leaves_running_siblings_running_and_takes_their_replies() {
+    let mut s = Story::of(FORK).claimed();
+    s.overdue();
+    assert_eq!(s.state(), "Pending");
+    assert_eq!(
+        s.steps(),
+        [("p", "retry-due"), ("q", "running"), ("join", "waiting")]
+    );
+    s.succeed("q");
+    assert_eq!(s.state(), "Pending");
+    assert_eq!(s.step("join"), &StepState::Waiting);
+    s.claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Forward, 2)]);
+}
+
+#[test]
+fn a_sibling_refused_while_pending_turns_the_order_round() {
+    let mut s = Story::of(FORK).claimed();
+    s.overdue().refuse("q");
+    assert_eq!(s.state(), "Compensating");
+    assert_eq!(s.order.state.locked_by(), None);
+    assert!(s.announces());
+    s.claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_sibling_that_fails_while_pending_brings_the_look_forward() {
+    let mut s = Story::of(FORK).claimed();
+    s.overdue().answer("q", failed());
+    assert_eq!(s.order.due, Some(s.now));
+    s.overdue();
+    assert_eq!((s.failures("p"), s.failures("q")), (1, 1));
+}
+
+#[test]
+fn a_new_order_that_nobody_claims_is_announced_again_and_again() {
+    let mut s = Story::of(LINE);
+    for _ in 0..3 {
+        s.overdue();
+        assert_eq!(s.state(), "Pending");
+        assert!(s.announces());
+    }
+    assert_eq!(s.order.failure_count(), 0, "waiting is no failure");
+    s.claim();
+}
+
+#[test]
+fn an_undo_that_nobody_claims_is_announced_again() {
+    let mut s = Story::of(LINE).claimed();
+    s.overdue().claim().overdue();
+    assert_eq!(s.state(), "Compensating");
+    let before = s.order.complete_by();
+    s.overdue();
+    assert!(s.announces());
+    assert!(s.order.complete_by() > before);
+}
+
+#[test]
+fn a_plan_has_disjoint_buckets_and_a_second_pass_plans_no_more_writes() {
+    let mut overdue = Story::of(LINE).claimed();
+    overdue.after(20_000);
+    let mut finished = Story::of(LINE).claimed();
+    finished.refuse("a");
+    let fresh = Story::of(LINE).claimed();
+    let found = [&overdue, &finished, &fresh].map(|s| (s.order.clone(), &s.workflow));
+    let now = triad_core::Timestamp(BEGIN + 20_000);
+    let first = plan(found, Timing::default(), now);
+    let (w, r, l) = (first.writes.len(), first.resend.len(), first.leave.len());
+    assert_eq!((w, r, l), (2, 1, 0), "two overdue, one to resend");
+    let again = first
+        .writes
+        .iter()
+        .map(|(_, next)| (next.clone(), &overdue.workflow));
+    let second = plan(again, Timing::default(), now);
+    assert!(second.writes.is_empty());
+    assert_eq!(second.leave.len(), 2);
+}
+
+#[test]
+fn the_verdict_on_a_record_that_does_not_fit_is_unsound() {
+    let mut s = Story::of(LINE);
+    s.order.steps.pop();
+    let verdict = triad_core::plan::verdict(&s.order, &s.workflow, s.timing, s.now);
+    assert!(matches!(verdict, Verdict::Unsound(_)));
+}
+
+#[test]
+fn incidents_are_kept_up_to_a_bound() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls": 1}, "supervisor": {"threshold": 60}}]}"#;
+    let mut s = Story::of(w).claimed();
+    for _ in 0..50 {
+        s.overdue().claim();
+    }
+    assert_eq!(s.order.incidents.len(), triad_core::order::MAX_INCIDENTS);
+    assert!(matches!(s.order.state, ProcessState::Processing(_)));
+}

@@ -1,0 +1,165 @@
+//! Compensation: order, retries, failure, nothing to undo.
+
+use serde_json::json;
+use triad_core::outbox::Emission;
+use triad_core::status::Status;
+use triad_core::{Direction, Event, Reason, StepState};
+
+use crate::support::{FORK, LINE, Story, Then, done, failed, refused};
+
+#[test]
+fn undo_runs_in_the_reverse_order_of_completion() {
+    let mut s = Story::of(FORK).claimed();
+    s.succeed("q").succeed("p").refuse("join");
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    s.succeed("p");
+    assert_eq!(s.asks(), [("q".into(), Direction::Undo, 1)]);
+    s.succeed("q");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn ambiguous_steps_are_undone_before_completed_ones() {
+    let mut s = Story::of(FORK).claimed();
+    s.succeed("q").answer("p", refused(true));
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_sibling_that_still_runs_is_ambiguous_and_its_late_reply_changes_nothing() {
+    let mut s = Story::of(FORK).claimed();
+    let late = s.reply("q", done());
+    s.refuse("p");
+    assert_eq!(s.asks(), [("q".into(), Direction::Undo, 1)]);
+    assert_eq!(
+        s.when(Event::Reply(late)),
+        Then::Ignored(Reason::NotAwaited)
+    );
+}
+
+#[test]
+fn an_undo_request_names_the_key_that_it_undoes_and_gets_the_output() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b");
+    let request = &s.requests()[0];
+    assert_eq!(request.idempotency_key.0, "o-1/a/undo");
+    assert_eq!(request.undoes.as_ref().unwrap().0, "o-1/a/forward");
+    assert_eq!(request.input, json!({"of": {"ref": 1}}));
+}
+
+#[test]
+fn the_undo_of_an_ambiguous_step_gets_null_for_its_output() {
+    let mut s = Story::of(LINE).claimed();
+    s.answer("a", refused(true));
+    assert_eq!(s.requests()[0].input, json!({"of": null}));
+}
+
+#[test]
+fn a_step_with_nothing_to_undo_is_left_as_it_is() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none"},
+        {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.succeed("a").refuse("b");
+    assert_eq!(s.state(), "Compensated");
+    assert_eq!(s.steps(), [("a", "completed"), ("b", "refused")]);
+}
+
+#[test]
+fn with_nothing_to_undo_both_statuses_go_out_in_order() {
+    let mut s = Story::of(LINE).claimed();
+    s.sent().refuse("a");
+    assert_eq!(s.state(), "Compensated");
+    assert_eq!(
+        s.told(),
+        [(3, Status::Compensating), (4, Status::Compensated)]
+    );
+    assert!(!s.has(&Emission::Alert), "an orderly end");
+}
+
+#[test]
+fn with_nothing_to_undo_the_supervisors_turn_is_finished_by_the_next_claim() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "supervisor": {"threshold": 0}}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.overdue();
+    assert_eq!(s.state(), "Compensating");
+    s.claim();
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn one_undo_is_out_at_a_time() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").succeed("b").refuse("c");
+    let running = s.order.steps.iter().filter(|r| r.state.name() == "undoing");
+    assert_eq!(running.count(), 1);
+    let again = s.claim_event();
+    assert_eq!(s.when(again), Then::Ignored(Reason::Claimed));
+}
+
+#[test]
+fn a_failed_undo_is_retried_under_the_same_key() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b").answer("a", failed());
+    assert!(matches!(s.step("a"), StepState::UndoFailed { .. }));
+    assert_eq!(s.order.due, Some(s.now));
+    s.overdue();
+    assert_eq!(s.order.failure_count(), 1);
+    s.claim();
+    let request = &s.requests()[0];
+    assert_eq!(
+        (request.attempt.0, request.idempotency_key.0.as_str()),
+        (2, "o-1/a/undo")
+    );
+    s.succeed("a");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn a_silent_undo_is_counted_with_its_whole_allowance() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b").overdue();
+    assert_eq!(s.calls("a"), 1 + 2);
+}
+
+#[test]
+fn above_its_threshold_a_failing_undo_ends_in_compensation_failed_with_an_alert() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a")
+        .refuse("b")
+        .overdue()
+        .claim()
+        .answer("a", failed())
+        .overdue();
+    assert_eq!(s.state(), "CompensationFailed");
+    assert!(s.has(&Emission::Alert));
+    assert_eq!(s.told().last().unwrap().1, Status::CompensationFailed);
+    assert_eq!(
+        s.order.state.cause().unwrap().fingerprint(),
+        "transient/a/http-503"
+    );
+}
+
+#[test]
+fn an_undo_whose_input_has_no_value_ends_in_compensation_failed() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo", "input": {"r": "${output.missing}"}}},
+        {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.succeed("a").refuse("b");
+    assert_eq!(s.state(), "CompensationFailed");
+    assert!(s.has(&Emission::Alert));
+}
+
+#[test]
+fn a_finished_order_is_confirmed_once_and_then_leaves_the_due_index() {
+    let mut s = Story::of(LINE).claimed();
+    s.refuse("a");
+    assert_eq!(s.when(Event::Overdue), Then::Repeat);
+    assert_eq!(s.when(Event::Confirmed), Then::Written);
+    assert_eq!(s.order.due, None);
+    assert_eq!(s.messages(), []);
+    assert_eq!(s.when(Event::Confirmed), Then::Ignored(Reason::Finished));
+    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::Finished));
+}

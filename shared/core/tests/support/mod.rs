@@ -1,0 +1,287 @@
+//! Given, when, then: an order's story, told event by event, each write held against every
+//! invariant.
+
+use serde_json::{Value, json};
+use triad_core::message::SchedulerMessage;
+use triad_core::outbox::{self, Emission};
+use triad_core::status::Status;
+use triad_core::{
+    Accepted, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
+    Illegal, Order, Outcome, Reason, Reply, StepRequest, StepState, Timestamp, Timing, decide,
+    invariants,
+};
+use triad_workflow::{Limits, Workflow};
+
+/// Three steps in a line, each undoable; one retry, at once.
+pub const LINE: &str = r#"{"workflow": "line",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a", "input": {"of": "${output}"}}},
+    {"id": "b", "agent": "x", "action": "do-b", "input": {"from": "${steps.a}"}, "compensation": {"action": "undo-b"}},
+    {"id": "c", "agent": "y", "action": "do-c", "compensation": {"action": "undo-c"}}]}"#;
+
+/// `p` and `q` side by side, then `join`; three retries with a growing delay.
+pub const FORK: &str = r#"{"workflow": "fork",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 3, "delay": "4s", "max_delay": "10s"}},
+  "steps": [
+    {"id": "p", "agent": "x", "action": "do-p", "after": [], "compensation": {"action": "undo-p"}},
+    {"id": "q", "agent": "y", "action": "do-q", "after": [], "complete_within": "30s", "compensation": {"action": "undo-q"}},
+    {"id": "join", "agent": "x", "action": "do-join", "after": ["p", "q"], "compensation": "none"}]}"#;
+
+/// What one event made of the order.
+#[derive(Debug, PartialEq)]
+pub enum Then {
+    Written,
+    Repeat,
+    Ignored(Reason),
+    Illegal(Illegal),
+}
+
+/// One order, its definition and the time.
+pub struct Story {
+    pub workflow: Workflow,
+    pub details: Value,
+    pub timing: Timing,
+    pub now: Timestamp,
+    pub order: Order,
+    claims: u32,
+}
+
+/// When every story begins.
+pub const BEGIN: u64 = 1_000_000;
+
+impl Story {
+    /// An order of a workflow, just accepted.
+    pub fn of(workflow: &str) -> Self {
+        Self::with_details(workflow, json!({"amount": 7}))
+    }
+
+    pub fn with_details(workflow: &str, details: Value) -> Self {
+        let workflow = compile(workflow);
+        let accepted: Accepted = serde_json::from_value(json!({
+            "order_id": "o-1",
+            "workflow": format!("{}@{}", workflow.name, workflow.hash),
+            "submitted_at": BEGIN, "due": BEGIN + 10_000, "details": details,
+        }))
+        .unwrap();
+        Self {
+            order: Order::new(&accepted, &workflow, accepted.due),
+            workflow,
+            details,
+            timing: Timing::default(),
+            now: Timestamp(BEGIN),
+            claims: 0,
+        }
+    }
+
+    pub fn ctx(&self) -> Context<'_> {
+        Context {
+            workflow: &self.workflow,
+            details: &self.details,
+            timing: self.timing,
+        }
+    }
+
+    /// Lets time pass.
+    pub fn after(&mut self, ms: u64) -> &mut Self {
+        self.now = Timestamp(self.now.0 + ms);
+        self
+    }
+
+    /// What the core says, without taking it over.
+    pub fn asked(&self, event: Event) -> Result<Decision, Illegal> {
+        decide(&self.ctx(), &self.order, event, self.now)
+    }
+
+    /// An event happens; a write is taken over and must keep every invariant.
+    pub fn when(&mut self, event: Event) -> Then {
+        match self.asked(event) {
+            Ok(Decision::Transition(next)) => {
+                let breaches = invariants::of_write(&self.order, &next, &self.workflow);
+                assert_eq!(breaches, [], "every write keeps every invariant");
+                self.order = *next;
+                Then::Written
+            }
+            Ok(Decision::Repeat) => Then::Repeat,
+            Ok(Decision::Ignore(reason)) => Then::Ignored(reason),
+            Err(illegal) => Then::Illegal(illegal),
+        }
+    }
+
+    pub fn claim_event(&mut self) -> Event {
+        self.claims += 1;
+        Event::Claim(ClaimId(format!("claim-{}", self.claims)))
+    }
+
+    pub fn claimed(mut self) -> Self {
+        self.claim();
+        self
+    }
+
+    pub fn claim(&mut self) -> &mut Self {
+        let event = self.claim_event();
+        assert_eq!(self.when(event), Then::Written);
+        self
+    }
+
+    /// The answer to the step's running attempt, in either direction.
+    pub fn reply(&self, step: &str, outcome: Outcome) -> Reply {
+        let (direction, attempt, complete_by) = match self.step(step) {
+            StepState::Running {
+                attempt,
+                complete_by,
+                ..
+            } => (Direction::Forward, *attempt, *complete_by),
+            StepState::Undoing {
+                attempt,
+                complete_by,
+                ..
+            } => (Direction::Undo, *attempt, *complete_by),
+            other => panic!("step {step} waits for no reply: {other:?}"),
+        };
+        Reply {
+            order_id: self.order.id.clone(),
+            step: step.to_owned().try_into().unwrap(),
+            direction,
+            attempt,
+            complete_by,
+            calls: 1,
+            outcome,
+        }
+    }
+
+    /// The bus has acknowledged everything: the next decision is made on a settled copy.
+    pub fn sent(&mut self) -> &mut Self {
+        self.order.outbox = self.order.outbox.settled();
+        self
+    }
+
+    pub fn answer(&mut self, step: &str, outcome: Outcome) -> &mut Self {
+        let reply = self.reply(step, outcome);
+        assert_eq!(self.when(Event::Reply(reply)), Then::Written);
+        self
+    }
+
+    pub fn succeed(&mut self, step: &str) -> &mut Self {
+        self.answer(step, done())
+    }
+
+    pub fn refuse(&mut self, step: &str) -> &mut Self {
+        self.answer(step, refused(false))
+    }
+
+    /// The Supervisor looks, when whatever is awaited has passed on every clock.
+    pub fn overdue(&mut self) -> &mut Self {
+        let due = triad_core::decide::true_due(&self.ctx(), &self.order).expect("it is alive");
+        let ripe = due.plus(self.timing.skew);
+        self.now = self.now.max(ripe);
+        assert_eq!(self.when(Event::Overdue), Then::Written);
+        self
+    }
+
+    pub fn step(&self, step: &str) -> &StepState {
+        let at = self.workflow.step_index(step).expect("the step exists");
+        &self.order.steps[at].state
+    }
+
+    pub fn steps(&self) -> Vec<(&str, &'static str)> {
+        let named = |s: &'static str| s;
+        self.order
+            .steps
+            .iter()
+            .map(|s| (s.step.as_str(), named(s.state.name())))
+            .collect()
+    }
+
+    pub fn state(&self) -> &'static str {
+        self.order.state.name()
+    }
+
+    /// Statuses in the outbox, with their sequences.
+    pub fn told(&self) -> Vec<(u32, Status)> {
+        let entries = self.order.outbox.entries.iter();
+        entries
+            .filter_map(|e| match e {
+                Emission::Status {
+                    sequence, status, ..
+                } => Some((*sequence, *status)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Requests in the outbox: step, direction, attempt.
+    pub fn asks(&self) -> Vec<(String, Direction, u32)> {
+        let entries = self.order.outbox.entries.iter();
+        entries
+            .filter_map(|e| match e {
+                Emission::Request {
+                    step,
+                    direction,
+                    attempt,
+                } => Some((step.to_string(), *direction, attempt.0)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn has(&self, emission: &Emission) -> bool {
+        self.order.outbox.entries.contains(emission)
+    }
+
+    pub fn messages(&self) -> Vec<Envelope> {
+        outbox::messages(&self.ctx(), &self.order).all()
+    }
+
+    /// The requests that would be sent.
+    pub fn requests(&self) -> Vec<StepRequest> {
+        let sent = self.messages().into_iter();
+        sent.filter(|m| m.topic.starts_with("agent."))
+            .map(|m| serde_json::from_slice(&m.value).unwrap())
+            .collect()
+    }
+
+    /// Whether the Scheduler is asked to take the order up.
+    pub fn announces(&self) -> bool {
+        self.messages().iter().any(|m| {
+            m.topic == "scheduler"
+                && matches!(
+                    serde_json::from_slice(&m.value),
+                    Ok(SchedulerMessage::Retry(_))
+                )
+        })
+    }
+
+    pub fn failures(&self, step: &str) -> u32 {
+        self.order.steps[self.workflow.step_index(step).unwrap()].failures
+    }
+
+    pub fn calls(&self, step: &str) -> u32 {
+        self.order.steps[self.workflow.step_index(step).unwrap()].calls
+    }
+}
+
+pub fn compile(json: &str) -> Workflow {
+    let definition = serde_json::from_str(json).expect("a definition");
+    Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+}
+
+pub fn done() -> Outcome {
+    Outcome::Succeeded {
+        output: json!({"ref": 1}),
+    }
+}
+
+pub fn refused(maybe_applied: bool) -> Outcome {
+    Outcome::Failed {
+        failure: Failure::new(FailureKind::Permanent, "out-of-stock", "none left"),
+        maybe_applied,
+    }
+}
+
+pub fn failed() -> Outcome {
+    Outcome::Failed {
+        failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
+        maybe_applied: true,
+    }
+}

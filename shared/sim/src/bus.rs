@@ -1,0 +1,280 @@
+//! The simulated bus: partitions, at-least-once consumer groups, duplicates, zombies.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use triad_core::Envelope;
+use triad_core::message::StepRequest;
+use triad_runtime::{BusError, InputRecord};
+
+use crate::executor::Owner;
+use crate::world::{InstanceId, State, World};
+
+/// Most records that a consumer is handed at once.
+const MAX_BATCH: u64 = 6;
+
+/// A record of a topic; `at` is when it was appended.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub at: u64,
+    pub envelope: Envelope,
+}
+
+/// Who reads a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Partition {
+    pub log: Vec<Stored>,
+    pub committed: usize,
+    /// Raised by every assignment: an older consumer is a zombie.
+    pub generation: u64,
+    pub owner: Option<InstanceId>,
+    waiting: Vec<Waker>,
+}
+
+/// All topics, and what the checker counts.
+#[derive(Debug, Default)]
+pub(crate) struct BusState {
+    pub topics: BTreeMap<String, Vec<Partition>>,
+    /// Topics that take nothing at present.
+    pub down: Vec<String>,
+    /// Request records handed to agents, by idempotency key and attempt.
+    pub deliveries: BTreeMap<(String, u32), u32>,
+}
+
+impl BusState {
+    pub(crate) fn add_topic(&mut self, name: &str, partitions: usize) {
+        let mut all = Vec::new();
+        all.resize_with(partitions, Partition::default);
+        self.topics.insert(name.to_owned(), all);
+    }
+
+    pub(crate) fn partition(&mut self, topic: &str, at: usize) -> Option<&mut Partition> {
+        self.topics.get_mut(topic)?.get_mut(at)
+    }
+
+    /// Everything on a topic, partition by partition.
+    pub(crate) fn all<'a>(&'a self, topic: &str) -> impl Iterator<Item = &'a Stored> {
+        self.topics
+            .get(topic)
+            .into_iter()
+            .flatten()
+            .flat_map(|p| &p.log)
+    }
+}
+
+fn place(key: Option<&[u8]>, partitions: usize) -> usize {
+    let hash = key
+        .unwrap_or_default()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+        });
+    usize::try_from(hash >> 33).unwrap_or(0) % partitions.max(1)
+}
+
+impl State {
+    /// Appends one message; returns where.
+    pub(crate) fn append(&mut self, who: InstanceId, envelope: &Envelope) -> (usize, usize) {
+        let at = self.now;
+        let count = self.bus.topics.get(&envelope.topic).map_or(0, Vec::len);
+        let partition = place(envelope.key.as_deref(), count);
+        let topic = envelope.topic.clone();
+        let Some(target) = self.bus.partition(&topic, partition) else {
+            self.breach("world-no-such-topic", topic);
+            return (0, 0);
+        };
+        let offset = target.log.len();
+        target.log.push(Stored {
+            at,
+            envelope: envelope.clone(),
+        });
+        let woken = std::mem::take(&mut target.waiting);
+        self.note(who, || {
+            let value = String::from_utf8_lossy(&envelope.value);
+            let shown: String = value.chars().take(160).collect();
+            format!("bus: {topic}-{partition}@{offset} {shown}")
+        });
+        for waker in woken {
+            waker.wake();
+        }
+        (partition, offset)
+    }
+
+    /// Sends a batch as the faults have it. Within a partition a failure fails all that follows,
+    /// as an idempotent producer's does. The second value is what lands later.
+    pub(crate) fn bus_publish(
+        &mut self,
+        who: InstanceId,
+        messages: &[Envelope],
+    ) -> (Vec<Result<(), BusError>>, Vec<Envelope>) {
+        let error = |why: &str| Err(BusError::Transient(why.to_owned()));
+        let mut broken: Vec<(String, usize)> = Vec::new();
+        let mut late = Vec::new();
+        let mut results = Vec::with_capacity(messages.len());
+        for message in messages {
+            let count = self.bus.topics.get(&message.topic).map_or(0, Vec::len);
+            let lane = (message.topic.clone(), place(message.key.as_deref(), count));
+            if broken.contains(&lane) {
+                results.push(error("an earlier one failed"));
+                continue;
+            }
+            let down = self.bus.down.contains(&message.topic);
+            if down || self.fault("fault: send failed", self.faults.publish_fail) {
+                broken.push(lane);
+                results.push(error("not reachable"));
+            } else if self.fault("fault: send landed late", self.faults.publish_late) {
+                broken.push(lane);
+                late.push(message.clone());
+                results.push(error("timed out"));
+            } else {
+                self.append(who, message);
+                if self.fault("fault: message stored twice", self.faults.duplicate) {
+                    self.append(who, message);
+                }
+                if self.fault("fault: send not acknowledged", self.faults.publish_lost) {
+                    broken.push(lane);
+                    results.push(error("not acknowledged"));
+                } else {
+                    results.push(Ok(()));
+                }
+            }
+        }
+        (results, late)
+    }
+
+    /// Records for a consumer; `None` if there are none yet.
+    fn take_batch(
+        &mut self,
+        who: InstanceId,
+        topic: &str,
+        partition: usize,
+        from: usize,
+    ) -> Option<Vec<InputRecord>> {
+        let wanted = usize::try_from(self.rng.between(1, MAX_BATCH)).unwrap_or(1);
+        let source = self.bus.partition(topic, partition)?;
+        let records: Vec<InputRecord> = source
+            .log
+            .iter()
+            .enumerate()
+            .skip(from)
+            .take(wanted)
+            .map(|(offset, stored)| InputRecord {
+                topic: topic.to_owned(),
+                partition: i32::try_from(partition).unwrap_or(i32::MAX),
+                offset: i64::try_from(offset).unwrap_or(i64::MAX),
+                timestamp_ms: i64::try_from(stored.at).unwrap_or(-1),
+                key: stored.envelope.key.clone(),
+                // An empty value stands for a tombstone: no sender sends one otherwise.
+                value: Some(stored.envelope.value.clone()).filter(|v| !v.is_empty()),
+                headers: stored.envelope.headers.clone(),
+            })
+            .collect();
+        if records.is_empty() {
+            return None;
+        }
+        if topic.starts_with("agent.") {
+            for record in &records {
+                let value = record.value.as_deref().unwrap_or_default();
+                if let Ok(r) = serde_json::from_slice::<StepRequest>(value) {
+                    let key = (r.idempotency_key.0, r.attempt.0);
+                    *self.bus.deliveries.entry(key).or_default() += 1;
+                }
+            }
+        }
+        self.note(who, || {
+            format!("bus: reads {topic}-{partition}@{from}, {}", records.len())
+        });
+        Some(records)
+    }
+}
+
+/// Waits for records of a partition.
+pub(crate) struct Fetch {
+    pub world: World,
+    pub who: InstanceId,
+    pub topic: String,
+    pub partition: usize,
+    pub generation: u64,
+    pub from: usize,
+}
+
+impl Future for Fetch {
+    /// `None`: the partition has been given to somebody else.
+    type Output = Option<Vec<InputRecord>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.world.state();
+        let Some(partition) = state.bus.partition(&self.topic, self.partition) else {
+            return Poll::Ready(None);
+        };
+        if partition.generation != self.generation {
+            return Poll::Ready(None);
+        }
+        match state.take_batch(self.who, &self.topic, self.partition, self.from) {
+            Some(batch) => Poll::Ready(Some(batch)),
+            None => {
+                if let Some(p) = state.bus.partition(&self.topic, self.partition) {
+                    p.waiting.push(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl World {
+    /// Commits an offset, if the consumer is still the one that reads the partition.
+    pub(crate) fn commit_offset(
+        &self,
+        who: InstanceId,
+        topic: &str,
+        at: usize,
+        generation: u64,
+        position: usize,
+    ) {
+        let mut state = self.state();
+        let lost = state.faults.lost_offset;
+        if state.fault("fault: offset commit lost", lost) {
+            drop(state);
+            // As a consumer that commits at intervals: the next one makes up for it.
+            let (world, topic) = (self.clone(), topic.to_owned());
+            self.spawn(Owner::Instance(who), async move {
+                world.sleep(5_000).await;
+                world.commit_offset(who, &topic, at, generation, position);
+            });
+            return;
+        }
+        let mut advanced = false;
+        if let Some(p) = state.bus.partition(topic, at)
+            && p.generation == generation
+            && p.committed < position
+        {
+            p.committed = position;
+            advanced = true;
+        }
+        if advanced {
+            state.note(who, || format!("bus: commits {topic}-{at}@{position}"));
+        }
+    }
+
+    /// Gives a partition to an instance; the one before goes on as a zombie until it asks for
+    /// more.
+    pub(crate) fn assign(&self, topic: &str, at: usize, to: InstanceId) -> Option<(u64, usize)> {
+        let (given, woken) = {
+            let mut state = self.state();
+            let p = state.bus.partition(topic, at)?;
+            p.generation += 1;
+            p.owner = Some(to);
+            let given = (p.generation, p.committed);
+            let woken = std::mem::take(&mut p.waiting);
+            state.note(to, || format!("bus: is given {topic}-{at}@{}", given.1));
+            (given, woken)
+        };
+        for waker in woken {
+            waker.wake();
+        }
+        Some(given)
+    }
+}

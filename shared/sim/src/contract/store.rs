@@ -1,0 +1,436 @@
+//! The contract of a state store, to be run on every implementation.
+//!
+//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps
+//! the ids of one run apart from those of another on the same tables: it must be fresh and fit
+//! for an id. [`all`] runs every one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use triad_core::due::shard_of;
+use triad_core::{
+    Accepted, ClaimId, Context, Decision, Event, Order, OrderId, Timestamp, Timing, WorkflowRef,
+    decide,
+};
+use triad_runtime::{Created, DefinitionStore, NewOrder, StateStore, Write, Written};
+use triad_workflow::{Limits, Workflow, WorkflowName, hash};
+
+/// Queries of the due index, which may lag, before a row must have appeared or gone.
+const PATIENCE: usize = 1_000;
+/// Pages of one reading, empty ones included.
+const MAX_PAGES: usize = 10_000;
+
+const DEFINITION: &str = r#"{"workflow": "contract", "steps": [
+    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+    {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
+
+fn workflow() -> Workflow {
+    let definition = serde_json::from_str(DEFINITION).expect("a definition");
+    Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+}
+
+fn id(prefix: &str, name: &str) -> OrderId {
+    OrderId::new(format!("{prefix}-{name}")).expect("the prefix is fit for an id")
+}
+
+fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) -> NewOrder {
+    let workflow = workflow();
+    let accepted = Accepted {
+        order_id: id.clone(),
+        workflow: WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        },
+        priority: triad_core::Priority::High,
+        reply_topic: Some("reply.app".into()),
+        traceparent: Some("00-1-2-01".into()),
+        submitted_at: Timestamp(1_000),
+        due: Timestamp(due),
+        details: details.clone(),
+    };
+    NewOrder {
+        order: Order::new(&accepted, &workflow, accepted.due),
+        details: Arc::new(details),
+        digest: digest.to_owned(),
+    }
+}
+
+async fn create<S: StateStore>(store: &S, id: &OrderId, due: u64) -> Order {
+    let new = new_order(id, due, json!({"n": 1}), "d");
+    let order = new.order.clone();
+    assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+    order
+}
+
+async fn load<S: StateStore>(store: &S, id: &OrderId) -> Option<Order> {
+    let mut all = store.load(vec![id.clone()]).await;
+    assert_eq!(all.len(), 1, "one result for one id");
+    all.remove(0).expect("the store works")
+}
+
+async fn commit<S: StateStore>(store: &S, before: &Order, next: &Order, token: u64) -> Written {
+    let write = Write {
+        expected: before.version,
+        next: Arc::new(next.clone()),
+        token,
+    };
+    let mut all = store.commit(vec![write]).await;
+    assert_eq!(all.len(), 1, "one result for one write");
+    all.remove(0).expect("the store works")
+}
+
+/// The order after a claim.
+fn claimed(order: &Order, claim: &str, now: u64) -> Order {
+    after(order, Event::Claim(ClaimId(claim.into())), now)
+}
+
+fn after(order: &Order, event: Event, now: u64) -> Order {
+    let workflow = workflow();
+    let ctx = Context {
+        workflow: &workflow,
+        details: &Value::Null,
+        timing: Timing::default(),
+    };
+    match decide(&ctx, order, event, Timestamp(now)) {
+        Ok(Decision::Transition(next)) => *next,
+        other => panic!("the event must change the order: {other:?}"),
+    }
+}
+
+/// A life that passes every kind of write: claimed, released, given up, being undone, failed.
+fn life(order: &Order) -> Vec<Order> {
+    let mut all = vec![order.clone()];
+    let mut now = 1_000;
+    while !all[all.len() - 1].state.is_finished() {
+        let last = &all[all.len() - 1];
+        now += 100_000;
+        let event = if last.state.locked_by().is_none() {
+            Event::Claim(ClaimId(format!("claim-{now}")))
+        } else {
+            Event::Overdue
+        };
+        let next = after(last, event, now);
+        all.push(next);
+    }
+    all
+}
+
+/// What is created is read back whole, record and details.
+pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "whole");
+    let details = json!({"text": "é \u{1f600} \"quoted\"", "n": 14.0, "i": -3, "none": null,
+        "deep": {"list": [1, [2, {"x": true}]]}, "empty": {}, "long": "abc ".repeat(10_000)});
+    let new = new_order(&id, 5_000, details.clone(), "d");
+    let order = new.order.clone();
+    assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+    assert_eq!(load(store, &id).await, Some(order));
+    let read = store.details(vec![id]).await;
+    assert_eq!(read, [Ok(Some(Arc::new(details)))]);
+}
+
+/// A second creation writes nothing and tells the digest that stands.
+pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "twice");
+    let order = create(store, &id, 5_000).await;
+    let next = claimed(&order, "c", 2_000);
+    assert_eq!(commit(store, &order, &next, 1).await, Written::Written);
+    let other = new_order(&id, 9_000, json!({"n": 2}), "other");
+    let exists = Created::Exists { digest: "d".into() };
+    assert_eq!(store.create(vec![other]).await, [Ok(exists)]);
+    assert_eq!(load(store, &id).await, Some(next), "the record stands");
+    let read = store.details(vec![id]).await;
+    assert_eq!(
+        read,
+        [Ok(Some(Arc::new(json!({"n": 1}))))],
+        "the details stand"
+    );
+}
+
+/// Results come in the order of the arguments, whatever each comes to.
+pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, prefix: &str) {
+    let ids: Vec<OrderId> = (0..130).map(|n| id(prefix, &format!("many{n}"))).collect();
+    for chunk in ids.chunks(60) {
+        let new = |i: &OrderId| new_order(i, 5_000, json!({"id": i.as_str()}), "d");
+        let results = store.create(chunk.iter().map(new).collect()).await;
+        assert!(results.iter().all(|r| *r == Ok(Created::Created)));
+    }
+    let mut asked = ids.clone();
+    asked.insert(7, id(prefix, "nobody"));
+    asked.push(ids[3].clone());
+    let loaded = store.load(asked.clone()).await;
+    let details = store.details(asked.clone()).await;
+    assert_eq!((loaded.len(), details.len()), (asked.len(), asked.len()));
+    for ((wanted, order), details) in asked.iter().zip(loaded).zip(details) {
+        let order = order.expect("the store works");
+        let details = details.expect("the store works");
+        let known = ids.contains(wanted);
+        assert_eq!(order.map(|o| o.id), known.then(|| wanted.clone()));
+        let expected = json!({"id": wanted.as_str()});
+        assert_eq!(details.as_deref(), known.then_some(&expected));
+    }
+    let again = new_order(&ids[0], 1, json!({}), "x");
+    let fresh = new_order(&id(prefix, "fresh"), 5_000, json!({}), "x");
+    let results = store.create(vec![again, fresh]).await;
+    let exists = Created::Exists { digest: "d".into() };
+    assert_eq!(results, [Ok(exists), Ok(Created::Created)]);
+}
+
+/// Every write of a whole life is read back as it was written.
+pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "life");
+    let order = create(store, &id, 5_000).await;
+    let life = life(&order);
+    let mut states = BTreeSet::new();
+    for (at, pair) in life.windows(2).enumerate() {
+        let token = u64::MAX - at as u64;
+        let done = commit(store, &pair[0], &pair[1], token).await;
+        assert_eq!(done, Written::Written);
+        assert_eq!(load(store, &id).await.as_ref(), Some(&pair[1]));
+        states.insert(pair[1].state.name());
+    }
+    let wanted = [
+        "Compensating",
+        "CompensationFailed",
+        "Pending",
+        "Processing",
+    ];
+    assert_eq!(states, BTreeSet::from(wanted));
+}
+
+/// A write on a version that no longer stands conflicts and changes nothing.
+pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "stale");
+    let order = create(store, &id, 5_000).await;
+    let next = claimed(&order, "first", 2_000);
+    assert_eq!(commit(store, &order, &next, 1).await, Written::Written);
+    let late = claimed(&order, "second", 2_500);
+    assert_eq!(commit(store, &order, &late, 2).await, Written::Conflict);
+    assert_eq!(load(store, &id).await, Some(next));
+}
+
+/// A write to a record that is not there conflicts and creates nothing.
+pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "absent");
+    let order = new_order(&id, 5_000, json!({}), "d").order;
+    let next = claimed(&order, "c", 2_000);
+    assert_eq!(commit(store, &order, &next, 1).await, Written::Conflict);
+    assert_eq!(load(store, &id).await, None);
+    assert_eq!(store.details(vec![id]).await, [Ok(None)]);
+}
+
+/// A write that meets its own token has succeeded before.
+pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "own");
+    let order = create(store, &id, 5_000).await;
+    let next = claimed(&order, "c", 2_000);
+    for _ in 0..2 {
+        let done = commit(store, &order, &next, 0xfeed_beef_dead_cafe).await;
+        assert_eq!(done, Written::Written);
+    }
+    let later = after(&next, Event::Overdue, 900_000);
+    assert_eq!(commit(store, &next, &later, 7).await, Written::Written);
+    let done = commit(store, &order, &next, 0xfeed_beef_dead_cafe).await;
+    assert_eq!(done, Written::Conflict, "somebody has gone on from it");
+    assert_eq!(load(store, &id).await, Some(later));
+}
+
+/// Of writes that race from one version, exactly one wins.
+pub async fn lets_one_of_many_win<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "race");
+    let order = create(store, &id, 5_000).await;
+    let mut won = Vec::new();
+    for n in 0..8_u64 {
+        let next = claimed(&order, &format!("c{n}"), 2_000 + n);
+        if commit(store, &order, &next, 10 + n).await == Written::Written {
+            won.push(next);
+        }
+    }
+    assert_eq!(won.len(), 1);
+    assert_eq!(load(store, &id).await, won.pop());
+}
+
+/// One item's conflict says nothing about another's write in the same batch.
+pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &str) {
+    let (first, second) = (id(prefix, "batch1"), id(prefix, "batch2"));
+    let a = create(store, &first, 5_000).await;
+    let b = create(store, &second, 5_000).await;
+    let moved = claimed(&a, "c", 2_000);
+    assert_eq!(commit(store, &a, &moved, 1).await, Written::Written);
+    let writes = [&a, &b].map(|o| Write {
+        expected: o.version,
+        next: Arc::new(claimed(o, "d", 2_000)),
+        token: 2,
+    });
+    let results = store.commit(writes.to_vec()).await;
+    assert_eq!(results, [Ok(Written::Conflict), Ok(Written::Written)]);
+}
+
+/// All rows of one shard up to a moment, page by page.
+async fn due<S: StateStore>(store: &S, shard: u32, until: u64, limit: u32) -> Vec<OrderId> {
+    let mut all = Vec::new();
+    let mut page = None;
+    for _ in 0..MAX_PAGES {
+        let until = Timestamp(until);
+        let found = store.due(shard, until, limit, page).await;
+        let found = found.expect("the store works");
+        assert!(found.orders.len() <= limit as usize, "at most a page");
+        all.extend(found.orders);
+        match found.next {
+            Some(next) => page = Some(next),
+            None => return all,
+        }
+    }
+    panic!("the pages do not end");
+}
+
+/// Asks until the due index, which may lag, says what it must.
+async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, wanted: bool) {
+    for _ in 0..PATIENCE {
+        let rows = due(store, shard_of(order), until, 50).await;
+        if rows.contains(order) == wanted {
+            return;
+        }
+    }
+    panic!("{order} is in the due index until {until}: must be {wanted}");
+}
+
+/// The due index has an order from its hint on, follows the hint, and forgets the order with it.
+pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &str) {
+    let id = id(prefix, "due");
+    let order = create(store, &id, 5_000).await;
+    eventually_due(store, &id, 5_000, true).await;
+    eventually_due(store, &id, 4_999, false).await;
+    let mut moved = claimed(&order, "c", 2_000);
+    moved.due = Some(Timestamp(8_000));
+    assert_eq!(commit(store, &order, &moved, 1).await, Written::Written);
+    eventually_due(store, &id, 7_999, false).await;
+    eventually_due(store, &id, 8_000, true).await;
+    let mut gone = moved.clone();
+    gone.version = gone.version.next();
+    gone.due = None;
+    assert_eq!(commit(store, &moved, &gone, 2).await, Written::Written);
+    eventually_due(store, &id, u64::from(u32::MAX), false).await;
+    let other = (shard_of(&id) + 1) % triad_core::due::SHARDS;
+    assert!(
+        !due(store, other, 8_000, 50).await.contains(&id),
+        "a row is in its own shard"
+    );
+}
+
+/// Pages of the due index have every row once, the earliest hint first.
+pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
+    store: &S,
+    prefix: &str,
+) {
+    let shard = shard_of(&id(prefix, "page0"));
+    let mut hints = BTreeMap::new();
+    for n in 0..400_u64 {
+        let id = id(prefix, &format!("page{n}"));
+        if shard_of(&id) == shard {
+            // Several orders share a hint.
+            let hint = 3_000 + (400 - n) / 60;
+            create(store, &id, hint).await;
+            hints.insert(id, hint);
+        }
+    }
+    assert!(hints.len() > 7, "the shard has rows enough");
+    for id in hints.keys() {
+        eventually_due(store, id, 4_000, true).await;
+    }
+    for limit in [1, 3, 100] {
+        let rows = due(store, shard, 4_000, limit).await;
+        let mine: Vec<&OrderId> = rows.iter().filter(|r| hints.contains_key(r)).collect();
+        let distinct: BTreeSet<_> = mine.iter().collect();
+        assert_eq!((mine.len(), distinct.len()), (hints.len(), hints.len()));
+        assert!(
+            mine.windows(2).all(|w| hints[w[0]] <= hints[w[1]]),
+            "earliest first"
+        );
+    }
+}
+
+/// Listing has every record once, page by page, and can be narrowed to a state.
+pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
+    let mut wanted = BTreeSet::new();
+    for n in 0..9 {
+        let id = id(prefix, &format!("list{n}"));
+        let order = create(store, &id, 5_000).await;
+        if n % 3 == 0 {
+            let next = claimed(&order, "c", 2_000);
+            assert_eq!(commit(store, &order, &next, 1).await, Written::Written);
+        } else {
+            wanted.insert(id);
+        }
+    }
+    let mine = format!("{prefix}-list");
+    let mut read = Vec::new();
+    for state in [Some("Pending".to_owned()), None] {
+        let mut page = None;
+        let mut all = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let found = store.list(state.clone(), page.take()).await;
+            let found = found.expect("the store works");
+            all.extend(found.orders.into_iter().map(|o| o.id));
+            page = found.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        assert_eq!(page, None, "the pages end");
+        all.retain(|id| id.as_str().starts_with(&mine));
+        read.push(all);
+    }
+    assert_eq!(read[0].len(), wanted.len());
+    assert_eq!(read[0].iter().cloned().collect::<BTreeSet<_>>(), wanted);
+    assert_eq!(read[1].len(), 9);
+}
+
+/// A published definition is the present one of its name, and earlier ones stay readable.
+pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str) {
+    let name = WorkflowName::new(format!("w-{}", prefix.to_lowercase())).expect("a fit prefix");
+    assert_eq!(store.current(name.clone()).await, Ok(None));
+    let mut published: Vec<(WorkflowRef, String)> = Vec::new();
+    for calls in 1..4 {
+        let mut definition = workflow().definition;
+        definition.workflow = name.to_string();
+        definition.steps[0].retry = Some(triad_workflow::model::RetryDefinition {
+            calls,
+            initial: None,
+            max: None,
+        });
+        let json = hash::canonical_json(&definition);
+        let identity = WorkflowRef {
+            name: name.clone(),
+            hash: triad_workflow::DefinitionHash::of(&definition),
+        };
+        assert_eq!(store.definition(identity.clone()).await, Ok(None));
+        for _ in 0..2 {
+            let done = store.publish(identity.clone(), json.clone()).await;
+            assert_eq!(done, Ok(()), "also when it is there already");
+        }
+        let current = store.current(name.clone()).await;
+        assert_eq!(current, Ok(Some(identity.hash.clone())));
+        published.push((identity, json));
+    }
+    for (identity, json) in published {
+        assert_eq!(store.definition(identity).await, Ok(Some(json)));
+    }
+}
+
+/// The whole contract.
+pub async fn all<S: StateStore + DefinitionStore>(store: &S, prefix: &str) {
+    creates_record_and_details(store, prefix).await;
+    never_creates_twice(store, prefix).await;
+    answers_in_the_order_of_the_arguments(store, prefix).await;
+    keeps_every_state(store, prefix).await;
+    refuses_a_stale_write(store, prefix).await;
+    never_creates_by_a_write(store, prefix).await;
+    recognises_its_own_success(store, prefix).await;
+    lets_one_of_many_win(store, prefix).await;
+    writes_of_a_batch_stand_alone(store, prefix).await;
+    the_due_index_follows_the_hint(store, prefix).await;
+    pages_of_the_due_index_are_complete_and_ordered(store, prefix).await;
+    lists_every_record_once(store, prefix).await;
+    keeps_every_definition(store, prefix).await;
+}

@@ -1,0 +1,148 @@
+//! A small deterministic executor with a virtual clock.
+//!
+//! Tasks are polled in the order in which they were woken; when none is ready, time moves to the
+//! next timer. A killed instance's tasks are dropped where they stand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::world::{InstanceId, World};
+
+/// A task's future.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Whose task it is: a killed instance loses its own; the world itself loses none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    World,
+    Instance(InstanceId),
+}
+
+type TaskId = u64;
+type Ready = Arc<Mutex<VecDeque<TaskId>>>;
+
+struct TaskWaker {
+    task: TaskId,
+    ready: Ready,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ready.contains(&self.task) {
+            ready.push_back(self.task);
+        }
+    }
+}
+
+struct Task {
+    owner: Owner,
+    work: Work,
+    waker: Waker,
+}
+
+/// The executor of one world.
+pub(crate) struct Executor {
+    world: World,
+    tasks: BTreeMap<TaskId, Task>,
+    ready: Ready,
+    next: TaskId,
+}
+
+impl Executor {
+    pub(crate) fn new(world: World) -> Self {
+        Self {
+            world,
+            tasks: BTreeMap::new(),
+            ready: Arc::default(),
+            next: 0,
+        }
+    }
+
+    /// Runs until the world says that it is over, or nothing is left to happen.
+    pub(crate) fn run(&mut self) {
+        loop {
+            self.take_up_spawned();
+            let next = lock(&self.ready).pop_front();
+            if let Some(task) = next {
+                self.poll(task);
+                self.bury();
+            } else if !self.world.advance() {
+                return;
+            }
+            if self.world.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn take_up_spawned(&mut self) {
+        for (owner, work) in self.world.take_spawned() {
+            let id = self.next;
+            self.next += 1;
+            let waker = Waker::from(Arc::new(TaskWaker {
+                task: id,
+                ready: self.ready.clone(),
+            }));
+            self.tasks.insert(id, Task { owner, work, waker });
+            lock(&self.ready).push_back(id);
+        }
+    }
+
+    fn poll(&mut self, id: TaskId) {
+        // A wake may come for a task that has ended or was killed.
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return;
+        };
+        let waker = task.waker.clone();
+        if task.work.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
+            self.tasks.remove(&id);
+        }
+    }
+
+    fn bury(&mut self) {
+        for dead in self.world.take_killed() {
+            self.tasks.retain(|_, t| t.owner != Owner::Instance(dead));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Completes at a moment of virtual time.
+pub(crate) struct Sleep {
+    world: World,
+    at: u64,
+    waker: Option<Waker>,
+}
+
+impl Sleep {
+    pub(crate) fn new(world: World, at: u64) -> Self {
+        Self {
+            world,
+            at,
+            waker: None,
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.world.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if !known {
+            self.world.wake_at(self.at, cx.waker().clone());
+            self.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}

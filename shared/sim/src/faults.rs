@@ -1,0 +1,102 @@
+//! How much goes wrong in a world: drawn once from its seed, nothing after the calm begins.
+
+use crate::rng::Rng;
+
+/// Faults, in thousandths of the occasions.
+///
+/// Each seed switches some off and some high, so that together the seeds reach combinations
+/// that evenly spread faults would not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Faults {
+    /// A call to the store fails before its effect.
+    pub throttle: u32,
+    /// A write takes effect and its answer is lost.
+    pub lost_write: u32,
+    /// As before, and the client tries the same write again by itself.
+    pub retried_write: u32,
+    /// A write fails for the caller and takes effect later.
+    pub late_write: u32,
+    /// A row of the due index is left out of an answer.
+    pub index_miss: u32,
+    /// A page of the due index is empty and not the last.
+    pub empty_page: u32,
+    /// Longest delay of the due index behind the records.
+    pub index_lag_ms: u64,
+    /// A send fails before its effect.
+    pub publish_fail: u32,
+    /// A send takes effect and is not acknowledged.
+    pub publish_lost: u32,
+    /// A send is not acknowledged and takes effect later.
+    pub publish_late: u32,
+    /// A message is stored twice.
+    pub duplicate: u32,
+    /// An offset commit is lost.
+    pub lost_offset: u32,
+    /// A port call takes seconds.
+    pub stall: u32,
+    /// The process dies before or after the effect of a port call.
+    pub die: u32,
+    /// A call to a remote service fails before its effect.
+    pub remote_fail: u32,
+    /// A call takes effect and its answer is lost.
+    pub remote_lost: u32,
+    /// A call lands long after it was made.
+    pub remote_late: u32,
+    /// A call never reaches the service.
+    pub remote_connect: u32,
+    /// The monkey kills an instance so often, in a thousand turns.
+    pub kill: u32,
+    /// The monkey moves a partition so often.
+    pub rebalance: u32,
+    /// The monkey takes a sink or a service down so often.
+    pub outage: u32,
+    /// Declined keys; these stay so when the faults stop.
+    pub decline: u32,
+    /// Declined undo keys.
+    pub decline_undo: u32,
+}
+
+impl Faults {
+    /// The faults of a seed.
+    pub(crate) fn drawn(rng: &mut Rng) -> Self {
+        let mut level = |high: u32| match rng.below(4) {
+            0 | 1 => 0,
+            2 => high / 6,
+            _ => high,
+        };
+        Self {
+            throttle: level(120),
+            lost_write: level(60),
+            retried_write: level(60),
+            late_write: level(40),
+            index_miss: level(300),
+            empty_page: level(200),
+            index_lag_ms: u64::from(level(4_000)),
+            publish_fail: level(120),
+            publish_lost: level(60),
+            publish_late: level(40),
+            duplicate: level(100),
+            lost_offset: level(200),
+            stall: level(60),
+            die: level(25),
+            remote_fail: level(300),
+            remote_lost: level(150),
+            remote_late: level(100),
+            remote_connect: level(150),
+            kill: level(200),
+            rebalance: level(300),
+            outage: level(60),
+            decline: level(120),
+            decline_undo: level(250),
+        }
+    }
+
+    /// What is left when the faults stop: refusals are no faults.
+    pub(crate) fn calm(self) -> Self {
+        Self {
+            decline: self.decline,
+            decline_undo: self.decline_undo,
+            ..Self::default()
+        }
+    }
+}
