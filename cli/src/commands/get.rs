@@ -167,7 +167,6 @@ fn events(order: &Order) -> Vec<(Timestamp, String)> {
         let what = match incident.what {
             IncidentKind::AttemptFailed => format!("attempt{attempt} failed{failure}"),
             IncidentKind::UndoFailed => format!("undo attempt{attempt} failed{failure}"),
-            IncidentKind::AnnouncedAgain => "announced again".to_owned(),
             IncidentKind::UndoBegan => format!("undo began{failure}"),
         };
         events.push((incident.at, what));

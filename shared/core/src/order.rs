@@ -407,8 +407,6 @@ pub enum IncidentKind {
     AttemptFailed,
     /// An attempt at a compensation failed.
     UndoFailed,
-    /// Nobody had claimed it in time; it was announced again.
-    AnnouncedAgain,
     /// Undo began.
     UndoBegan,
 }
