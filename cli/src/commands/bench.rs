@@ -92,7 +92,11 @@ pub async fn run(args: BenchArgs) -> Result<ExitCode> {
     let mut all = Vec::new();
     for (name, in_flight, _) in SCENARIOS {
         // One order at a time says nothing more after a few hundred.
-        let orders = if in_flight == 1 { args.orders.min(300) } else { args.orders };
+        let orders = if in_flight == 1 {
+            args.orders.min(300)
+        } else {
+            args.orders
+        };
         let figures = child(name, orders).await?;
         if args.json {
             print_line(&json!(figures))?;
@@ -122,7 +126,8 @@ async fn child(name: &str, orders: u32) -> Result<Figures> {
         bail!("the scenario {name:?} ended with {}", output.status);
     }
     let line = String::from_utf8(output.stdout)?;
-    serde_json::from_str(line.trim()).with_context(|| format!("the scenario {name:?} said {line:?}"))
+    serde_json::from_str(line.trim())
+        .with_context(|| format!("the scenario {name:?} said {line:?}"))
 }
 
 async fn measure(name: &str, in_flight: u32, durable: bool, orders: u32) -> Result<Figures> {
@@ -136,13 +141,24 @@ async fn measure(name: &str, in_flight: u32, durable: bool, orders: u32) -> Resu
     .await?;
     let stop = CancellationToken::new();
     let worker = tokio::spawn({
-        let (wiring, remotes, stop) = (engines.wiring.clone(), engines.remotes.clone(), stop.clone());
-        let functions = [Function::Submission, Function::Scheduler, Function::Agent, Function::Supervisor];
+        let (wiring, remotes, stop) = (
+            engines.wiring.clone(),
+            engines.remotes.clone(),
+            stop.clone(),
+        );
+        let functions = [
+            Function::Submission,
+            Function::Scheduler,
+            Function::Agent,
+            Function::Supervisor,
+        ];
         let every = std::time::Duration::from_millis(500);
         async move { worker::run(wiring, remotes, &functions, every, stop).await }
     });
     // Consumers have joined and definitions are compiled before the clock starts.
-    Follower::open(&engines, lines("warm", 20), 4, false)?.run().await?;
+    Follower::open(&engines, lines("warm", 20), 4, false)?
+        .run()
+        .await?;
     let before = threads()?;
     let outcome = Follower::open(&engines, lines("order", orders), in_flight, false)?
         .run()
@@ -203,7 +219,10 @@ fn threads() -> Result<BTreeMap<String, (String, f64)>> {
         let name = &stat[open + 1..close];
         let fields: Vec<&str> = stat[close + 1..].split_whitespace().collect();
         // Fields 14 and 15 of proc(5), counted from the state, which is field 3.
-        let ticks: f64 = fields[11..13].iter().filter_map(|t| t.parse::<f64>().ok()).sum();
+        let ticks: f64 = fields[11..13]
+            .iter()
+            .filter_map(|t| t.parse::<f64>().ok())
+            .sum();
         all.insert(dir.display().to_string(), (part(name), ticks));
     }
     Ok(all)
@@ -233,7 +252,14 @@ fn peak_mb() -> Result<f64> {
 
 fn print(all: &[Figures]) {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(["Scenario", "orders/s", "p50 ms", "p99 ms", "CPU s / 1,000", "peak MB"]);
+    table.load_style(NOTHING).set_header([
+        "Scenario",
+        "orders/s",
+        "p50 ms",
+        "p99 ms",
+        "CPU s / 1,000",
+        "peak MB",
+    ]);
     for f in all {
         table.add_row([
             f.scenario.clone(),
@@ -249,10 +275,15 @@ fn print(all: &[Figures]) {
     let mut head = vec!["CPU s / 1,000 orders, by part".to_owned()];
     head.extend(all.iter().map(|f| f.scenario.clone()));
     table.load_style(NOTHING).set_header(head);
-    let names: std::collections::BTreeSet<&String> = all.iter().flat_map(|f| f.parts.keys()).collect();
+    let names: std::collections::BTreeSet<&String> =
+        all.iter().flat_map(|f| f.parts.keys()).collect();
     for name in names {
         let mut row = vec![name.clone()];
-        row.extend(all.iter().map(|f| f.parts.get(name).map_or_else(String::new, |c| format!("{c:.2}"))));
+        row.extend(all.iter().map(|f| {
+            f.parts
+                .get(name)
+                .map_or_else(String::new, |c| format!("{c:.2}"))
+        }));
         table.add_row(row);
     }
     println!("{table}");

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -17,6 +18,8 @@ use crate::output::{Usage, print_line};
 
 /// Orders sent under one acknowledgement.
 const CHUNK: usize = 500;
+/// Longest wait for the acknowledgement of one chunk.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Submit orders, one JSON object a line
 #[derive(Debug, Args)]
@@ -84,10 +87,14 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     let bus = KafkaBus::new(&args.kafka.config())?;
     while !messages.is_empty() {
         let rest = messages.split_off(messages.len().min(CHUNK));
-        for result in bus.publish(std::mem::replace(&mut messages, rest)).await {
-            result.with_context(|| {
-                format!("Kafka at {} did not take an order", args.kafka.brokers)
-            })?;
+        let sent = bus.publish(std::mem::replace(&mut messages, rest));
+        let refused = || format!("Kafka at {} did not take an order", args.kafka.brokers);
+        let results = tokio::time::timeout(PATIENCE, sent)
+            .await
+            .context("no broker answered in 15 s; is it running?")
+            .with_context(refused)?;
+        for result in results {
+            result.with_context(refused)?;
         }
     }
     if args.json {

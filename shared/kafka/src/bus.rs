@@ -39,7 +39,10 @@ impl KafkaBus {
                 // What a message waits for company: nothing. Batches form while others are sent.
                 ("linger.ms", "0"),
                 ("partitioner", "murmur2_random"),
-                ("message.timeout.ms", "10000"),
+                // Never given up: a message that timed out while a later one of its partition got
+                // through would break the order of an order's statuses. A broker that is away is
+                // met by waiting; who must not wait puts a bound around the whole publish.
+                ("message.timeout.ms", "0"),
                 ("queue.buffering.max.messages", QUEUE_MESSAGES),
                 ("queue.buffering.max.kbytes", QUEUE_KBYTES),
             ])

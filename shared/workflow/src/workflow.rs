@@ -245,7 +245,7 @@ impl Workflow {
             .sum()
     }
 
-    /// Shortest complete-within of any step or compensation.
+    /// Shortest complete-within of any step.
     #[must_use]
     pub fn shortest_complete_within(&self) -> Millis {
         self.steps
