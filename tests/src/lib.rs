@@ -1,3 +1,14 @@
 //! Tests that cross crates: real processes, real protocols.
 
+pub mod bad;
+pub mod bus;
+pub mod cli;
+pub mod dev;
+pub mod engines;
+pub mod event_source;
+pub mod ledger;
+pub mod orders;
+pub mod poll;
+pub mod process;
 pub mod runtime_api;
+pub mod topics;

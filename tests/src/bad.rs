@@ -1,0 +1,168 @@
+//! Records that nobody could take, each different from every other.
+
+use serde_json::{Value, json};
+
+use crate::topics::Raw;
+
+/// One kind of bad record: makes the bytes of its `n`th.
+type Maker = fn(usize) -> Option<Vec<u8>>;
+
+/// Bad for whatever topic they are on.
+const ANYWHERE: [Maker; 12] = [
+    |n| Some(format!("{{\"order_id\": \"cut-{n}\", ").into_bytes()),
+    |n| Some([&[0xff, 0xfe, 0xc0][..], n.to_string().as_bytes()].concat()),
+    |n| Some(format!("{{\"order_id\": \"\u{0}\", \"n\": {n}}}").into_bytes()),
+    |n| Some([vec![b'['; 200 + n], vec![b']'; 200 + n]].concat()),
+    |n| Some([br#"{"details":"#.repeat(150 + n), b"1".to_vec()].concat()),
+    |_| None,
+    |_| Some(Vec::new()),
+    |n| Some(n.to_string().into_bytes()),
+    |n| Some(format!("[{n}]").into_bytes()),
+    |n| Some(format!("\"text {n}\"").into_bytes()),
+    |n| {
+        Some(
+            format!(
+                "{{\"order_id\": {n}e999, \"workflow\": 1{}}}",
+                "0".repeat(400)
+            )
+            .into_bytes(),
+        )
+    },
+    |n| Some(" ".repeat(1 + n).into_bytes()),
+];
+
+/// Bad as submissions.
+const SUBMISSIONS: [Maker; 10] = [
+    |n| with(n, "workflow", json!(format!("unknown-{n}"))),
+    |n| with(n, "workflow", json!({"name": n})),
+    |n| with(n, "order_id", json!(n)),
+    |n| with(n, "order_id", json!("x".repeat(129 + n))),
+    |n| with(n, "order_id", json!(format!("slash/{n}"))),
+    |n| with(n, "order_id", json!("")),
+    |n| with(n, "details", json!([n])),
+    |n| with(n, "reply_topic", json!(format!("orders{n}"))),
+    |n| with(n, "surplus", json!(n)),
+    |n| {
+        let twice = format!("\"order_id\": \"twice-{n}\"");
+        Some(format!("{{{twice}, {twice}, \"workflow\": \"order-fulfilment\"}}").into_bytes())
+    },
+];
+
+/// Bad as messages to the Scheduler.
+const MESSAGES: [Maker; 6] = [
+    |n| {
+        Some(
+            json!({"type": "unheard-of", "n": n})
+                .to_string()
+                .into_bytes(),
+        )
+    },
+    |n| {
+        Some(
+            json!({"type": "retry", "order_id": n})
+                .to_string()
+                .into_bytes(),
+        )
+    },
+    |n| {
+        Some(
+            json!({"type": "reply", "order_id": n.to_string()})
+                .to_string()
+                .into_bytes(),
+        )
+    },
+    |n| {
+        Some(
+            json!({"type": "accepted", "order_id": n.to_string()})
+                .to_string()
+                .into_bytes(),
+        )
+    },
+    |n| Some(json!({"type": ["retry"], "n": n}).to_string().into_bytes()),
+    |n| Some(json!({"order_id": n.to_string()}).to_string().into_bytes()),
+];
+
+/// Bad as requests to an agent.
+const REQUESTS: [Maker; 3] = [
+    |n| Some(json!({"order_id": n.to_string()}).to_string().into_bytes()),
+    |n| {
+        Some(
+            json!({"order_id": n.to_string(), "step": "a", "direction": "sideways"})
+                .to_string()
+                .into_bytes(),
+        )
+    },
+    |n| {
+        Some(
+            json!({"attempt": -1, "complete_by": "soon", "n": n})
+                .to_string()
+                .into_bytes(),
+        )
+    },
+];
+
+fn with(n: usize, field: &str, value: Value) -> Option<Vec<u8>> {
+    let mut order = json!({
+        "order_id": format!("bad-{field}-{n}"),
+        "workflow": "order-fulfilment",
+        "details": {},
+    });
+    order[field] = value;
+    Some(order.to_string().into_bytes())
+}
+
+/// So many bad records for a topic. Keys and headers vary too: none, null, odd bytes, many.
+pub fn records(topic: &str, count: usize) -> Vec<Raw> {
+    let special: &[Maker] = match topic {
+        "orders" => &SUBMISSIONS,
+        "scheduler" => &MESSAGES,
+        _ => &REQUESTS,
+    };
+    let makers: Vec<Maker> = ANYWHERE.iter().chain(special).copied().collect();
+    let mut records: Vec<Raw> = (0..count)
+        .map(|n| Raw {
+            topic: topic.to_owned(),
+            key: key(n),
+            value: makers[n % makers.len()](n / makers.len()),
+            headers: headers(n),
+        })
+        .collect();
+    for (n, size) in [520 * 1024, 700 * 1024, 900 * 1024].into_iter().enumerate() {
+        let order = json!({"order_id": format!("huge-{n}"), "workflow": "order-fulfilment",
+            "details": {"text": "x".repeat(size)}});
+        records.push(Raw {
+            topic: topic.to_owned(),
+            value: Some(order.to_string().into_bytes()),
+            ..Raw::default()
+        });
+    }
+    records
+}
+
+fn key(n: usize) -> Option<Vec<u8>> {
+    match n % 5 {
+        0 => None,
+        1 => Some(Vec::new()),
+        2 => Some(vec![0xff, n.to_le_bytes()[0], 0]),
+        _ => Some(format!("key-{n}").into_bytes()),
+    }
+}
+
+fn headers(n: usize) -> Vec<(String, Option<Vec<u8>>)> {
+    let header = |name: &str, value: &[u8]| (name.to_owned(), Some(value.to_vec()));
+    match n % 7 {
+        0 => vec![("traceparent".to_owned(), None)],
+        1 => vec![header("traceparent", &[0xff; 60])],
+        2 => vec![header("", b""), header("", b"again")],
+        3 => (0..100)
+            .map(|h| header(&format!("h{h}"), &[0; 9]))
+            .collect(),
+        4 => vec![header("long", &vec![0x80; 20_000])],
+        // A record that says it has been dead-lettered before, from elsewhere.
+        5 => vec![
+            header("triad-topic", b"elsewhere"),
+            header("triad-offset", b"-1"),
+        ],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,81 @@
+//! Running `triad` to its end.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+
+use crate::poll::PATIENCE;
+use crate::process::command;
+
+/// How a command ended and what it said.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// The lines of standard output as JSON.
+    ///
+    /// # Panics
+    /// When one is not JSON.
+    pub fn json_lines(&self) -> Vec<Value> {
+        let line = |line| serde_json::from_str(line).expect("a line of JSON");
+        self.out.lines().map(line).collect()
+    }
+
+    /// Expects exit code 0.
+    ///
+    /// # Panics
+    /// When it was another.
+    #[must_use]
+    pub fn good(self) -> Self {
+        self.ended(0)
+    }
+
+    /// Expects an exit code.
+    ///
+    /// # Panics
+    /// When it was another.
+    #[must_use]
+    pub fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+/// Runs `triad` with arguments, variables and a standard input.
+///
+/// # Panics
+/// When it does not end in time.
+pub async fn triad(args: &[&str], variables: &[(&str, &str)], input: &[u8]) -> Ran {
+    let mut command = command("triad");
+    command
+        .args(args)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command.spawn().expect("triad starts");
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    let input = input.to_vec();
+    tokio::spawn(async move {
+        // A command that does not read its input ends without having read it.
+        let _ = stdin.write_all(&input).await;
+    });
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let ended = ended
+        .unwrap_or_else(|_| panic!("triad {args:?} does not end"))
+        .expect("a child can be waited for");
+    Ran {
+        code: ended.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        err: String::from_utf8_lossy(&ended.stderr).into_owned(),
+    }
+}

@@ -1,0 +1,94 @@
+//! A running `triad dev`, and commands against it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::cli::{self, Ran};
+use crate::ledger::Ledger;
+use crate::poll::until;
+use crate::process::{Process, command};
+
+/// `triad dev --json` as a child process, killed when dropped.
+pub struct Dev {
+    /// The process.
+    pub process: Process,
+    /// Kafka's address.
+    pub kafka: String,
+    /// DynamoDB's URL.
+    pub dynamodb: String,
+    /// The reference service's URL.
+    pub service: String,
+}
+
+impl Dev {
+    /// Starts it with further arguments and waits for its addresses.
+    ///
+    /// # Panics
+    /// When it ends or says something else instead.
+    pub async fn start(args: &[&str]) -> Self {
+        let mut command = command("triad");
+        command.arg("dev").arg("--json").args(args);
+        let mut process = Process::start(command);
+        let line = process.first_line().await;
+        let started: Value = serde_json::from_str(&line).expect("the first line is JSON");
+        assert_eq!(started["event"], "started", "{line}");
+        let address = |name: &str| started[name].as_str().expect(name).to_owned();
+        Self {
+            kafka: address("kafka"),
+            dynamodb: address("dynamodb"),
+            service: address("service"),
+            process,
+        }
+    }
+
+    /// Runs a command against it.
+    pub async fn triad(&self, args: &[&str]) -> Ran {
+        self.triad_reading(args, b"").await
+    }
+
+    /// Runs a command against it, with a standard input.
+    pub async fn triad_reading(&self, args: &[&str], input: &[u8]) -> Ran {
+        let variables = [
+            ("TRIAD_BROKERS", self.kafka.as_str()),
+            ("TRIAD_DYNAMODB_ENDPOINT", self.dynamodb.as_str()),
+        ];
+        cli::triad(args, &variables, input).await
+    }
+
+    /// Submits a file of orders.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn submit(&self, file: &Path) {
+        let file = file.display().to_string();
+        let _ = self.triad(&["submit", &file]).await.good();
+    }
+
+    /// All process records, as `triad list --json` prints them.
+    ///
+    /// # Panics
+    /// When they cannot be listed.
+    pub async fn orders(&self) -> Vec<Value> {
+        let listed = self.triad(&["list", "--json", "--limit", "100000"]).await;
+        listed.good().json_lines()
+    }
+
+    /// Waits until so many orders are there and all of them have finished.
+    ///
+    /// # Panics
+    /// When they do not finish in time.
+    pub async fn all_finished(&self, count: usize) -> Vec<Value> {
+        until(&format!("{count} orders have finished"), async || {
+            let orders = self.orders().await;
+            let finished = orders.iter().filter(|o| !o["finished_at"].is_null());
+            (finished.count() == count && orders.len() == count).then_some(orders)
+        })
+        .await
+    }
+
+    /// The reference service's ledger.
+    pub async fn ledger(&self) -> Ledger {
+        Ledger::read(&self.service).await
+    }
+}

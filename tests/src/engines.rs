@@ -1,0 +1,237 @@
+//! Embedded broker and tables and the reference service in the test's own process, prepared for
+//! functions and workers that are processes of their own.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde_json::{Map, Value, json};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_core::{OrderId, WorkflowRef, topics};
+use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, connect, create_tables};
+use triad_embedded::Embedded;
+use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_reference::{Faults, Handle, ReferenceService};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{DefinitionStore, StateStore};
+use triad_workflow::hash::canonical_json;
+use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
+
+use crate::ledger::Ledger;
+use crate::poll::until;
+
+/// Partitions of each topic.
+pub const PARTITIONS: i32 = 4;
+
+const RETENTION: Millis = Millis(24 * 3_600_000);
+
+/// A free port on the loopback address.
+pub fn loopback() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+}
+
+/// Compiles a workflow.
+///
+/// # Panics
+/// When it is not sound.
+pub fn workflow(yaml: &str) -> Workflow {
+    load::from_yaml("test.yaml", yaml, &Limits::published()).expect("the workflow is sound")
+}
+
+/// Embedded tables in memory, with all tables made.
+pub struct Store {
+    embedded: Embedded,
+    client: Client,
+}
+
+impl Store {
+    /// Starts the engine.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start() -> Self {
+        let embedded = Embedded::start(loopback(), None).expect("the engine starts");
+        let client = connect(Endpoint::InProcess(embedded.http_client())).await;
+        create_tables(&client, &Tables::with_prefix(""))
+            .await
+            .expect("tables can be made");
+        Self { embedded, client }
+    }
+
+    /// Where other processes reach it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.embedded.addr())
+    }
+
+    /// The state store over it.
+    pub fn store(&self) -> DynamoStore<SystemClock> {
+        let tables = Tables::with_prefix("");
+        DynamoStore::new(self.client.clone(), tables, SystemClock, RETENTION)
+    }
+
+    /// Publishes a workflow.
+    ///
+    /// # Panics
+    /// When it cannot be stored.
+    pub async fn publish(&self, workflow: &Workflow) {
+        let definition = WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        };
+        let json = canonical_json(&workflow.definition);
+        let published = self.store().publish(definition, json).await;
+        published.expect("a definition can be stored");
+    }
+}
+
+/// Tables, reference service and, once started, a broker, with one workflow.
+pub struct Engines {
+    /// The tables.
+    pub store: Store,
+    /// The reference service.
+    pub service: Handle,
+    broker: Option<BrokerHandle>,
+    agents: BTreeSet<AgentName>,
+}
+
+impl Engines {
+    /// Starts tables and service and publishes the workflow.
+    ///
+    /// # Panics
+    /// When one does not start.
+    pub async fn without_broker(yaml: &str, faults: Faults) -> Self {
+        let store = Store::start().await;
+        let workflow = workflow(yaml);
+        store.publish(&workflow).await;
+        let service = ReferenceService::start(triad_reference::Config {
+            faults,
+            ..triad_reference::Config::default()
+        });
+        let agents = workflow.steps.iter().flat_map(|step| {
+            let undo = step.compensation.as_ref().map(|c| c.agent.clone());
+            std::iter::once(step.agent.clone()).chain(undo)
+        });
+        Self {
+            store,
+            service: service.await.expect("the reference service starts"),
+            broker: None,
+            agents: agents.collect(),
+        }
+    }
+
+    /// Starts all of it.
+    ///
+    /// # Panics
+    /// When one does not start.
+    pub async fn start(yaml: &str, faults: Faults) -> Self {
+        let mut engines = Self::without_broker(yaml, faults).await;
+        engines.start_broker(loopback()).await;
+        engines
+    }
+
+    /// Starts the broker, with all topics.
+    ///
+    /// # Panics
+    /// When the address is taken.
+    pub async fn start_broker(&mut self, listen: SocketAddr) {
+        let broker = Broker::start(BrokerConfig {
+            listen,
+            default_partitions: PARTITIONS,
+            ..BrokerConfig::default()
+        });
+        let broker = broker.expect("the broker starts");
+        let agents: Vec<_> = self.agents.iter().cloned().collect();
+        let topic = |name| Topic {
+            name,
+            partitions: PARTITIONS,
+        };
+        let all: Vec<_> = topics::all(&agents, &[]).into_iter().map(topic).collect();
+        create_topics(&KafkaConfig::new(broker.addr().to_string()), &all)
+            .await
+            .expect("topics can be made");
+        self.broker = Some(broker);
+    }
+
+    /// Stops the broker.
+    ///
+    /// # Panics
+    /// When it does not stop cleanly, or does not run.
+    pub async fn stop_broker(&mut self) {
+        let broker = self.broker.take().expect("the broker runs");
+        broker.shutdown().await.expect("the broker stops");
+    }
+
+    /// Where the broker is.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn brokers(&self) -> String {
+        let broker = self.broker.as_ref().expect("the broker runs");
+        broker.addr().to_string()
+    }
+
+    /// The topics of all agents, usual lane.
+    pub fn agent_topics(&self) -> Vec<String> {
+        let topic = |name| topics::agent(name, triad_core::Priority::Normal);
+        self.agents.iter().map(topic).collect()
+    }
+
+    /// The variables of a function or worker that works on these engines.
+    pub fn variables(&self, brokers: &str) -> Vec<(&'static str, String)> {
+        let agent = |name: &AgentName| {
+            let url = format!("http://{}/{name}", self.service.addr());
+            (name.to_string(), json!({"base_url": url}))
+        };
+        let agents: Map<String, Value> = self.agents.iter().map(agent).collect();
+        vec![
+            ("TRIAD_BROKERS", brokers.to_owned()),
+            ("TRIAD_DYNAMODB_ENDPOINT", self.store.url()),
+            ("TRIAD_AGENTS", Value::Object(agents).to_string()),
+            ("TRIAD_SKEW", "50ms".to_owned()),
+            ("TRIAD_ANNOUNCE_WITHIN", "2s".to_owned()),
+        ]
+    }
+
+    /// The state of an order; `None` when there is none.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn state(&self, id: &str) -> Option<&'static str> {
+        let id = OrderId::new(id).expect("an order id");
+        let found = self.store.store().load(vec![id]).await.remove(0);
+        Some(found.expect("tables can be read")?.state.name())
+    }
+
+    /// How many orders are in a state.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn count(&self, state: &str) -> usize {
+        let store = self.store.store();
+        let (mut count, mut page) = (0, None);
+        loop {
+            let found = store.list(Some(state.to_owned()), page).await;
+            let found = found.expect("tables can be read");
+            count += found.orders.len();
+            page = found.next;
+            if page.is_none() {
+                return count;
+            }
+        }
+    }
+
+    /// Waits until so many orders are in a state.
+    ///
+    /// # Panics
+    /// When they are not in time.
+    pub async fn all_in(&self, state: &str, count: usize) {
+        until(&format!("{count} orders are {state}"), async || {
+            (self.count(state).await == count).then_some(())
+        })
+        .await;
+    }
+
+    /// The reference service's ledger.
+    pub async fn ledger(&self) -> Ledger {
+        Ledger::read(&format!("http://{}", self.service.addr())).await
+    }
+}

@@ -1,0 +1,156 @@
+//! An event source mapping: reads topics, builds the documented event, invokes the function and
+//! honours `batchItemFailures`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use triad_kafka::{Read, Reader};
+use triad_runtime::InputRecord;
+
+use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
+use crate::topics;
+
+/// Records of one invocation.
+const BATCH: usize = 100;
+/// Time of one invocation.
+pub const INVOCATION: Duration = Duration::from_secs(60);
+
+/// One function with its mapping.
+pub struct EventSource {
+    api: RuntimeApi,
+    _function: Function,
+    reader: Reader,
+    /// Records that wait for an invocation, by partition.
+    waiting: BTreeMap<(String, i32), Vec<InputRecord>>,
+}
+
+impl EventSource {
+    /// Starts a function and opens its topics at their beginning.
+    ///
+    /// # Panics
+    /// When the function cannot be started or the broker does not answer.
+    pub fn start(
+        binary: &Path,
+        variables: &[(&'static str, String)],
+        brokers: &str,
+        read: &[&str],
+    ) -> Self {
+        let (api, function) = start_function(binary, variables);
+        Self {
+            api,
+            _function: function,
+            reader: topics::open(brokers, read),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Takes what is at hand, invokes once if there is anything, and returns how many records
+    /// are done with; `None` if there was nothing.
+    ///
+    /// # Panics
+    /// When the function fails as a whole, or answers what no mapping would take.
+    pub async fn turn(&mut self) -> Option<usize> {
+        let mut wait = Duration::from_millis(20);
+        while self.waiting.values().map(Vec::len).sum::<usize>() < BATCH {
+            let Read::Record(record) = self.reader.next(wait).await else {
+                break;
+            };
+            wait = Duration::ZERO;
+            let partition = (record.topic.clone(), record.partition);
+            self.waiting.entry(partition).or_default().push(record);
+        }
+        let batch: Vec<&InputRecord> = self.waiting.values().flatten().collect();
+        if batch.is_empty() {
+            return None;
+        }
+        let answer = self.api.invoke(event(&batch), INVOCATION).await;
+        let failed = failures(&answer.expect("the function answers"));
+        let before = batch.len();
+        for ((topic, partition), records) in &mut self.waiting {
+            let first = failed.get(&format!("{topic}-{partition}"));
+            records.retain(|r| first.is_some_and(|first| r.offset >= *first));
+        }
+        self.waiting.retain(|_, records| !records.is_empty());
+        let left: usize = self.waiting.values().map(Vec::len).sum();
+        Some(before - left)
+    }
+}
+
+/// Starts a function under a Runtime API.
+///
+/// # Panics
+/// When it cannot be started.
+pub fn start_function(
+    binary: &Path,
+    variables: &[(&'static str, String)],
+) -> (RuntimeApi, Function) {
+    let api = RuntimeApi::start();
+    let pairs = variables.iter().map(|(n, v)| (*n, v.as_str()));
+    let function = api.spawn(binary, pairs).expect("the function starts");
+    (api, function)
+}
+
+/// Invokes a function once with records.
+///
+/// # Errors
+/// [`InvokeError`] when it does not answer.
+pub async fn invoke(api: &RuntimeApi, records: &[InputRecord]) -> Result<Answer, InvokeError> {
+    let all: Vec<&InputRecord> = records.iter().collect();
+    api.invoke(event(&all), INVOCATION).await
+}
+
+/// The first failed offset of each `topic-partition` of an answer.
+///
+/// # Panics
+/// When the answer is not the documented one.
+pub fn failures(answer: &Answer) -> HashMap<String, i64> {
+    let json = answer.json();
+    let items = json["batchItemFailures"].as_array();
+    let mut first = HashMap::new();
+    for item in items.expect("an answer has batchItemFailures") {
+        let id = &item["itemIdentifier"];
+        let partition = id["partition"].as_str().expect("a partition").to_owned();
+        let offset = id["offset"].as_i64().expect("an offset");
+        let earliest = first.entry(partition).or_insert(offset);
+        *earliest = offset.min(*earliest);
+    }
+    first
+}
+
+/// The event as the service documents it: values and keys in base64, header bytes signed.
+pub fn event(records: &[&InputRecord]) -> String {
+    let mut by_partition: Map<String, Value> = Map::new();
+    for record in records {
+        let encoded = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|b| STANDARD.encode(b));
+        let header = |(name, value): &(String, Option<Vec<u8>>)| {
+            let bytes = value.as_ref().map(|value| {
+                let signed = value.iter().map(|b| b.cast_signed());
+                signed.collect::<Vec<i8>>()
+            });
+            json!({ name: bytes })
+        };
+        let headers: Vec<Value> = record.headers.iter().map(header).collect();
+        let partition = format!("{}-{}", record.topic, record.partition);
+        let list = by_partition.entry(partition).or_insert_with(|| json!([]));
+        list.as_array_mut().expect("it is a list").push(json!({
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp_ms,
+            "timestampType": "CREATE_TIME",
+            "key": encoded(&record.key),
+            "value": encoded(&record.value),
+            "headers": headers,
+        }));
+    }
+    json!({
+        "eventSource": "SelfManagedKafka",
+        "bootstrapServers": "127.0.0.1",
+        "records": by_partition,
+    })
+    .to_string()
+}

@@ -1,0 +1,120 @@
+//! The reference service's ledger, held against the process records.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use triad_reference::{Direction, KeyStatus, KeyView, Summary};
+
+/// What the reference service has done.
+pub struct Ledger {
+    /// One line a key.
+    pub keys: Vec<KeyView>,
+    /// Its own counts.
+    pub summary: Summary,
+}
+
+impl Ledger {
+    /// Reads it from a running service.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub async fn read(service: &str) -> Self {
+        let lines = get(&format!("{service}/_ledger")).await;
+        let line = |line| serde_json::from_str(line).expect("a ledger line is a key");
+        let summary = get(&format!("{service}/_ledger/summary")).await;
+        Self {
+            keys: lines.lines().map(line).collect(),
+            summary: serde_json::from_str(&summary).expect("the summary is JSON"),
+        }
+    }
+
+    /// Nothing was applied or undone more than once, by key or by step.
+    ///
+    /// # Panics
+    /// Naming the first that was.
+    pub fn assert_nothing_twice(&self) {
+        assert_eq!(self.summary.keys_applied_twice, 0, "{:?}", self.summary);
+        assert_eq!(self.summary.steps_applied_twice, 0, "{:?}", self.summary);
+        let mut applied: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        for key in &self.keys {
+            assert!(key.applied <= 1 && key.undone <= 1, "{key:?}");
+            if key.direction == Direction::Forward {
+                let step = (key.order.as_str(), key.step.as_str());
+                *applied.entry(step).or_default() += key.applied;
+            }
+        }
+        let twice: Vec<_> = applied.iter().filter(|(_, times)| **times > 1).collect();
+        assert!(twice.is_empty(), "applied twice: {twice:?}");
+    }
+
+    /// Each order, as `triad get --json` prints it, ended as what was done for it says: Processed
+    /// with every effect in place, Compensated with none left, Error at or after the step
+    /// `pivot`.
+    ///
+    /// # Panics
+    /// At the first order that did not.
+    pub fn assert_justifies(&self, orders: &[Value], pivot: &str) {
+        self.assert_nothing_twice();
+        let mut forward: BTreeMap<&str, Vec<&KeyView>> = BTreeMap::new();
+        for key in &self.keys {
+            if key.direction == Direction::Forward {
+                forward.entry(key.order.as_str()).or_default().push(key);
+            }
+        }
+        for order in orders {
+            let id = order["order_id"].as_str().expect("a record has an id");
+            let keys = forward.remove(id).unwrap_or_default();
+            let state = order["process_state"].as_str().expect("a state");
+            match state {
+                "Processed" => processed(order, &keys),
+                "Compensated" => {
+                    let left = keys.iter().find(|k| k.status == KeyStatus::Applied);
+                    assert!(left.is_none(), "left in place: {left:?} of {order}");
+                }
+                "Error" => error(order, pivot),
+                other => panic!("order {id} is {other}: {order}"),
+            }
+        }
+        let unknown: Vec<_> = forward.keys().collect();
+        assert!(unknown.is_empty(), "calls for unknown orders: {unknown:?}");
+    }
+}
+
+fn steps(order: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let steps = order["steps"].as_array().expect("a record has steps");
+    steps.iter().map(|step| {
+        let text = |name: &str| step[name].as_str().expect("a step has an id and a state");
+        (text("step"), text("state"))
+    })
+}
+
+fn processed(order: &Value, keys: &[&KeyView]) {
+    for (step, state) in steps(order) {
+        assert_eq!(state, "completed", "{order}");
+        let applied: Vec<_> = keys.iter().filter(|k| k.step == step).collect();
+        assert!(
+            matches!(applied[..], [key] if key.status == KeyStatus::Applied),
+            "step {step} of {order}: {applied:?}"
+        );
+    }
+}
+
+fn error(order: &Value, pivot: &str) {
+    let open: Vec<_> = steps(order)
+        .filter(|(_, state)| *state != "completed")
+        .collect();
+    assert!(!open.is_empty(), "nothing failed: {order}");
+    let all: Vec<_> = steps(order).map(|(step, _)| step).collect();
+    let place = |step: &str| all.iter().position(|s| *s == step);
+    for (step, state) in open {
+        assert!(
+            place(step) >= place(pivot),
+            "step {step} is {state}, and before {pivot}: {order}"
+        );
+    }
+}
+
+async fn get(url: &str) -> String {
+    let answer = reqwest::get(url).await.expect("the service answers");
+    answer.text().await.expect("the answer is text")
+}

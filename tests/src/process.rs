@@ -1,0 +1,160 @@
+//! Child processes: started, read line by line, killed by their own id, never left behind.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use crate::poll::{PATIENCE, until};
+
+/// A binary of the workspace, from the directory that the running test was built into.
+///
+/// # Panics
+/// When it has not been built, with the command that builds it.
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own file");
+    let built = test
+        .ancestors()
+        .nth(2)
+        .expect("tests are in the profile's directory deps");
+    let binary = built.join(name);
+    assert!(
+        binary.exists(),
+        "{} is missing: run `cargo build --workspace --bins` first",
+        binary.display()
+    );
+    binary
+}
+
+/// A command of a binary of the workspace, without the variables of the tests' environment.
+pub fn command(name: &str) -> Command {
+    let mut command = Command::new(binary(name));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+type Lines = Arc<Mutex<Vec<String>>>;
+
+/// A running process and what it has said. It is killed when dropped.
+pub struct Process {
+    child: Child,
+    out: Lines,
+    err: Lines,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Process {
+    /// Starts a command.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the process starts");
+        let (out, err) = (Lines::default(), Lines::default());
+        let readers = vec![
+            collect(child.stdout.take(), out.clone()),
+            collect(child.stderr.take(), err.clone()),
+        ];
+        Self {
+            child,
+            out,
+            err,
+            readers,
+        }
+    }
+
+    /// The lines of its standard output so far.
+    pub fn out(&self) -> Vec<String> {
+        snapshot(&self.out)
+    }
+
+    /// The lines of its standard error so far.
+    pub fn err(&self) -> Vec<String> {
+        snapshot(&self.err)
+    }
+
+    /// Waits for its first line of standard output.
+    ///
+    /// # Panics
+    /// When it ends without one, with what it said.
+    pub async fn first_line(&mut self) -> String {
+        loop {
+            if let Some(line) = self.out().into_iter().next() {
+                return line;
+            }
+            let read = until("the process says something or ends", async || {
+                (!self.out().is_empty() || self.readers[0].is_finished()).then_some(())
+            });
+            read.await;
+            assert!(
+                !self.out().is_empty(),
+                "the process ended without a line: {:?}",
+                self.err()
+            );
+        }
+    }
+
+    /// Waits for a line of standard error that holds `part`.
+    ///
+    /// # Panics
+    /// When there is none in time.
+    pub async fn err_line(&self, part: &str) -> String {
+        until(&format!("standard error holds {part:?}"), async || {
+            self.err().into_iter().find(|line| line.contains(part))
+        })
+        .await
+    }
+
+    /// Kills it as `kill -9` does, and waits until it is gone.
+    ///
+    /// # Panics
+    /// When it had ended before.
+    pub async fn kill(&mut self) {
+        assert!(
+            self.child.id().is_some(),
+            "the process had ended: {:?}",
+            self.err()
+        );
+        self.child.kill().await.expect("a child can be killed");
+    }
+
+    /// Waits for its end and for the last of its output.
+    ///
+    /// # Panics
+    /// When it does not end in time, with what it said.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let Ok(status) = tokio::time::timeout(PATIENCE, self.child.wait()).await else {
+            panic!(
+                "the process does not end: {:?} {:?}",
+                self.out(),
+                self.err()
+            );
+        };
+        for reader in self.readers.drain(..) {
+            reader.await.expect("reading lines does not panic");
+        }
+        status.expect("a child can be waited for")
+    }
+}
+
+fn snapshot(lines: &Lines) -> Vec<String> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn collect(from: Option<impl AsyncRead + Unpin + Send + 'static>, to: Lines) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let Some(from) = from else { return };
+        let mut lines = BufReader::new(from).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            to.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+    })
+}

@@ -1,0 +1,123 @@
+//! Writing and reading records as any Kafka client does.
+
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
+use triad_runtime::InputRecord;
+
+use crate::poll::PATIENCE;
+
+/// A record to be written, of any bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Raw {
+    /// Topic.
+    pub topic: String,
+    /// Key, if it has one.
+    pub key: Option<Vec<u8>>,
+    /// Value; `None` is a tombstone.
+    pub value: Option<Vec<u8>>,
+    /// Headers.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// Where a record was written: topic, partition, offset.
+pub type Place = (String, i32, i64);
+
+/// Writes records in their order and returns where each was put.
+///
+/// # Panics
+/// When the broker does not take one.
+pub async fn write(brokers: &str, records: &[Raw]) -> Vec<Place> {
+    let producer: FutureProducer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("partitioner", "murmur2_random")
+        .set("message.max.bytes", "4000000")
+        .set("enable.idempotence", "true")
+        .create()
+        .expect("the settings are sound");
+    let mut deliveries = Vec::with_capacity(records.len());
+    for raw in records {
+        let mut record: FutureRecord<'_, Vec<u8>, Vec<u8>> = FutureRecord::to(&raw.topic);
+        if let Some(key) = &raw.key {
+            record = record.key(key);
+        }
+        if let Some(value) = &raw.value {
+            record = record.payload(value);
+        }
+        if !raw.headers.is_empty() {
+            let headers = raw
+                .headers
+                .iter()
+                .fold(OwnedHeaders::new(), |all, (key, value)| {
+                    all.insert(Header {
+                        key,
+                        value: value.as_ref(),
+                    })
+                });
+            record = record.headers(headers);
+        }
+        let sent = producer.send_result(record);
+        deliveries.push((&raw.topic, sent.map_err(|(e, _)| e).expect("it is queued")));
+    }
+    let mut places = Vec::with_capacity(deliveries.len());
+    for (topic, delivery) in deliveries {
+        let delivered = delivery.await.expect("the producer lives");
+        let delivered = delivered.map_err(|(e, _)| e).expect("the broker takes it");
+        places.push((topic.clone(), delivered.partition, delivered.offset));
+    }
+    places
+}
+
+/// Opens topics at their beginning.
+///
+/// # Panics
+/// When the broker does not answer.
+pub fn open(brokers: &str, topics: &[&str]) -> Reader {
+    let config = KafkaConfig::new(brokers);
+    let within = Duration::from_secs(20);
+    Reader::open(&config, topics, ReaderStart::Beginning, within).expect("the topics can be read")
+}
+
+/// Reads topics from their beginning until `enough` says so.
+///
+/// # Panics
+/// When that does not happen in time, with the number of records that were read.
+pub async fn read_until(
+    brokers: &str,
+    topics: &[&str],
+    enough: impl Fn(&[InputRecord]) -> bool,
+) -> Vec<InputRecord> {
+    let reader = open(brokers, topics);
+    let began = Instant::now();
+    let mut records = Vec::new();
+    while !enough(&records) {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{} records of {topics:?} are not enough",
+            records.len()
+        );
+        if let Read::Record(record) = reader.next(Duration::from_millis(200)).await {
+            records.push(record);
+        }
+    }
+    records
+}
+
+/// What is at hand of topics from their beginning on: reads until nothing more comes.
+pub async fn read_all(brokers: &str, topics: &[&str]) -> Vec<InputRecord> {
+    let reader = open(brokers, topics);
+    let mut records = Vec::new();
+    while let Read::Record(record) = reader.next(Duration::from_secs(2)).await {
+        records.push(record);
+    }
+    records
+}
+
+/// A header's value as text.
+pub fn header<'a>(record: &'a InputRecord, name: &str) -> Option<&'a str> {
+    let (_, value) = record.headers.iter().find(|(n, _)| n == name)?;
+    std::str::from_utf8(value.as_deref()?).ok()
+}

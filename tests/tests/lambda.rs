@@ -1,0 +1,200 @@
+//! The four functions as the binaries that are deployed, under a Runtime API and a mapping.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use triad_reference::Faults;
+use triad_runtime::InputRecord;
+use triad_tests::engines::Engines;
+use triad_tests::event_source::{EventSource, INVOCATION, failures, invoke, start_function};
+use triad_tests::orders::{FULFILMENT, order};
+use triad_tests::poll::until;
+use triad_tests::process::binary;
+use triad_tests::runtime_api::{Answer, InvokeError};
+use triad_tests::topics::{Raw, header, read_until, write};
+
+const SHORT: &str = "workflow: order-fulfilment
+defaults: { complete_within: 2s, supervisor: { threshold: 1 } }
+steps:
+  - {id: charge, agent: payment, action: charge, compensation: {action: refund}}
+";
+
+fn submitted(order: &Value) -> Raw {
+    Raw {
+        topic: "orders".to_owned(),
+        value: Some(order.to_string().into_bytes()),
+        ..Raw::default()
+    }
+}
+
+fn source(engines: &Engines, function: &str, topics: &[&str]) -> EventSource {
+    let brokers = engines.brokers();
+    EventSource::start(
+        &binary(function),
+        &engines.variables(&brokers),
+        &brokers,
+        topics,
+    )
+}
+
+fn record(offset: i64, value: &Value) -> InputRecord {
+    InputRecord {
+        topic: "orders".to_owned(),
+        offset,
+        timestamp_ms: -1,
+        value: Some(value.to_string().into_bytes()),
+        ..InputRecord::default()
+    }
+}
+
+#[tokio::test]
+async fn an_order_goes_through_the_functions_alone() {
+    let engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let agents = engines.agent_topics();
+    let agents: Vec<&str> = agents.iter().map(String::as_str).collect();
+    let mut sources = [
+        source(&engines, "triad-submission", &["orders", "orders.high"]),
+        source(&engines, "triad-scheduler", &["scheduler"]),
+        source(&engines, "triad-agent", &agents),
+    ];
+    write(&engines.brokers(), &[submitted(&order("one", 1))]).await;
+    while engines.state("one").await != Some("Processed") {
+        for source in &mut sources {
+            source.turn().await;
+        }
+    }
+    let ledger = engines.ledger().await;
+    ledger.assert_nothing_twice();
+    assert_eq!(ledger.summary.total.applied, 5);
+    let told = |records: &[InputRecord]| {
+        let last = records.iter().filter_map(|r| r.value.as_deref());
+        last.filter_map(|v| serde_json::from_slice::<Value>(v).ok())
+            .any(|s| s["status"] == "completed")
+    };
+    read_until(&engines.brokers(), &["status"], told).await;
+}
+
+#[tokio::test]
+async fn a_poison_record_does_not_fail_its_batch() {
+    let engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let (api, _function) = start_function(
+        &binary("triad-submission"),
+        &engines.variables(&engines.brokers()),
+    );
+    let mut records: Vec<InputRecord> = (0..5)
+        .map(|n| record(n, &order(&format!("batch-{n}"), 1)))
+        .collect();
+    records[2].value = Some(vec![0xff, b'{']);
+    records[3].value = None;
+    let answer = invoke(&api, &records).await.unwrap();
+    assert!(failures(&answer).is_empty(), "{answer:?}");
+    for (n, state) in [(0, true), (1, true), (2, false), (3, false), (4, true)] {
+        let found = engines.state(&format!("batch-{n}")).await;
+        assert_eq!(found == Some("Pending"), state, "order {n}");
+    }
+    let letters = read_until(&engines.brokers(), &["dead-letter"], |r| r.len() == 2).await;
+    let mut causes: Vec<_> = letters.iter().map(|l| header(l, "triad-cause")).collect();
+    causes.sort_unstable();
+    assert_eq!(causes, [Some("not-utf8"), Some("tombstone")]);
+}
+
+#[tokio::test]
+async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
+    let engines = Engines::start(SHORT, Faults::default()).await;
+    let variables = engines.variables(&engines.brokers());
+    let mut submission = source(&engines, "triad-submission", &["orders"]);
+    let mut scheduler = source(&engines, "triad-scheduler", &["scheduler"]);
+    let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
+    let api = Arc::new(api);
+    write(&engines.brokers(), &[submitted(&order("silent", 1))]).await;
+    while engines.state("silent").await != Some("Processing") {
+        submission.turn().await;
+        scheduler.turn().await;
+    }
+    until("a sweep releases the order", async || {
+        let report = sweep(&api).await;
+        assert_eq!(report["failed"], 0, "{report}");
+        (report["written"] != 0).then_some(())
+    })
+    .await;
+    assert_eq!(engines.state("silent").await, Some("Pending"));
+
+    // Now there is an agent: it meets the first request too late and the second in time.
+    let topics = engines.agent_topics();
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let mut agent = source(&engines, "triad-agent", &topics);
+    until("the order is processed", async || {
+        scheduler.turn().await;
+        agent.turn().await;
+        sweep(&api).await;
+        (engines.state("silent").await == Some("Processed")).then_some(())
+    })
+    .await;
+    engines.ledger().await.assert_nothing_twice();
+}
+
+async fn sweep(api: &triad_tests::runtime_api::RuntimeApi) -> Value {
+    let event = json!({"detail-type": "Scheduled Event", "source": "aws.scheduler"});
+    let answer = api.invoke(event.to_string(), INVOCATION).await;
+    answer.unwrap().json()
+}
+
+#[tokio::test]
+async fn without_a_broker_no_function_claims_success() {
+    let mut engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let brokers = engines.brokers();
+    let (api, _function) =
+        start_function(&binary("triad-submission"), &engines.variables(&brokers));
+    engines.stop_broker().await;
+    let records = [
+        record(0, &order("unsent-0", 1)),
+        record(1, &order("unsent-1", 1)),
+    ];
+    for within in [Duration::from_secs(15), Duration::from_secs(6)] {
+        let answer = api.invoke(event_of(&records), within).await;
+        match answer {
+            Ok(Answer::FunctionError { .. }) | Err(InvokeError::TimedOut) => {}
+            Ok(answer) => {
+                let first = failures(&answer);
+                assert_eq!(first.get("orders-0"), Some(&0), "{answer:?}");
+                assert_eq!(
+                    answer.json()["batchItemFailures"].as_array().unwrap().len(),
+                    2
+                );
+            }
+            Err(other) => panic!("the function is gone: {other}"),
+        }
+    }
+}
+
+fn event_of(records: &[InputRecord]) -> String {
+    triad_tests::event_source::event(&records.iter().collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn a_bad_configuration_is_an_init_error_that_names_all_of_it() {
+    let variables = [
+        ("TRIAD_DYNAMODB_ENDPOINT", "localhost:8000".to_owned()),
+        ("TRIAD_SKEW", "soon".to_owned()),
+        ("TRIAD_AGENTS", "[]".to_owned()),
+        ("TRIAD_REPLY_TOPICS", "status".to_owned()),
+        ("TRIAD_BATCH_RESPONSES", "some".to_owned()),
+    ];
+    for function in [
+        "triad-submission",
+        "triad-scheduler",
+        "triad-agent",
+        "triad-supervisor",
+    ] {
+        let (api, _function) = start_function(&binary(function), &variables);
+        let error = invoke(&api, &[]).await.unwrap_err();
+        let InvokeError::Init { message, .. } = error else {
+            panic!("{function}: {error}");
+        };
+        assert!(message.contains("TRIAD_BROKERS"), "{function}: {message}");
+        for (name, _) in &variables {
+            assert!(message.contains(name), "{function}: {name} in {message}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `triad worker` as separate processes, two of each, over one broker and one set of tables.
+
+use std::net::TcpListener;
+
+use triad_reference::{FaultPlan, Faults};
+use triad_tests::engines::Engines;
+use triad_tests::orders::{FULFILMENT, orders};
+use triad_tests::poll::until;
+use triad_tests::process::{Process, command};
+use triad_tests::topics::{Raw, write};
+
+const KINDS: [&str; 3] = ["submission,scheduler", "agent", "supervisor"];
+
+fn worker(engines: &Engines, brokers: &str, functions: &str) -> Process {
+    let mut command = command("triad");
+    command
+        .args(["worker", "--sweep-every", "500ms", "--functions", functions])
+        .envs(engines.variables(brokers));
+    Process::start(command)
+}
+
+async fn submit(brokers: &str, count: usize) {
+    let raw = |order: serde_json::Value| Raw {
+        topic: "orders".to_owned(),
+        value: Some(order.to_string().into_bytes()),
+        ..Raw::default()
+    };
+    let all: Vec<Raw> = orders("worked", count).into_iter().map(raw).collect();
+    write(brokers, &all).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_finish_every_order_though_one_is_killed() {
+    let count = 100;
+    let faults = Faults {
+        default: FaultPlan {
+            latency_ms: 100,
+            ..FaultPlan::default()
+        },
+        ..Faults::default()
+    };
+    let engines = Engines::start(FULFILMENT, faults).await;
+    let brokers = engines.brokers();
+    let mut workers: Vec<Process> = KINDS
+        .iter()
+        .flat_map(|kind| [kind, kind])
+        .map(|kind| worker(&engines, &brokers, kind))
+        .collect();
+    submit(&brokers, count).await;
+    for (victim, kind) in [(0, KINDS[0]), (2, KINDS[1])] {
+        let before = engines.count("Processed").await;
+        until("some more orders have finished", async || {
+            let done = engines.count("Processed").await;
+            (done > before || done == count).then_some(())
+        })
+        .await;
+        assert!(
+            engines.count("Processed").await < count,
+            "killed in the middle"
+        );
+        workers[victim].kill().await;
+        workers[victim] = worker(&engines, &brokers, kind);
+    }
+    engines.all_in("Processed", count).await;
+    let ledger = engines.ledger().await;
+    ledger.assert_nothing_twice();
+    assert_eq!(ledger.summary.total.applied, 5 * count as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_waits_for_a_broker_and_says_so() {
+    let mut engines = Engines::without_broker(FULFILMENT, Faults::default()).await;
+    // Taken to learn a free port, and given back.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    drop(listener);
+    let brokers = addr.to_string();
+    let all = worker(&engines, &brokers, "submission,scheduler,agent,supervisor");
+    let said = all.err_line("no Kafka broker answers").await;
+    assert!(said.contains(&brokers), "{said}");
+    engines.start_broker(addr).await;
+    submit(&brokers, 3).await;
+    engines.all_in("Processed", 3).await;
+    engines.ledger().await.assert_nothing_twice();
+}
