@@ -1,0 +1,213 @@
+//! The commands, against a running `triad dev`.
+
+use serde_json::Value;
+use triad_tests::cli::triad;
+use triad_tests::dev::Dev;
+use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
+use triad_tests::poll::until;
+
+const SMALL: &str = "workflow: small
+steps: [{id: only, agent: payment, action: charge, compensation: none}]
+";
+
+#[tokio::test]
+async fn orders_are_submitted_from_a_file_and_from_standard_input_and_shown() {
+    let dev = Dev::start(&[]).await;
+    let files = Files::new();
+    let file = files.write("orders.jsonl", &lines(&orders("file", 3)));
+    let ran = dev.triad(&["submit", "--json", &file]).await.good();
+    assert_eq!(ran.json_lines()[0]["submitted"], 3);
+    let one = lines(&[order("standard", 7)]);
+    let ran = dev.triad_reading(&["submit", "-"], one.as_bytes()).await;
+    assert_eq!(ran.good().out, "1 submitted\n");
+    let urgent = lines(&[order("urgent", 8)]);
+    let ran = dev.triad_reading(&["submit", "--priority", "high", "-"], urgent.as_bytes());
+    let _ = ran.await.good();
+    dev.all_finished(5).await;
+
+    let text = dev.triad(&["get", "standard"]).await.good().out;
+    for part in [
+        "standard",
+        "Processed",
+        "reserve-inventory",
+        "notify: completed",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let json = dev
+        .triad(&["get", "urgent", "--json"])
+        .await
+        .good()
+        .json_lines();
+    let [urgent] = &json[..] else {
+        panic!("one line: {json:?}");
+    };
+    assert_eq!(urgent["process_state"], "Processed");
+    assert_eq!(urgent["priority"], "high");
+    assert_eq!(urgent["steps"].as_array().unwrap().len(), 5);
+
+    let list = dev.triad(&["list", "--state", "Processed", "--json"]).await;
+    assert_eq!(list.good().json_lines().len(), 5);
+    let list = dev.triad(&["list", "--state", "Error"]).await.good();
+    assert_eq!(list.out, "no orders\n");
+    let list = dev.triad(&["list", "--limit", "2"]).await.good().out;
+    assert!(list.contains("raise --limit"), "{list}");
+}
+
+#[tokio::test]
+async fn a_bad_line_submits_nothing() {
+    let dev = Dev::start(&[]).await;
+    let text = format!("{}{{\"order_id\": 7}}\n\n{{\n", lines(&orders("good", 2)));
+    let ran = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
+    let err = ran.ended(2).err;
+    for part in ["-:3", "-:5", "nothing was submitted"] {
+        assert!(err.contains(part), "{part} in {err}");
+    }
+    // What is submitted after it arrives; nothing of the bad file does.
+    let after = lines(&[order("after", 1)]);
+    let _ = dev
+        .triad_reading(&["submit", "-"], after.as_bytes())
+        .await
+        .good();
+    let found = dev.all_finished(1).await;
+    assert_eq!(found[0]["order_id"], "after");
+    let ran = dev.triad(&["submit", "/no/such/file"]).await.ended(2);
+    assert!(ran.err.contains("/no/such/file"));
+}
+
+#[tokio::test]
+async fn an_unknown_order_is_exit_code_1() {
+    let dev = Dev::start(&[]).await;
+    let ran = dev.triad(&["get", "nobody"]).await.ended(1);
+    assert!(ran.err.contains("there is no order nobody"), "{}", ran.err);
+    assert!(
+        dev.triad(&["get", "a/b"])
+            .await
+            .ended(2)
+            .err
+            .contains("order id")
+    );
+    let ran = dev.triad(&["list", "--state", "Lost"]).await.ended(2);
+    assert!(ran.err.contains("Processed"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_published_workflow_runs_and_orders_keep_the_version_they_began_with() {
+    let dev = Dev::start(&[]).await;
+    let files = Files::new();
+    let first = files.write("small.yaml", SMALL);
+    let published = dev.triad(&["publish", &first]).await.good().out;
+    let submit = async |id: &str| {
+        let order = format!("{{\"order_id\": \"{id}\", \"workflow\": \"small\"}}\n");
+        let _ = dev
+            .triad_reading(&["submit", "-"], order.as_bytes())
+            .await
+            .good();
+    };
+    submit("1").await;
+    dev.all_finished(1).await;
+    let second = files.write("small.yaml", &SMALL.replace("charge", "pay"));
+    let again = dev.triad(&["publish", &second]).await.good().out;
+    assert_ne!(published, again);
+    // A present version is remembered for a while before it is asked for again.
+    let mut number = 1;
+    let json = until("an order runs on the new version", async || {
+        number += 1;
+        submit(&number.to_string()).await;
+        let all = dev.all_finished(number).await;
+        all.into_iter()
+            .find(|o| again.contains(o["workflow"].as_str().unwrap()))
+    })
+    .await;
+    assert_eq!(json["process_state"], "Processed");
+    let old = dev.triad(&["get", "1", "--json"]).await.good().json_lines();
+    assert_eq!(old[0]["workflow"].as_str(), Some(published.trim()));
+}
+
+#[tokio::test]
+async fn of_several_files_none_is_published_when_one_is_bad() {
+    let dev = Dev::start(&[]).await;
+    let files = Files::new();
+    let good = files.write("small.yaml", SMALL);
+    let bad = files.write("bad.yaml", "workflow: bad\nsteps: []\n");
+    let ran = dev.triad(&["publish", &good, &bad]).await.ended(2);
+    assert!(
+        ran.err.contains("bad.yaml") && ran.out.is_empty(),
+        "{ran:?}"
+    );
+}
+
+#[tokio::test]
+async fn workflows_are_validated_without_anything_running() {
+    let files = Files::new();
+    let good = files.write("good.yaml", FULFILMENT);
+    let ran = triad(&["validate", "--json", &good], &[], b"").await.good();
+    assert_eq!(ran.json_lines()[0]["workflow"], "order-fulfilment");
+    let bad = files.write(
+        "bad.yaml",
+        &FULFILMENT.replace("agent: payment", "agnet: payment"),
+    );
+    let worse = files.write("worse.yaml", "steps: [");
+    let ran = triad(&["validate", &good, &bad, &worse], &[], b"")
+        .await
+        .ended(2);
+    for part in ["bad.yaml", "agnet", "worse.yaml"] {
+        assert!(ran.err.contains(part), "{part} in {}", ran.err);
+    }
+    let ran = triad(&["validate", "--agents", "inventory", &good], &[], b"")
+        .await
+        .ended(2);
+    assert!(
+        ran.err.contains("payment") && ran.err.contains("carrier"),
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test]
+async fn the_schema_is_json_schema() {
+    let ran = triad(&["schema"], &[], b"").await.good();
+    let schema: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(
+        schema["$schema"]
+            .as_str()
+            .unwrap()
+            .contains("json-schema.org")
+    );
+    assert!(schema["properties"]["steps"].is_object());
+}
+
+#[tokio::test]
+async fn every_command_helps() {
+    let help = triad(&["--help"], &[], b"").await.good().out;
+    for name in [
+        "dev", "worker", "submit", "get", "list", "validate", "publish", "init", "schema",
+    ] {
+        assert!(help.contains(name), "{name} in {help}");
+        let ran = triad(&[name, "--help"], &[], b"").await.good();
+        assert!(ran.out.contains("Usage:"), "{name}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
+async fn a_store_or_broker_that_is_not_there_is_named() {
+    let nobody = "127.0.0.1:1";
+    let url = format!("http://{nobody}");
+    let files = Files::new();
+    let good = files.write("good.yaml", FULFILMENT);
+    for arguments in [&["list"][..], &["get", "1"], &["publish", &good]] {
+        let ran = triad(arguments, &[("TRIAD_DYNAMODB_ENDPOINT", &url)], b"").await;
+        let err = ran.ended(1).err;
+        assert!(err.contains(nobody), "{arguments:?}: {err}");
+    }
+    let one = lines(&[order("1", 1)]);
+    let ran = triad(&["submit", "-", "--brokers", nobody], &[], one.as_bytes()).await;
+    let err = ran.ended(1).err;
+    assert!(err.contains(nobody), "{err}");
+    let ran = triad(&["submit", "-"], &[], one.as_bytes()).await.ended(2);
+    assert!(ran.err.contains("--brokers"), "{}", ran.err);
+    let ran = triad(&["list", "--dynamodb", "localhost"], &[], b"")
+        .await
+        .ended(2);
+    assert!(ran.err.contains("http://"), "{}", ran.err);
+}
