@@ -15,6 +15,10 @@ use triad_setup::{ConfigError, environment, logging};
 
 use output::Usage;
 
+/// Most of the work is small short-lived allocations, of the SDK above all.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Run, submit, watch and operate order workflows.
 #[derive(Debug, Parser)]
 #[command(

@@ -117,7 +117,9 @@ pub async fn run(args: BenchArgs) -> Result<ExitCode> {
 
 async fn child(name: &str, orders: u32) -> Result<Figures> {
     let output = tokio::process::Command::new(std::env::current_exe()?)
-        .args(["bench", "--scenario", name, "--orders", &orders.to_string()])
+        .arg("bench")
+        .arg(format!("--scenario={name}"))
+        .arg(format!("--orders={orders}"))
         .stderr(std::process::Stdio::inherit())
         .kill_on_drop(true)
         .output()

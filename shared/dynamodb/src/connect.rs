@@ -5,8 +5,8 @@ use std::time::Duration;
 use aws_config::BehaviorVersion;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, Region, SharedHttpClient};
+use aws_sdk_dynamodb::{Client, Config};
 
 /// Where the tables are.
 #[derive(Debug, Clone)]
@@ -23,26 +23,36 @@ const REGION_OF_EMULATORS: &str = "us-east-1";
 
 /// Makes a client. Calls are tried 3 times by the SDK, each for at most 3 s.
 pub async fn connect(endpoint: Endpoint) -> Client {
+    let retry = RetryConfig::standard().with_max_attempts(3);
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(1))
         .operation_attempt_timeout(Duration::from_secs(3))
         .operation_timeout(Duration::from_secs(8))
         .build();
-    let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        .retry_config(RetryConfig::standard().with_max_attempts(3))
-        .timeout_config(timeouts);
-    loader = match &endpoint {
-        Endpoint::Aws => loader,
-        Endpoint::Url(url) => local(loader).endpoint_url(url),
-        Endpoint::InProcess(http) => local(loader)
-            .endpoint_url("http://in-process")
-            .http_client(http.clone()),
-    };
-    Client::new(&loader.load().await)
-}
-
-fn local(loader: aws_config::ConfigLoader) -> aws_config::ConfigLoader {
-    loader
-        .region(Region::new(REGION_OF_EMULATORS))
-        .credentials_provider(Credentials::new("local", "local", None, None, "local"))
+    let loader = aws_config::defaults(BehaviorVersion::latest())
+        .retry_config(retry.clone())
+        .timeout_config(timeouts.clone());
+    match endpoint {
+        Endpoint::Aws => Client::new(&loader.load().await),
+        Endpoint::Url(url) => {
+            let any = Credentials::new("local", "local", None, None, "local");
+            let loader = loader
+                .region(Region::new(REGION_OF_EMULATORS))
+                .credentials_provider(any)
+                .endpoint_url(url);
+            Client::new(&loader.load().await)
+        }
+        // Nobody on the line checks signatures, and making them was a tenth of all the work.
+        Endpoint::InProcess(http) => Client::from_conf(
+            Config::builder()
+                .behavior_version(BehaviorVersion::latest())
+                .region(Region::new(REGION_OF_EMULATORS))
+                .endpoint_url("http://in-process")
+                .http_client(http)
+                .retry_config(retry)
+                .timeout_config(timeouts)
+                .allow_no_auth()
+                .build(),
+        ),
+    }
 }
