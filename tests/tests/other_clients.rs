@@ -1,0 +1,81 @@
+//! Clients of other makes against `triad dev`: confluent-kafka, kafka-python and boto3.
+//!
+//! They run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON`
+//! names; without either the tests say loudly that they are skipped.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tokio::process::Command;
+use triad_tests::dev::Dev;
+use triad_tests::poll::PATIENCE;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "which Python to use is a setting of the test run alone"
+)]
+fn python() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let python = match std::env::var("TRIAD_PYTHON") {
+        Ok(named) => PathBuf::from(named),
+        Err(_) => root.join(".venv/bin/python"),
+    };
+    if python.exists() {
+        return Some(python);
+    }
+    println!(
+        "SKIPPED: other clients: no Python at {}; run `python3 -m venv .venv && \
+         .venv/bin/pip install -r tests/python-requirements.txt` or set TRIAD_PYTHON",
+        python.display()
+    );
+    None
+}
+
+async fn orders_through(client: &str) {
+    let Some(python) = python() else { return };
+    let dev = Dev::start(&[]).await;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/clients.py");
+    let run = Command::new(python)
+        .arg(script)
+        .args([client, &dev.kafka, &dev.dynamodb])
+        .kill_on_drop(true)
+        .output();
+    let ran = tokio::time::timeout(PATIENCE, run).await;
+    let ran = ran.expect("the client ends").expect("Python starts");
+    let err = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{err}");
+    let found: Value = serde_json::from_slice(&ran.stdout).expect("one line of JSON");
+
+    let statuses = found["statuses"].as_object().unwrap();
+    assert_eq!(statuses.len(), 3, "{found}");
+    for told in statuses.values() {
+        // A repeated message is the same one again.
+        let mut told = told.as_array().unwrap().clone();
+        told.dedup();
+        for (place, status) in told.iter().enumerate() {
+            assert_eq!(status[0], place + 1, "a gap: {told:?}");
+        }
+        assert_eq!(told.first().unwrap()[1], "received", "{told:?}");
+        assert_eq!(told.last().unwrap()[1], "completed", "{told:?}");
+    }
+    let records = found["records"].as_object().unwrap();
+    assert_eq!(records.len(), 3, "{found}");
+    for record in records.values() {
+        assert_eq!(record["ProcessState"], "Processed");
+        assert_eq!(record["LockedBy"]["NULL"], true);
+        assert_eq!(record["CompleteBy"]["NULL"], true);
+        assert_eq!(record["FailureCount"], 0);
+        assert!(record["Version"].as_u64() > Some(1));
+        assert_eq!(record["details"], true);
+    }
+}
+
+#[tokio::test]
+async fn orders_go_through_confluent_kafka() {
+    orders_through("confluent").await;
+}
+
+#[tokio::test]
+async fn orders_go_through_kafka_python() {
+    orders_through("kafka-python").await;
+}
