@@ -11,4 +11,5 @@ pub mod orders;
 pub mod poll;
 pub mod process;
 pub mod runtime_api;
+pub mod told;
 pub mod topics;

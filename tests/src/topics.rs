@@ -3,12 +3,16 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
 use triad_runtime::InputRecord;
 
 use crate::poll::PATIENCE;
+
+/// Longest wait for one answer of a broker.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// A record to be written, of any bytes.
 #[derive(Debug, Clone, Default)]
@@ -77,8 +81,7 @@ pub async fn write(brokers: &str, records: &[Raw]) -> Vec<Place> {
 /// When the broker does not answer.
 pub fn open(brokers: &str, topics: &[&str]) -> Reader {
     let config = KafkaConfig::new(brokers);
-    let within = Duration::from_secs(20);
-    Reader::open(&config, topics, ReaderStart::Beginning, within).expect("the topics can be read")
+    Reader::open(&config, topics, ReaderStart::Beginning, ANSWER).expect("the topics can be read")
 }
 
 /// Reads topics from their beginning until `enough` says so.
@@ -106,14 +109,27 @@ pub async fn read_until(
     records
 }
 
-/// What is at hand of topics from their beginning on: reads until nothing more comes.
+/// Everything that topics hold at the moment of the call.
+///
+/// # Panics
+/// When the broker does not answer, or what it says to hold does not come.
 pub async fn read_all(brokers: &str, topics: &[&str]) -> Vec<InputRecord> {
-    let reader = open(brokers, topics);
-    let mut records = Vec::new();
-    while let Read::Record(record) = reader.next(Duration::from_secs(2)).await {
-        records.push(record);
+    let client: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .create()
+        .expect("the settings are sound");
+    let mut held = 0;
+    for topic in topics {
+        let metadata = client
+            .fetch_metadata(Some(topic), ANSWER)
+            .expect("the broker answers");
+        for partition in metadata.topics().iter().flat_map(|t| t.partitions()) {
+            let marks = client.fetch_watermarks(topic, partition.id(), ANSWER);
+            let (low, high) = marks.expect("the broker answers");
+            held += usize::try_from(high - low).expect("offsets grow");
+        }
     }
-    records
+    read_until(brokers, topics, |records| records.len() >= held).await
 }
 
 /// A header's value as text.

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use triad_reference::contract::Cause;
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
-use triad_tests::topics::{header, read_until};
+use triad_tests::told::{assert_alerts, assert_statuses};
+use triad_tests::topics::{header, read_all, read_until};
 
 /// The first step of the built-in workflow that is never undone.
 const PIVOT: &str = "notify";
@@ -69,7 +71,23 @@ async fn every_order_ends_as_the_ledger_of_a_misbehaving_service_justifies() {
     .await;
     dev.submit(&file).await;
     let ended = dev.all_finished(all.len()).await;
-    dev.ledger().await.assert_justifies(&ended, PIVOT);
+    let ledger = dev.ledger().await;
+    ledger.assert_justifies(&ended, PIVOT);
+    let causes = &ledger.summary.total.causes;
+    for cause in [
+        Cause::Transient,
+        Cause::LostAnswer,
+        Cause::Stall,
+        Cause::Declined,
+    ] {
+        assert!(causes.contains_key(&cause), "no {cause:?}: {causes:?}");
+    }
+    // The last of them are sent after the records were written.
+    let told = ended.iter().filter_map(|o| o["status_sequence"].as_u64());
+    let told = usize::try_from(told.sum::<u64>()).unwrap();
+    read_until(&dev.kafka, &["status"], |r| r.len() >= told).await;
+    assert_statuses(&read_all(&dev.kafka, &["status"]).await, &ended);
+    assert_alerts(&read_all(&dev.kafka, &["alerts"]).await, &ended);
 
     let submitted: BTreeSet<&str> = all.iter().filter_map(|o| o["order_id"].as_str()).collect();
     let found: BTreeSet<&str> = ended

@@ -1,0 +1,63 @@
+//! What applications and operators were told, held against the process records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use triad_runtime::InputRecord;
+
+fn json(record: &InputRecord) -> Value {
+    let value = record.value.as_deref().expect("a message has a value");
+    serde_json::from_slice(value).expect("a message is JSON")
+}
+
+/// Each order's statuses came in the order of their sequence, from 1, without a gap once
+/// repetitions are left out, up to the sequence of its record.
+///
+/// # Panics
+/// At the first order of which that is not so.
+pub fn assert_statuses(statuses: &[InputRecord], orders: &[Value]) {
+    let mut told: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for status in statuses.iter().map(json) {
+        let id = status["order_id"].as_str().expect("an order id").to_owned();
+        let sequence = status["sequence"].as_u64().expect("a sequence");
+        let before = told.entry(id).or_default();
+        if !before.contains(&sequence) {
+            before.push(sequence);
+        }
+    }
+    for order in orders {
+        let id = order["order_id"].as_str().expect("an order id");
+        let last = order["status_sequence"].as_u64().expect("a sequence");
+        let sequences = told.remove(id).unwrap_or_default();
+        let wanted: Vec<u64> = (1..=last).collect();
+        assert_eq!(sequences, wanted, "statuses of {order}");
+    }
+    let unknown: Vec<_> = told.keys().collect();
+    assert!(
+        unknown.is_empty(),
+        "statuses of unknown orders: {unknown:?}"
+    );
+}
+
+/// There is an alert of an order exactly where it ended in Error or CompensationFailed.
+///
+/// # Panics
+/// Naming the orders of which that is not so.
+pub fn assert_alerts(alerts: &[InputRecord], orders: &[Value]) {
+    let alerted: BTreeSet<String> = alerts
+        .iter()
+        .map(json)
+        .filter_map(|alert| alert["order_id"].as_str().map(str::to_owned))
+        .collect();
+    let wanted: BTreeSet<String> = orders
+        .iter()
+        .filter(|o| {
+            matches!(
+                o["process_state"].as_str(),
+                Some("Error" | "CompensationFailed")
+            )
+        })
+        .filter_map(|o| o["order_id"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(alerted, wanted);
+}
