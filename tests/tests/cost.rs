@@ -170,7 +170,6 @@ async fn a_three_step_order_stays_within_its_budget() {
 }
 
 #[tokio::test]
-#[ignore = "costs 4.5 read units: the last reply reads details that it does not need"]
 async fn the_read_budget_does_not_need_the_cache() {
     let units = cost(0).await;
     assert!(units.write <= 12.0, "{units:?}");

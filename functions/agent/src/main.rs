@@ -21,7 +21,7 @@ async fn main() -> Result<(), RunError> {
     let agent = Arc::new(wiring.agent(remotes));
     lambda::run_batches(wiring, move |records, until| {
         let agent = agent.clone();
-        async move { agent.handle(&records, Some(until)).await }
+        Box::pin(async move { agent.handle(&records, Some(until)).await })
     })
     .await
 }

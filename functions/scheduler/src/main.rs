@@ -11,7 +11,7 @@ async fn main() -> Result<(), RunError> {
     let scheduler = Arc::new(wiring.scheduler());
     lambda::run_batches(wiring, move |records, _until| {
         let scheduler = scheduler.clone();
-        async move { scheduler.handle(&records).await }
+        Box::pin(async move { scheduler.handle(&records).await })
     })
     .await
 }

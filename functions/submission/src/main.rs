@@ -11,7 +11,7 @@ async fn main() -> Result<(), RunError> {
     let submission = Arc::new(wiring.submission());
     lambda::run_batches(wiring, move |records, _until| {
         let submission = submission.clone();
-        async move { submission.handle(&records).await }
+        Box::pin(async move { submission.handle(&records).await })
     })
     .await
 }

@@ -13,12 +13,12 @@ async fn main() -> Result<(), RunError> {
     let supervisor = Arc::new(wiring.supervisor());
     triad_lambda::run_cron(RunConfig::default(), move |_event, invocation| {
         let supervisor = supervisor.clone();
-        async move {
+        Box::pin(async move {
             let time = Millis::from(invocation.deadline.remaining());
             let report = supervisor.sweep(time).await;
             tracing::info!(?report, "sweep");
             Ok::<Report, String>(report)
-        }
+        })
     })
     .await
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::message::SchedulerMessage;
+use triad_core::message::{Outcome, SchedulerMessage};
 use triad_core::{
-    ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Reason, decide, invariants, outbox,
+    ClaimId, Context, Decision, Direction, Envelope, Event, Order, OrderId, Reason, StepState,
+    decide, invariants, outbox,
 };
 use triad_workflow::Workflow;
 
@@ -177,41 +178,13 @@ where
         if unknown.is_empty() {
             return known;
         }
-        let ids: Vec<_> = unknown.iter().map(|w| w.id.clone()).collect();
-        let mut without_details = Vec::new();
-        let mut details: Vec<Option<Arc<Value>>> = unknown
-            .iter()
-            .enumerate()
-            .map(|(at, work)| {
-                let have = match &work.message {
-                    SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
-                    _ => self.cache.get(&work.id).map(|s| s.details),
-                };
-                if have.is_none() {
-                    without_details.push(at);
-                }
-                have
-            })
-            .collect();
-        let wanted = without_details.iter().map(|&at| ids[at].clone()).collect();
-        let (stored, read) = futures::join!(self.store.load(ids), async {
-            if without_details.is_empty() {
-                Vec::new()
-            } else {
-                self.store.details(wanted).await
-            }
-        });
-        let mut failed = vec![None; unknown.len()];
-        for (at, result) in without_details.into_iter().zip(read) {
-            match result {
-                Ok(found) => details[at] = found,
-                Err(e) => failed[at] = Some(e),
-            }
-        }
+        let ids = unknown.iter().map(|w| w.id.clone()).collect();
+        let stored = self.store.load(ids).await;
+        let mut details = self.details(&unknown, &stored).await;
         for (at, (work, stored)) in unknown.into_iter().zip(stored).enumerate() {
-            let found = match (failed[at].take(), stored) {
-                (Some(e), _) | (None, Err(e)) => Err(e),
-                (None, Ok(order)) => self.complete(order, details[at].take()).await,
+            let found = match (std::mem::replace(&mut details[at], Ok(None)), stored) {
+                (Err(e), _) | (Ok(_), Err(e)) => Err(e),
+                (Ok(details), Ok(order)) => self.complete(order, details).await,
             };
             match found {
                 Ok(Some(found)) => known.push((work, found)),
@@ -228,6 +201,44 @@ where
             }
         }
         known
+    }
+
+    /// The details of the orders that need them: from the message, a copy or the store. Null
+    /// stands for details that are not needed; real ones are objects, and only they are kept.
+    async fn details(
+        &self,
+        works: &[Work],
+        stored: &[Result<Option<Order>, StoreError>],
+    ) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
+        let mut wanted = Vec::new();
+        let mut details: Vec<_> = works
+            .iter()
+            .zip(stored)
+            .enumerate()
+            .map(|(at, (work, stored))| {
+                let have = match &work.message {
+                    SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
+                    _ => self.cache.get(&work.id).map(|s| s.details),
+                };
+                match stored {
+                    Ok(Some(order)) if have.is_none() && ends(order, &work.message) => {
+                        Ok(Some(Arc::new(Value::Null)))
+                    }
+                    Ok(Some(_)) if have.is_none() => {
+                        wanted.push(at);
+                        Ok(None)
+                    }
+                    _ => Ok(have),
+                }
+            })
+            .collect();
+        if !wanted.is_empty() {
+            let ids = wanted.iter().map(|&at| works[at].id.clone()).collect();
+            for (at, read) in wanted.into_iter().zip(self.store.details(ids).await) {
+                details[at] = read;
+            }
+        }
+        details
     }
 
     /// A stored record with its definition and its details.
@@ -391,7 +402,7 @@ where
                     .confirm
                     .push((d.work.index, (*d.next).clone(), d.known.workflow));
             }
-        } else if d.work.cacheable {
+        } else if d.work.cacheable && !d.known.snapshot.details.is_null() {
             let snapshot = Snapshot {
                 order: d.next,
                 details: d.known.snapshot.details,
@@ -493,6 +504,19 @@ fn decode(index: usize, record: &InputRecord) -> Result<Work, Cause> {
         cacheable: bytes.len() <= MAX_DETAILS_BYTES,
         message,
     })
+}
+
+/// Whether a message can only end an order well, so that no expression needs the details.
+fn ends(order: &Order, message: &SchedulerMessage) -> bool {
+    let SchedulerMessage::Reply(reply) = message else {
+        return false;
+    };
+    matches!(reply.outcome, Outcome::Succeeded { .. })
+        && reply.direction == Direction::Forward
+        && order.steps.iter().all(|s| {
+            s.state.is_done()
+                || (s.step == reply.step && matches!(s.state, StepState::Running { .. }))
+        })
 }
 
 fn ignored(work: &Work, order: &Order, reason: Reason) {

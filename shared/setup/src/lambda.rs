@@ -1,6 +1,7 @@
 //! The Lambda shell around the handlers: converts, and nothing more.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use triad_core::Timestamp;
@@ -46,7 +47,10 @@ where
     let handle = Arc::new(handle);
     triad_lambda::run(config, move |records, invocation| {
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
-        async move { batch(&bus, &*handle, records, &invocation).await }
+        // Boxed: the handlers' futures are deep, and the runtime wraps them deeper still.
+        let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> =
+            Box::pin(async move { batch(&bus, &*handle, records, &invocation).await });
+        work
     })
     .await
 }
