@@ -131,14 +131,6 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Submits every order and returns when the broker has acknowledged all.
-    pub async fn submit_all(&self) -> Result<()> {
-        for chunk in self.orders.chunks(CHUNK) {
-            self.submit(chunk).await?;
-        }
-        Ok(())
-    }
-
     async fn submit(&self, orders: &[OrderLine]) -> Result<()> {
         let messages = orders
             .iter()

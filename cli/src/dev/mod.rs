@@ -198,11 +198,10 @@ async fn work(
     };
     let shown = !args.json && std::io::stderr().is_terminal();
     let follower = Follower::open(engines, orders, args.in_flight, shown)?;
+    let outcome = follower.run().await?;
     if !args.until_done {
-        follower.submit_all().await?;
         return std::future::pending().await;
     }
-    let outcome = follower.run().await?;
     let summary = summary::Summary::of(engines, &outcome).await?;
     if args.json {
         print_line(&json!({"event": "summary", "summary": &summary}))?;

@@ -16,6 +16,7 @@ use triad_core::{Attempt, Envelope, Failure, FailureKind, IdempotencyKey, Timest
 use triad_workflow::{AgentName, Millis};
 
 use crate::dead_letter::{Cause, dead_letter};
+use crate::decode;
 use crate::handled::Handled;
 use crate::ports::{Bus, Clock, Entropy};
 use crate::record::InputRecord;
@@ -25,8 +26,6 @@ use crate::submission::trace_of;
 
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
 const REMEMBERED: usize = 4_096;
-/// Largest request, in bytes.
-const MAX_REQUEST_BYTES: usize = 512 * 1024;
 
 /// The remote services of one process, by agent name.
 #[derive(Clone, Default)]
@@ -153,19 +152,7 @@ impl<B: Bus, C: Clock, E: Entropy> Agent<B, C, E> {
     }
 
     fn decode(&self, record: &InputRecord) -> Result<(StepRequest, Arc<dyn AnyRemote>), Cause> {
-        let bytes = record
-            .value
-            .as_deref()
-            .ok_or_else(|| Cause::new("tombstone", "the record has no value (a tombstone)"))?;
-        if bytes.len() > MAX_REQUEST_BYTES {
-            let text = format!(
-                "the request has {} bytes; {MAX_REQUEST_BYTES} are allowed",
-                bytes.len()
-            );
-            return Err(Cause::new("too-large", text));
-        }
-        let request: StepRequest = serde_json::from_slice(bytes)
-            .map_err(|e| Cause::new("not-a-request", e.to_string()))?;
+        let request: StepRequest = decode::message(record, "not-a-request")?;
         let remote = self.remotes.0.get(&request.agent).cloned().ok_or_else(|| {
             let text = format!("this process has no agent {}", request.agent);
             Cause::new("unknown-agent", text)

@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod cache;
 pub mod dead_letter;
+mod decode;
 pub mod definitions;
 pub mod handled;
 pub mod ports;

@@ -376,7 +376,8 @@ fn check_numbers(definition: &Definition, limits: &Limits, problems: &mut Proble
 
 /// Every expression of every step compiles; one problem for each that does not.
 fn check_expressions(definition: &Definition, problems: &mut Problems) {
-    use crate::expr::{Expression, Template};
+    use crate::expr::Expression;
+    use crate::template::Template;
     for step in &definition.steps {
         let id = Some(step.id.as_str());
         if let Some(when) = &step.when

@@ -5,7 +5,8 @@
 //! `order` (id, workflow, priority), `details` (the order's details as submitted), `steps`
 //! (earlier outputs by step id; null for a skipped step) and, in compensations, `output`.
 //!
-//! Bounds: source of [`MAX_SOURCE_BYTES`], nesting of [`MAX_NESTING`], macros nested at most [`MAX_COMPREHENSION_DEPTH`] deep, a result of [`MAX_RESULT_BYTES`].
+//! Bounds: source of [`MAX_SOURCE_BYTES`], nesting of [`MAX_NESTING`], macros nested at most
+//! [`MAX_COMPREHENSION_DEPTH`] deep.
 //! The language has no loops, no recursion and no IO.
 
 use std::collections::HashMap;
@@ -27,8 +28,6 @@ pub const MAX_NESTING: usize = 12;
 pub const MAX_OPERATORS: usize = 96;
 /// Macros (`map`, `filter`, `all`, …) within macros.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
-/// Largest result of one template, as JSON, in bytes.
-pub const MAX_RESULT_BYTES: usize = 128 * 1024;
 
 const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
@@ -256,182 +255,6 @@ fn is_steps(node: &IdedExpr) -> bool {
     matches!(&node.expr, Expr::Ident(name) if name == "steps")
 }
 
-/// A JSON value in which strings may hold expressions.
-///
-/// A string that is one `${ … }` becomes the expression's value, of whatever type; a string
-/// with text around becomes a string. Keys are never expressions.
-#[derive(Debug)]
-pub enum Template {
-    /// A value without expressions.
-    Constant(Value),
-    /// The value of one expression.
-    Value(Expression),
-    /// Text and expressions, joined to a string.
-    Text(Vec<Part>),
-    /// A list of templates.
-    List(Vec<Template>),
-    /// Named templates, in the order of their names.
-    Object(Vec<(String, Template)>),
-}
-
-/// A piece of a text template.
-#[derive(Debug)]
-pub enum Part {
-    /// Literal text.
-    Text(String),
-    /// An expression.
-    Value(Expression),
-}
-
-impl Template {
-    /// Compiles a value of a definition.
-    ///
-    /// # Errors
-    /// The reason of the first expression that does not compile.
-    pub fn compile(value: &Value) -> Result<Self, String> {
-        Ok(match value {
-            Value::String(text) => Self::compile_text(text)?,
-            Value::Array(items) => {
-                let items: Vec<_> = items.iter().map(Self::compile).collect::<Result<_, _>>()?;
-                if items.iter().all(|t| matches!(t, Self::Constant(_))) {
-                    Self::Constant(value.clone())
-                } else {
-                    Self::List(items)
-                }
-            }
-            Value::Object(map) => {
-                let fields: Vec<_> = map
-                    .iter()
-                    .map(|(k, v)| Ok((k.clone(), Self::compile(v)?)))
-                    .collect::<Result<_, String>>()?;
-                if fields.iter().all(|(_, t)| matches!(t, Self::Constant(_))) {
-                    Self::Constant(value.clone())
-                } else {
-                    Self::Object(fields)
-                }
-            }
-            other => Self::Constant(other.clone()),
-        })
-    }
-
-    fn compile_text(text: &str) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some(start) = rest.find("${") {
-            if start > 0 {
-                parts.push(Part::Text(rest[..start].to_owned()));
-            }
-            let body = &rest[start + 2..];
-            let end =
-                closing_brace(body).ok_or_else(|| format!("`{text}` has ${{ without its }}"))?;
-            parts.push(Part::Value(Expression::compile(body[..end].trim())?));
-            rest = &body[end + 1..];
-        }
-        if parts.is_empty() {
-            return Ok(Self::Constant(Value::String(text.to_owned())));
-        }
-        if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
-        }
-        if parts.len() == 1
-            && let Some(Part::Value(_)) = parts.first()
-            && let Some(Part::Value(only)) = parts.pop()
-        {
-            return Ok(Self::Value(only));
-        }
-        Ok(Self::Text(parts))
-    }
-
-    /// Every expression in the template.
-    pub fn expressions(&self) -> Vec<&Expression> {
-        match self {
-            Self::Constant(_) => Vec::new(),
-            Self::Value(e) => vec![e],
-            Self::Text(parts) => parts
-                .iter()
-                .filter_map(|p| match p {
-                    Part::Value(e) => Some(e),
-                    Part::Text(_) => None,
-                })
-                .collect(),
-            Self::List(items) => items.iter().flat_map(Self::expressions).collect(),
-            Self::Object(fields) => fields.iter().flat_map(|(_, t)| t.expressions()).collect(),
-        }
-    }
-
-    /// Computes the value in a scope.
-    ///
-    /// # Errors
-    /// [`EvalError`] of the first expression without a value, or if the whole is larger than
-    /// [`MAX_RESULT_BYTES`].
-    pub fn render(&self, scope: &Scope) -> Result<Value, EvalError> {
-        let value = self.value(scope)?;
-        let bytes = value.to_string().len();
-        if bytes > MAX_RESULT_BYTES {
-            return Err(EvalError {
-                source_text: "input".to_owned(),
-                reason: format!("its value has {bytes} bytes; {MAX_RESULT_BYTES} are allowed"),
-            });
-        }
-        Ok(value)
-    }
-
-    fn value(&self, scope: &Scope) -> Result<Value, EvalError> {
-        Ok(match self {
-            Self::Constant(v) => v.clone(),
-            Self::Value(e) => e.evaluate(scope)?,
-            Self::Text(parts) => {
-                let mut text = String::new();
-                for part in parts {
-                    match part {
-                        Part::Text(t) => text.push_str(t),
-                        Part::Value(e) => match e.evaluate(scope)? {
-                            Value::String(s) => text.push_str(&s),
-                            other => text.push_str(&other.to_string()),
-                        },
-                    }
-                }
-                Value::String(text)
-            }
-            Self::List(items) => Value::Array(
-                items
-                    .iter()
-                    .map(|t| t.value(scope))
-                    .collect::<Result<_, _>>()?,
-            ),
-            Self::Object(fields) => Value::Object(
-                fields
-                    .iter()
-                    .map(|(k, t)| Ok((k.clone(), t.value(scope)?)))
-                    .collect::<Result<_, EvalError>>()?,
-            ),
-        })
-    }
-}
-
-/// The `}` that ends an expression: not one inside a string, nor of an inner map.
-fn closing_brace(body: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    let mut quote: Option<char> = None;
-    let mut escaped = false;
-    for (at, c) in body.char_indices() {
-        match quote {
-            Some(_) if escaped => escaped = false,
-            Some(_) if c == '\\' => escaped = true,
-            Some(q) if c == q => quote = None,
-            Some(_) => {}
-            None => match c {
-                '"' | '\'' => quote = Some(c),
-                '{' => depth += 1,
-                '}' if depth == 0 => return Some(at),
-                '}' => depth -= 1,
-                _ => {}
-            },
-        }
-    }
-    None
-}
-
 /// The language's own functions, declared once: doing it for each scope cost more than all the
 /// rest of an evaluation.
 static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
@@ -509,26 +332,6 @@ mod tests {
         )
     }
 
-    fn render(v: &Value) -> Result<Value, EvalError> {
-        Template::compile(v).unwrap().render(&scope())
-    }
-
-    #[test]
-    fn templates_keep_types_and_join_text() {
-        let v = json!({"a": "${details.items[0].quantity * 2}", "b": "order ${order.id} to ${details.ship.city}",
-            "c": ["${steps[\"reserve-stock\"].reference}", 7], "d": "${ {'x': 1}.x }", "e": "${details.items.map(i, i.sku)}"});
-        assert_eq!(
-            render(&v).unwrap(),
-            json!({"a": 4, "b": "order 1001 to Reims", "c": ["r-1", 7], "d": 1, "e": ["a"]})
-        );
-    }
-
-    #[test]
-    fn a_missing_field_names_its_expression() {
-        let e = render(&json!("${details.nothing.here}")).unwrap_err();
-        assert_eq!(e.source_text, "details.nothing.here");
-    }
-
     #[test]
     fn what_is_unsafe_or_unclear_is_refused() {
         for bad in [
@@ -541,7 +344,6 @@ mod tests {
             assert!(Expression::compile(bad).is_err(), "{bad}");
         }
         assert!(Expression::compile(&format!("'{}'", "x".repeat(MAX_SOURCE_BYTES))).is_err());
-        assert!(Template::compile(&json!("${details.a")).is_err());
     }
 
     #[test]

@@ -15,12 +15,14 @@ pub mod hash;
 pub mod load;
 pub mod model;
 pub mod names;
+pub mod template;
 pub mod workflow;
 
 pub use check::{Limits, Problem};
 pub use duration::Millis;
-pub use expr::{EvalError, Expression, Scope, Template};
+pub use expr::{EvalError, Expression, Scope};
 pub use hash::DefinitionHash;
 pub use model::Definition;
 pub use names::{AgentName, InvalidName, StepId, WorkflowName};
+pub use template::Template;
 pub use workflow::{Above, Compensation, Policy, Retry, Step, StepIndex, Workflow};

@@ -4,13 +4,14 @@ use serde_json::Value;
 
 use crate::check::{self, Limits, Problem};
 use crate::duration::Millis;
-use crate::expr::{Expression, Template};
+use crate::expr::Expression;
 use crate::hash::DefinitionHash;
 use crate::model::{
     CompensationAction, CompensationDefinition, Definition, PolicyDefinition, RetryDefinition,
     StepDefinition, ThenDefinition,
 };
 use crate::names::{AgentName, StepId, WorkflowName};
+use crate::template::Template;
 
 /// Position of a step in [`Workflow::steps`].
 pub type StepIndex = usize;

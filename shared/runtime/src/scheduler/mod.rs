@@ -1,12 +1,13 @@
 //! The Scheduler: claims orders, runs their workflows, takes replies, runs compensation.
 
+mod load;
+
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::message::{Outcome, SchedulerMessage};
+use triad_core::message::SchedulerMessage;
 use triad_core::{
-    ClaimId, Context, Decision, Direction, Envelope, Event, Order, OrderId, Reason, StepState,
-    decide, invariants, outbox,
+    ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Reason, decide, invariants, outbox,
 };
 use triad_workflow::Workflow;
 
@@ -14,15 +15,13 @@ use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Write, Written};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{Held, waves};
 
 /// Times that a lost race is run again before the record is left for redelivery.
 const MAX_ROUNDS: usize = 6;
-/// Largest message to the Scheduler, in bytes: a submission and what surrounds it.
-const MAX_MESSAGE_BYTES: usize = 512 * 1024;
 
 /// The Scheduler handler.
 #[derive(Debug)]
@@ -151,145 +150,6 @@ where
         for work in works {
             answers[work.index] = Handled::Again("lost the race for the record repeatedly".into());
         }
-    }
-
-    /// Load: what each event's order is, from the cache where that will do.
-    async fn know(
-        &self,
-        records: &[InputRecord],
-        works: Vec<Work>,
-        copies_will_do: bool,
-        outcome: &mut Round,
-        answers: &mut [Handled],
-    ) -> Vec<(Work, Known)> {
-        let mut known = Vec::with_capacity(works.len());
-        let mut unknown = Vec::new();
-        for work in works {
-            let copy = if copies_will_do {
-                self.copy(&work).await
-            } else {
-                None
-            };
-            match copy {
-                Some(copy) => known.push((work, copy)),
-                None => unknown.push(work),
-            }
-        }
-        if unknown.is_empty() {
-            return known;
-        }
-        let ids = unknown.iter().map(|w| w.id.clone()).collect();
-        let stored = self.store.load(ids).await;
-        let mut details = self.details(&unknown, &stored).await;
-        for (at, (work, stored)) in unknown.into_iter().zip(stored).enumerate() {
-            let found = match (std::mem::replace(&mut details[at], Ok(None)), stored) {
-                (Err(e), _) | (Ok(_), Err(e)) => Err(e),
-                (Ok(details), Ok(order)) => self.complete(order, details).await,
-            };
-            match found {
-                Ok(Some(found)) => known.push((work, found)),
-                // Deleted, or never accepted: changes nothing and creates nothing.
-                Ok(None) => {
-                    tracing::info!(order = %work.id, "event for an order that is not stored")
-                }
-                Err(StoreError::Transient(why)) => answers[work.index] = Handled::Again(why),
-                Err(StoreError::Permanent(why)) => {
-                    let cause = Cause::new("unreadable-order", why);
-                    let letter = self.refuse(work.index, &records[work.index], &cause);
-                    outcome.send.extend(letter);
-                }
-            }
-        }
-        known
-    }
-
-    /// The details of the orders that need them: from the message, a copy or the store. Null
-    /// stands for details that are not needed; real ones are objects, and only they are kept.
-    async fn details(
-        &self,
-        works: &[Work],
-        stored: &[Result<Option<Order>, StoreError>],
-    ) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
-        let mut wanted = Vec::new();
-        let mut details: Vec<_> = works
-            .iter()
-            .zip(stored)
-            .enumerate()
-            .map(|(at, (work, stored))| {
-                let have = match &work.message {
-                    SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
-                    _ => self.cache.get(&work.id).map(|s| s.details),
-                };
-                match stored {
-                    Ok(Some(order)) if have.is_none() && ends(order, &work.message) => {
-                        Ok(Some(Arc::new(Value::Null)))
-                    }
-                    Ok(Some(_)) if have.is_none() => {
-                        wanted.push(at);
-                        Ok(None)
-                    }
-                    _ => Ok(have),
-                }
-            })
-            .collect();
-        if !wanted.is_empty() {
-            let ids = wanted.iter().map(|&at| works[at].id.clone()).collect();
-            for (at, read) in wanted.into_iter().zip(self.store.details(ids).await) {
-                details[at] = read;
-            }
-        }
-        details
-    }
-
-    /// A stored record with its definition and its details.
-    async fn complete(
-        &self,
-        order: Option<Order>,
-        details: Option<Arc<Value>>,
-    ) -> Result<Option<Known>, StoreError> {
-        let Some(order) = order else { return Ok(None) };
-        let details =
-            details.ok_or_else(|| StoreError::Permanent("its details are not stored".into()))?;
-        let workflow = self.definitions.pinned(&order.workflow).await?;
-        Ok(Some(Known {
-            snapshot: Snapshot {
-                order: Arc::new(order),
-                details,
-            },
-            workflow,
-            fresh: true,
-        }))
-    }
-
-    /// A copy of the record, or for an announcement the record as Submission wrote it: the
-    /// conditional write will tell if it is no longer that.
-    async fn copy(&self, work: &Work) -> Option<Known> {
-        let snapshot = match (self.cache.get(&work.id), &work.message) {
-            (Some(snapshot), _) => snapshot,
-            (None, SchedulerMessage::Accepted(accepted)) => {
-                let workflow = self.definitions.pinned(&accepted.workflow).await.ok()?;
-                let order = Order::new(accepted, &workflow, accepted.due);
-                return Some(Known {
-                    snapshot: Snapshot {
-                        order: Arc::new(order),
-                        details: Arc::new(accepted.details.clone()),
-                    },
-                    workflow,
-                    fresh: false,
-                });
-            }
-            (None, _) => return None,
-        };
-        let workflow = self
-            .definitions
-            .pinned(&snapshot.order.workflow)
-            .await
-            .ok()?;
-        Some(Known {
-            snapshot,
-            workflow,
-            fresh: false,
-        })
     }
 
     /// Decide: pure, for each event by itself.
@@ -480,43 +340,19 @@ where
 }
 
 fn decode(index: usize, record: &InputRecord) -> Result<Work, Cause> {
-    let bytes = record
-        .value
-        .as_deref()
-        .ok_or_else(|| Cause::new("tombstone", "the record has no value (a tombstone)"))?;
-    if bytes.len() > MAX_MESSAGE_BYTES {
-        let text = format!(
-            "the message has {} bytes; {MAX_MESSAGE_BYTES} are allowed",
-            bytes.len()
-        );
-        return Err(Cause::new("too-large", text));
-    }
-    let message: SchedulerMessage = serde_json::from_slice(bytes)
-        .map_err(|e| Cause::new("not-a-scheduler-message", e.to_string()))?;
+    let message: SchedulerMessage = crate::decode::message(record, "not-a-scheduler-message")?;
     let id = match &message {
         SchedulerMessage::Accepted(a) => &a.order_id,
         SchedulerMessage::Retry(r) => &r.order_id,
         SchedulerMessage::Reply(r) => &r.order_id,
     };
+    let bytes = record.value.as_ref().map_or(0, Vec::len);
     Ok(Work {
         index,
         id: id.clone(),
-        cacheable: bytes.len() <= MAX_DETAILS_BYTES,
+        cacheable: bytes <= MAX_DETAILS_BYTES,
         message,
     })
-}
-
-/// Whether a message can only end an order well, so that no expression needs the details.
-fn ends(order: &Order, message: &SchedulerMessage) -> bool {
-    let SchedulerMessage::Reply(reply) = message else {
-        return false;
-    };
-    matches!(reply.outcome, Outcome::Succeeded { .. })
-        && reply.direction == Direction::Forward
-        && order.steps.iter().all(|s| {
-            s.state.is_done()
-                || (s.step == reply.step && matches!(s.state, StepState::Running { .. }))
-        })
 }
 
 fn ignored(work: &Work, order: &Order, reason: Reason) {
