@@ -30,7 +30,7 @@ impl Default for Settings {
             timing: Timing::default(),
             reply_topics: BTreeSet::new(),
             refresh_definitions: Millis(10_000),
-            cached_orders: 4_096,
+            cached_orders: 2_048,
             agent_concurrency: 64,
             sweep_page: 100,
             sweep_limit: 10_000,
