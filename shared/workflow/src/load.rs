@@ -57,8 +57,10 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
     if text.len() > MAX_FILE_BYTES {
         return Err(one(format!("is larger than {MAX_FILE_BYTES} bytes")));
     }
-    let value: Value =
-        serde_saphyr::from_str(text).map_err(|e| one(format!("is not YAML: {e}")))?;
+    // As YAML 1.2 has it: `y`, `no` and `on` are texts.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options)
+        .map_err(|e| one(format!("is not YAML: {e}")))?;
     let problems = schema_problems(&value);
     if !problems.is_empty() {
         return Err(fail(problems));
@@ -122,5 +124,17 @@ impl JsonSchema for Millis {
             "pattern": "^([0-9]+ ?[a-z]+ ?)+$",
             "description": "A duration such as 250ms, 10s, 5m or 2h 30m."
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_word_is_a_text_and_not_a_boolean() {
+        let text = "workflow: w\nsteps: [{id: y, agent: on, action: no, compensation: none}]";
+        let workflow = from_yaml("w.yaml", text, &Limits::published()).unwrap();
+        assert_eq!(workflow.steps[0].agent.as_str(), "on");
     }
 }
