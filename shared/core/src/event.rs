@@ -2,6 +2,7 @@
 
 use crate::ids::ClaimId;
 use crate::message::Reply;
+use crate::operate::Operation;
 
 /// An event.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +15,8 @@ pub enum Event {
     Overdue,
     /// All that a finished order wanted sent has been acknowledged by the bus.
     Confirmed,
+    /// An operator acts.
+    Operate(Operation),
 }
 
 impl Event {
@@ -25,6 +28,7 @@ impl Event {
             Self::Reply(_) => "reply",
             Self::Overdue => "overdue",
             Self::Confirmed => "confirmed",
+            Self::Operate(_) => "operate",
         }
     }
 }

@@ -22,6 +22,8 @@ pub enum FailureKind {
     Permanent,
     /// An expression of the definition has no value for this order.
     Definition,
+    /// It is not known whether an effect happened that may not be repeated.
+    Ambiguous,
     /// An operator asked for it.
     Operator,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for FailureKind {
             Self::Transient => "transient",
             Self::Permanent => "permanent",
             Self::Definition => "definition",
+            Self::Ambiguous => "ambiguous",
             Self::Operator => "operator",
         })
     }

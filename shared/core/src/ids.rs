@@ -87,7 +87,9 @@ impl fmt::Display for Version {
 }
 
 /// Number of an attempt at a step, from 1; 0 is before the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Attempt(pub u32);
 
@@ -143,7 +145,7 @@ impl fmt::Display for ClaimId {
     }
 }
 
-/// Whether a step is being done or undone.
+/// What an agent is asked to do about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -151,6 +153,8 @@ pub enum Direction {
     Forward,
     /// The step's compensation.
     Undo,
+    /// The question whether the step's action has had its effect.
+    Probe,
 }
 
 impl fmt::Display for Direction {
@@ -158,6 +162,7 @@ impl fmt::Display for Direction {
         f.write_str(match self {
             Self::Forward => "forward",
             Self::Undo => "undo",
+            Self::Probe => "probe",
         })
     }
 }
@@ -170,13 +175,18 @@ pub struct IdempotencyKey(pub String);
 impl IdempotencyKey {
     /// The key of a step's effect; the same for every attempt and every call.
     ///
-    /// `round` tells an operator's resubmission after a finished undo from the first run: the
-    /// undone keys are spent for ever at the remote service.
+    /// `number` tells a step that an operator has had done again after it was undone or refused
+    /// from the first time: the earlier keys are spent for ever at the remote service. A probe
+    /// asks about the forward effect, and carries its key.
     #[must_use]
-    pub fn of(order: &OrderId, step: &StepId, direction: Direction, round: u32) -> Self {
-        match round {
-            0 => Self(format!("{order}/{step}/{direction}")),
-            n => Self(format!("{order}/{step}/{direction}/{n}")),
+    pub fn of(order: &OrderId, step: &StepId, direction: Direction, number: u32) -> Self {
+        let effect = match direction {
+            Direction::Forward | Direction::Probe => Direction::Forward,
+            Direction::Undo => Direction::Undo,
+        };
+        match number {
+            0 => Self(format!("{order}/{step}/{effect}")),
+            n => Self(format!("{order}/{step}/{effect}/{n}")),
         }
     }
 }

@@ -5,7 +5,8 @@
 
 use triad_workflow::Workflow;
 
-use crate::order::{Order, ProcessState, StepState};
+use crate::order::{IncidentKind, Order, ProcessState, StepState};
+use crate::outbox::{Emission, Writer};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a record by itself.
-pub const OF_RECORD: [(&str, OfRecord); 8] = [
+pub const OF_RECORD: [(&str, OfRecord); 9] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -43,12 +44,18 @@ pub const OF_RECORD: [(&str, OfRecord); 8] = [
         );
         undoing || !o.steps.iter().any(|s| is_undo(&s.state))
     }),
-    ("g3-one-undo-at-a-time", |o, _| {
-        o.steps
-            .iter()
-            .filter(|s| matches!(s.state, StepState::Undoing { .. }))
-            .count()
-            <= 1
+    ("g3-undone-in-reverse", |o, w| {
+        o.steps.iter().enumerate().all(|(i, s)| {
+            let begun = matches!(
+                s.state,
+                StepState::Undoing { .. }
+                    | StepState::UndoParked { .. }
+                    | StepState::UndoFailed { .. }
+                    | StepState::Undone { .. }
+            );
+            let open = |j: usize| o.steps[j].state.to_undo().is_some();
+            !begun || !(i + 1..o.steps.len()).any(|j| open(j) && w.is_after(j, i))
+        })
     }),
     ("g5-failures-within-threshold-plus-one", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
@@ -58,12 +65,14 @@ pub const OF_RECORD: [(&str, OfRecord); 8] = [
     }),
     ("g5-calls-within-budget", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
-            let undo = s
-                .compensation
-                .as_ref()
-                .map_or(0, |c| u64::from(c.retry.calls) * u64::from(c.threshold + 1));
-            u64::from(r.calls)
-                <= u64::from(s.retry.calls) * u64::from(s.policy.max_attempts()) + undo
+            let undo = s.compensation.as_ref().map_or(0, |c| c.total_calls);
+            r.calls <= s.total_calls && r.undo_calls <= undo
+        })
+    }),
+    ("in-doubt-is-not-repeated", |o, w| {
+        o.steps.iter().zip(&w.steps).all(|(r, s)| {
+            let out = matches!(r.state, StepState::Running { .. });
+            !(out && r.in_doubt) || s.repeat.is_safe()
         })
     }),
     ("finished-orders-are-complete", |o, _| match &o.state {
@@ -72,12 +81,11 @@ pub const OF_RECORD: [(&str, OfRecord); 8] = [
             matches!(
                 s.state,
                 StepState::Running { .. }
+                    | StepState::Probing { .. }
+                    | StepState::Parked { .. }
                     | StepState::Failed { .. }
                     | StepState::RetryDue { .. }
-                    | StepState::UndoDue { .. }
-                    | StepState::Undoing { .. }
-                    | StepState::UndoFailed { .. }
-            )
+            ) || s.state.to_undo().is_some()
         }),
         _ => true,
     }),
@@ -87,12 +95,27 @@ pub const OF_RECORD: [(&str, OfRecord); 8] = [
 ];
 
 /// Every invariant of a write: the version before, the version after.
-pub const OF_WRITE: [(&str, OfWrite); 6] = [
+pub const OF_WRITE: [(&str, OfWrite); 8] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
     ("g1-finished-states-stay", |a, b, _| {
-        !a.state.is_finished() || a.state == b.state
+        !a.state.is_finished() || a.state == b.state || by_operator(b)
+    }),
+    ("a-paused-order-starts-nothing", |a, b, _| {
+        let asks = b
+            .outbox
+            .entries
+            .iter()
+            .any(|e| matches!(e, Emission::Request { .. }));
+        a.paused.is_none() || !asks
+    }),
+    ("an-operators-act-is-in-the-timeline", |a, b, _| {
+        !by_operator(b)
+            || b.version != a.version.next()
+            || b.incidents
+                .last()
+                .is_some_and(|i| i.act.is_some() || i.what == IncidentKind::UndoBegan)
     }),
     ("g4-a-claim-is-not-taken-over", |a, b, _| {
         match (a.state.locked_by(), b.state.locked_by()) {
@@ -106,6 +129,7 @@ pub const OF_WRITE: [(&str, OfWrite); 6] = [
             .zip(&b.steps)
             .all(|(was, is)| match (&was.state, &is.state) {
                 (StepState::Running { complete_by, .. }, StepState::Completed { finished, .. })
+                | (StepState::Probing { complete_by, .. }, StepState::Completed { finished, .. })
                 | (StepState::Undoing { complete_by, .. }, StepState::Undone { finished, .. }) => {
                     finished <= complete_by
                 }
@@ -117,7 +141,8 @@ pub const OF_WRITE: [(&str, OfWrite); 6] = [
             b.state,
             ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }
         );
-        !bad || a.state.is_finished() || b.outbox.entries.contains(&crate::outbox::Emission::Alert)
+        let alert = |e: &Emission| matches!(e, Emission::Alert { .. });
+        !bad || a.state.is_finished() || b.outbox.entries.iter().any(alert)
     }),
     ("g8-sequence-has-no-gap", |a, b, _| {
         let told: Vec<u32> = b
@@ -125,7 +150,7 @@ pub const OF_WRITE: [(&str, OfWrite); 6] = [
             .entries
             .iter()
             .filter_map(|e| match e {
-                crate::outbox::Emission::Status { sequence, .. } => Some(*sequence),
+                Emission::Status { sequence, .. } => Some(*sequence),
                 _ => None,
             })
             .collect();
@@ -171,14 +196,12 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
     }
 }
 
+fn by_operator(order: &Order) -> bool {
+    order.outbox.writer == Writer::Operator
+}
+
 fn is_undo(state: &StepState) -> bool {
-    matches!(
-        state,
-        StepState::UndoDue { .. }
-            | StepState::Undoing { .. }
-            | StepState::UndoFailed { .. }
-            | StepState::Undone { .. }
-    )
+    matches!(state, StepState::Undone { .. }) || state.to_undo().is_some()
 }
 
 /// Whether a step that is being undone may have completed before that.

@@ -8,6 +8,7 @@
 //! Time, claim ids and definitions are arguments; messages are plain data.
 
 pub mod agent;
+pub mod budget;
 pub mod context;
 pub mod decide;
 pub mod due;
@@ -16,11 +17,15 @@ pub mod failure;
 pub mod ids;
 pub mod invariants;
 pub mod message;
+pub mod migrate;
+pub mod operate;
 pub mod order;
 pub mod outbox;
 pub mod plan;
 pub mod status;
+pub mod step;
 pub mod submission;
+pub mod timeline;
 pub mod topics;
 
 pub use context::{Context, Timing};
@@ -29,5 +34,6 @@ pub use event::Event;
 pub use failure::{Failure, FailureKind};
 pub use ids::{Attempt, ClaimId, Direction, IdempotencyKey, OrderId, Timestamp, Version};
 pub use message::{Accepted, Alert, Envelope, Outcome, Reply, Retry, StepRequest};
-pub use order::{Claim, Order, Priority, ProcessState, StepRecord, StepState, WorkflowRef};
+pub use operate::{Action, Operation, Refusal};
+pub use order::{Act, Claim, Order, Priority, ProcessState, StepRecord, StepState, WorkflowRef};
 pub use plan::{Plan, Verdict, plan};

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use triad_workflow::{AgentName, Millis, StepId};
+use triad_workflow::{AgentName, Millis, StepId, WorkflowName};
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
@@ -117,6 +117,10 @@ pub struct StepRequest {
     pub complete_by: Timestamp,
     /// Most calls to the remote service for this request.
     pub allowance: u32,
+    /// The allowance must be claimed in the call ledger before the first call, so that a
+    /// redelivery after a crash cannot use it again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
     /// Upper bound of the first wait between calls.
     pub backoff_initial_ms: u64,
     /// Upper bound of any wait between calls.
@@ -135,6 +139,9 @@ pub struct StepRequest {
     pub priority: Priority,
     /// The agent that is asked; a request on another agent's topic is refused.
     pub agent: AgentName,
+    /// The workflow: with the step it names a step type, which operators can pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<WorkflowName>,
 }
 
 impl StepRequest {
@@ -178,6 +185,16 @@ pub enum Outcome {
         /// Class and cause.
         failure: Failure,
         /// Whether a call may have had an effect all the same: an answer was lost or unusable.
+        maybe_applied: bool,
+    },
+    /// Put off: the service is paused, its circuit breaker is open, or its limits are reached.
+    /// Not a failure.
+    Deferred {
+        /// When to try again.
+        until: Timestamp,
+        /// Why.
+        failure: Failure,
+        /// As of a failure, of the calls that were made before it was put off.
         maybe_applied: bool,
     },
 }
@@ -227,4 +244,6 @@ pub enum AlertKind {
     CompensationFailed,
     /// A record was dead-lettered.
     DeadLetter,
+    /// The circuit breaker of a downstream has changed.
+    Breaker,
 }

@@ -4,15 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use triad_workflow::{DefinitionHash, StepId, Workflow, WorkflowName};
+use triad_workflow::{DefinitionHash, Workflow, WorkflowName};
 
 use crate::failure::Failure;
-use crate::ids::{Attempt, ClaimId, OrderId, Timestamp, Version};
+use crate::ids::{ClaimId, OrderId, Timestamp, Version};
 use crate::outbox::Outbox;
-
-/// Incidents kept in a record; beyond it the oldest are dropped.
-pub const MAX_INCIDENTS: usize = 40;
+pub use crate::step::{Applied, StepRecord, StepState};
+pub use crate::timeline::{Act, Incident, IncidentKind, MAX_INCIDENTS};
 
 /// The definition an order is pinned to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -95,10 +93,24 @@ pub struct Order {
     /// Sort key in the due index: at or before the moment at which somebody must look; absent
     /// where nobody must.
     pub due: Option<Timestamp>,
-    /// Recoveries and failures, oldest first, at most [`MAX_INCIDENTS`].
+    /// Recoveries, failures and operators' acts, oldest first, at most [`MAX_INCIDENTS`].
     pub incidents: Vec<Incident>,
-    /// How often an operator has resubmitted it after an undo.
+    /// How often an operator has set it going again after it had finished.
     pub round: u32,
+    /// An operator holds it: no step starts until it is let go on.
+    pub paused: Option<Hold>,
+    /// An operator has closed it by hand: it needs nobody's attention any more.
+    pub closed: Option<Hold>,
+}
+
+/// Something that an operator has set, and since when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Since when.
+    pub at: Timestamp,
+    /// Who and why.
+    #[serde(flatten)]
+    pub act: Act,
 }
 
 /// Where an order is in its life.
@@ -229,188 +241,6 @@ impl ProcessState {
     }
 }
 
-/// One step's record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StepRecord {
-    /// The step.
-    pub step: StepId,
-    /// Where it is.
-    #[serde(flatten)]
-    pub state: StepState,
-    /// Failed attempts at the action.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub failures: u32,
-    /// Failed attempts at the compensation.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub undo_failures: u32,
-    /// Calls to the remote service: those reported, and the whole allowance of silent attempts.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub calls: u32,
-    /// The last failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Failure>,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands out references"
-)]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
-/// Where a step is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "kebab-case")]
-pub enum StepState {
-    /// Not started.
-    Waiting,
-    /// Its condition was false.
-    Skipped,
-    /// A request is out.
-    Running {
-        /// Number of the attempt.
-        attempt: Attempt,
-        /// When the request was made.
-        started: Timestamp,
-        /// After this, its reply changes nothing.
-        complete_by: Timestamp,
-    },
-    /// The agent reported that the attempt failed; the Supervisor will count it.
-    Failed {
-        /// Number of the attempt.
-        attempt: Attempt,
-    },
-    /// The next claim starts another attempt.
-    RetryDue {
-        /// Number of the last attempt.
-        attempt: Attempt,
-    },
-    /// Done.
-    Completed {
-        /// Number of the attempt.
-        attempt: Attempt,
-        /// When its request was made.
-        started: Timestamp,
-        /// When its reply was taken.
-        finished: Timestamp,
-        /// Place in the order of completion, from 0.
-        position: u32,
-        /// What the service answered.
-        output: Value,
-    },
-    /// The service refused, and cannot have had an effect.
-    Refused {
-        /// Number of the attempt.
-        attempt: Attempt,
-    },
-    /// Given up without knowing whether it had an effect, and without a way to undo it.
-    Ambiguous {
-        /// Number of the last attempt.
-        attempt: Attempt,
-    },
-    /// To be undone; an undo request goes out when its turn comes, or at the next claim.
-    UndoDue {
-        /// Number of the last undo attempt, 0 before the first.
-        attempt: Attempt,
-        /// What is undone.
-        #[serde(flatten)]
-        applied: Applied,
-    },
-    /// An undo request is out.
-    Undoing {
-        /// Number of the undo attempt.
-        attempt: Attempt,
-        /// When the request was made.
-        started: Timestamp,
-        /// After this, its reply changes nothing.
-        complete_by: Timestamp,
-        /// What is undone.
-        #[serde(flatten)]
-        applied: Applied,
-    },
-    /// The agent reported that the undo attempt failed; the Supervisor will count it.
-    UndoFailed {
-        /// Number of the undo attempt.
-        attempt: Attempt,
-        /// What is undone.
-        #[serde(flatten)]
-        applied: Applied,
-    },
-    /// Undone.
-    Undone {
-        /// Number of the undo attempt.
-        attempt: Attempt,
-        /// When its reply was taken.
-        finished: Timestamp,
-    },
-}
-
-/// What is known about an effect that is to be undone.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Applied {
-    /// Place in the order of completion; `None` if it is ambiguous whether it was applied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub position: Option<u32>,
-    /// What the service answered; null if ambiguous.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub output: Value,
-}
-
-impl StepState {
-    /// The state's name, as people have it.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Skipped => "skipped",
-            Self::Running { .. } => "running",
-            Self::Failed { .. } => "failed",
-            Self::RetryDue { .. } => "retry-due",
-            Self::Completed { .. } => "completed",
-            Self::Refused { .. } => "refused",
-            Self::Ambiguous { .. } => "ambiguous",
-            Self::UndoDue { .. } => "undo-due",
-            Self::Undoing { .. } => "undoing",
-            Self::UndoFailed { .. } => "undo-failed",
-            Self::Undone { .. } => "undone",
-        }
-    }
-
-    /// Whether steps that come after this one may start.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        matches!(self, Self::Completed { .. } | Self::Skipped)
-    }
-}
-
-/// Something that an operator should find in the timeline: a recovery or a failure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Incident {
-    /// When it was written down.
-    pub at: Timestamp,
-    /// What happened.
-    pub what: IncidentKind,
-    /// The attempt it happened to, if to one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attempt: Option<Attempt>,
-    /// The failure, with its step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
-}
-
-/// Kinds of incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IncidentKind {
-    /// An attempt at a step failed.
-    AttemptFailed,
-    /// An attempt at a compensation failed.
-    UndoFailed,
-    /// Undo began.
-    UndoBegan,
-}
-
 impl Order {
     /// A new process record, as Submission writes it.
     #[must_use]
@@ -427,20 +257,15 @@ impl Order {
             steps: workflow
                 .steps
                 .iter()
-                .map(|s| StepRecord {
-                    step: s.id.clone(),
-                    state: StepState::Waiting,
-                    failures: 0,
-                    undo_failures: 0,
-                    calls: 0,
-                    error: None,
-                })
+                .map(|s| StepRecord::new(s.id.clone()))
                 .collect(),
             sequence: 1,
             outbox: Outbox::submission(),
             due: Some(due),
             incidents: Vec::new(),
             round: 0,
+            paused: None,
+            closed: None,
         }
     }
 
@@ -472,13 +297,5 @@ impl Order {
             | ProcessState::Compensated { .. }
             | ProcessState::CompensationFailed { .. } => None,
         }
-    }
-
-    /// Writes down an incident, dropping the oldest beyond the bound.
-    pub(crate) fn note(&mut self, incident: Incident) {
-        if self.incidents.len() == MAX_INCIDENTS {
-            self.incidents.remove(0);
-        }
-        self.incidents.push(incident);
     }
 }

@@ -12,15 +12,16 @@
 //! overdue.
 
 use serde::{Deserialize, Serialize};
-use triad_workflow::StepId;
+use triad_workflow::{Repeat, StepId};
 
+use crate::budget;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
 use crate::message::{
     Alert, AlertKind, Envelope, Retry, SchedulerMessage, StatusMessage, StepRequest,
 };
-use crate::order::{Order, ProcessState, StepState};
+use crate::order::{Order, StepState};
 use crate::status::Status;
 use crate::topics;
 
@@ -34,6 +35,8 @@ pub enum Writer {
     Scheduler,
     /// The Supervisor, beside that order.
     Supervisor,
+    /// An operator, beside that order.
+    Operator,
 }
 
 /// What a record's last write wants sent.
@@ -82,13 +85,20 @@ pub enum Emission {
         cause: Option<Failure>,
     },
     /// Tell operators that the order finished badly.
-    Alert,
+    Alert {
+        /// How.
+        kind: AlertKind,
+        /// When.
+        at: Timestamp,
+        /// Why.
+        cause: Failure,
+    },
 }
 
 impl Emission {
     /// Whether it must reach the bus before anything that lets another writer go on.
     fn goes_first(&self) -> bool {
-        matches!(self, Self::Status { .. } | Self::Alert)
+        matches!(self, Self::Status { .. } | Self::Alert { .. })
     }
 }
 
@@ -211,7 +221,7 @@ fn message(ctx: &Context<'_>, order: &Order, entry: &Emission) -> Option<Envelop
                 at: *at,
             },
         )),
-        Emission::Alert => alert(order),
+        Emission::Alert { kind, at, cause } => Some(alert(order, *kind, *at, cause)),
     }
 }
 
@@ -244,6 +254,33 @@ pub fn announcement(accepted: crate::message::Accepted) -> Envelope {
     )
 }
 
+/// The status of a submission that was not accepted because too many orders are in flight.
+/// It has sequence 0: no order was stored.
+#[must_use]
+pub fn rejected(
+    order: &crate::ids::OrderId,
+    reply_topic: Option<&str>,
+    traceparent: Option<&str>,
+    cause: Failure,
+    at: Timestamp,
+) -> Envelope {
+    let body = StatusMessage {
+        order_id: order.clone(),
+        sequence: 0,
+        status: Status::Rejected,
+        cause: Some(cause),
+        at,
+    };
+    Envelope::about(
+        reply_topic.unwrap_or(topics::STATUS).to_owned(),
+        order,
+        "triad.order.rejected",
+        format!("{order}/rejected/{}", at.0),
+        traceparent,
+        &body,
+    )
+}
+
 /// The status `received`, which is sequence 1 of every order.
 #[must_use]
 pub fn received(order: &Order) -> Envelope {
@@ -273,33 +310,26 @@ fn status_message(order: &Order, body: &StatusMessage) -> Envelope {
     )
 }
 
-fn alert(order: &Order) -> Option<Envelope> {
-    let (kind, cause, at) = match &order.state {
-        ProcessState::Error { cause, at } => (AlertKind::OrderError, cause, *at),
-        ProcessState::CompensationFailed { cause, at } => {
-            (AlertKind::CompensationFailed, cause, *at)
-        }
-        ProcessState::Pending { .. }
-        | ProcessState::Processing(_)
-        | ProcessState::Processed { .. }
-        | ProcessState::Compensating { .. }
-        | ProcessState::Compensated { .. } => return None,
+fn alert(order: &Order, kind: AlertKind, at: Timestamp, cause: &Failure) -> Envelope {
+    let name = match kind {
+        AlertKind::CompensationFailed => "CompensationFailed",
+        AlertKind::OrderError | AlertKind::DeadLetter | AlertKind::Breaker => "Error",
     };
     let body = Alert {
-        alert_id: format!("{}/{}/{}", order.id, order.state.name(), at.0),
+        alert_id: format!("{}/{name}/{}", order.id, at.0),
         kind,
         order_id: Some(order.id.to_string()),
         cause: cause.to_string(),
         at,
     };
-    Some(Envelope::about(
+    Envelope::about(
         topics::ALERTS.to_owned(),
         &order.id,
         "triad.alert",
         body.alert_id.clone(),
         order.traceparent.as_deref(),
         &body,
-    ))
+    )
 }
 
 /// The request that belongs to a running attempt, or `None` if the attempt is not running.
@@ -311,46 +341,52 @@ fn request(
     attempt: Attempt,
 ) -> Option<Envelope> {
     let index = order.steps.iter().position(|s| &s.step == step)?;
-    let running = match (&order.steps[index].state, direction) {
+    let record = &order.steps[index];
+    let (running, complete_by) = match (&record.state, direction) {
         (
             StepState::Running {
-                attempt: a,
+                attempt,
                 complete_by,
                 ..
             },
             Direction::Forward,
         )
         | (
+            StepState::Probing {
+                attempt,
+                complete_by,
+                ..
+            },
+            Direction::Probe,
+        )
+        | (
             StepState::Undoing {
-                attempt: a,
+                attempt,
                 complete_by,
                 ..
             },
             Direction::Undo,
-        ) if *a == attempt => *complete_by,
+        ) => (*attempt, *complete_by),
         _ => return None,
     };
+    if running != attempt {
+        return None;
+    }
     let defined = &ctx.workflow.steps[index];
-    let forward_key = IdempotencyKey::of(&order.id, step, Direction::Forward, order.round);
-    let (agent, action, retry, input, key, undoes) = match direction {
-        Direction::Forward => (
-            &defined.agent,
-            &defined.action,
-            defined.retry,
-            crate::decide::input::forward(ctx, order, index).ok()?,
-            forward_key,
-            None,
-        ),
+    let key = |direction| IdempotencyKey::of(&order.id, step, direction, record.key);
+    let forward = || crate::decide::input::forward(ctx, order, index).ok();
+    let (agent, action, retry, input) = match direction {
+        Direction::Forward => (&defined.agent, &defined.action, defined.retry, forward()?),
+        Direction::Probe => {
+            let Repeat::Probe(probe) = &defined.repeat else {
+                return None;
+            };
+            (&defined.agent, &probe.action, probe.retry, forward()?)
+        }
         Direction::Undo => {
             let undo = defined.compensation.as_ref()?;
-            (
-                &undo.agent,
-                &undo.action,
-                undo.retry,
-                crate::decide::input::undo(ctx, order, index).ok()?,
-                IdempotencyKey::of(&order.id, step, Direction::Undo, order.round),
-                Some(forward_key),
-            )
+            let input = crate::decide::input::undo(ctx, order, index).ok()?;
+            (&undo.agent, &undo.action, undo.retry, input)
         }
     };
     let body = StepRequest {
@@ -358,22 +394,25 @@ fn request(
         step: step.clone(),
         direction,
         attempt,
-        complete_by: running,
-        allowance: retry.calls,
+        complete_by,
+        allowance: budget::allowance(defined, record, direction),
+        counted: budget::is_counted(defined, direction),
         backoff_initial_ms: retry.initial.0,
         backoff_max_ms: retry.max.0,
-        idempotency_key: key.clone(),
-        undoes,
+        idempotency_key: key(direction),
+        undoes: (direction == Direction::Undo).then(|| key(Direction::Forward)),
         action: action.clone(),
         input,
         priority: order.priority,
         agent: agent.clone(),
+        workflow: Some(order.workflow.name.clone()),
     };
+    let id = format!("{}/{direction}/{attempt}", key(direction));
     Some(Envelope::about(
         topics::agent(agent, order.priority),
         &order.id,
         "triad.step.request",
-        format!("{key}/{attempt}"),
+        id,
         order.traceparent.as_deref(),
         &body,
     ))
@@ -400,7 +439,10 @@ pub fn reply(
         topics::SCHEDULER.to_owned(),
         &request.order_id,
         "triad.step.reply",
-        format!("{}/{}/reply", request.idempotency_key, request.attempt),
+        format!(
+            "{}/{}/{}/reply",
+            request.idempotency_key, request.direction, request.attempt
+        ),
         traceparent,
         &body,
     )

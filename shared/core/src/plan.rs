@@ -49,6 +49,7 @@ pub fn verdict(order: &Order, workflow: &Workflow, timing: Timing, now: Timestam
         Ok(Decision::Transition(next)) => Verdict::Write(next),
         Ok(Decision::Repeat) => Verdict::Resend,
         Ok(Decision::Ignore(reason)) => Verdict::Leave(reason),
+        Ok(Decision::Refuse(_)) => Verdict::Leave(Reason::NotDue),
         Err(illegal) => Verdict::Unsound(illegal),
     }
 }

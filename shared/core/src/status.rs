@@ -22,6 +22,10 @@ pub enum Status {
     CompensationFailed,
     /// Finished: stopped, an operator must look.
     Failed,
+    /// An operator has set the finished order going again.
+    Resubmitted,
+    /// Not accepted: too many orders are in flight. Nothing was stored; submit it again later.
+    Rejected,
 }
 
 impl Status {
@@ -37,6 +41,8 @@ impl Status {
             Self::Compensated => "compensated",
             Self::CompensationFailed => "compensation-failed",
             Self::Failed => "failed",
+            Self::Resubmitted => "resubmitted",
+            Self::Rejected => "rejected",
         }
     }
 }

@@ -89,6 +89,7 @@ pub(crate) fn check(
     let after = resolve_after(definition, &mut problems);
     let order = sort(definition, &after, &mut problems);
     check_numbers(definition, limits, &mut problems);
+    check_repeat(definition, &mut problems);
     check_expressions(definition, &mut problems);
     let Some(order) = order else {
         return Err(problems.0);
@@ -140,6 +141,9 @@ fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems
             problems.add(id, "another step has the same id");
         }
         check_action(&step.action, id, problems);
+        if let Some(probe) = &step.probe {
+            check_action(&probe.action, id, problems);
+        }
         let mut agents = vec![&step.agent];
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             check_action(&c.action, id, problems);
@@ -323,6 +327,9 @@ fn check_numbers(definition: &Definition, limits: &Limits, problems: &mut Proble
                     format!("retry.calls is {}; use 1 to {MAX_CALLS}", r.calls),
                 );
             }
+            if r.total.is_some_and(|t| t < r.calls) {
+                problems.add(id, "retry.total is below retry.calls");
+            }
             if let (Some(initial), Some(max)) = (r.initial, r.max)
                 && initial > max
             {
@@ -360,6 +367,12 @@ fn check_numbers(definition: &Definition, limits: &Limits, problems: &mut Proble
             step.retry.as_ref(),
             step.supervisor.as_ref().map(|p| p.threshold),
         );
+        check(
+            id,
+            step.probe.as_ref().and_then(|p| p.complete_within),
+            None,
+            None,
+        );
         if step
             .supervisor
             .as_ref()
@@ -370,6 +383,26 @@ fn check_numbers(definition: &Definition, limits: &Limits, problems: &mut Proble
         }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             check(id, c.complete_within, c.retry.as_ref(), c.threshold);
+        }
+    }
+}
+
+/// Steps whose effect may not be repeated.
+fn check_repeat(definition: &Definition, problems: &mut Problems) {
+    for step in &definition.steps {
+        let id = Some(step.id.as_str());
+        if step.at_most_once && step.probe.is_some() {
+            problems.add(
+                id,
+                "at_most_once stops for an operator and probe asks the service: declare one of the two",
+            );
+        }
+        let once = step.at_most_once || step.probe.is_some();
+        if once && step.retry.as_ref().is_some_and(|r| r.calls > 1) {
+            problems.add(
+                id,
+                "its effect may not be repeated, so an attempt is one call: write retry.calls: 1",
+            );
         }
     }
 }

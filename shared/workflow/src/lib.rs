@@ -8,6 +8,7 @@
 //! Architecture invariant: nothing here does IO or reads a clock. Expressions cannot either.
 
 pub mod check;
+mod compile;
 pub mod duration;
 pub mod expr;
 pub mod hash;
@@ -25,4 +26,4 @@ pub use hash::DefinitionHash;
 pub use model::Definition;
 pub use names::{AgentName, InvalidName, StepId, WorkflowName};
 pub use template::Template;
-pub use workflow::{Above, Compensation, Policy, Retry, Step, StepIndex, Workflow};
+pub use workflow::{Above, Compensation, Policy, Probe, Repeat, Retry, Step, StepIndex, Workflow};

@@ -76,12 +76,33 @@ pub struct StepDefinition {
     /// What the Supervisor does when attempts fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<PolicyDefinition>,
+    /// The effect may not be repeated: while it is unknown whether it happened, the service is
+    /// not called again, and the order stops for an operator.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most_once: bool,
+    /// The effect may not be repeated, and the service can be asked whether it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<ProbeDefinition>,
     /// How the step's effect is undone: a compensation, or `none` where there is nothing to undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<CompensationDefinition>,
     /// After this step the order is only ever retried forward, never undone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub point_of_no_return: bool,
+}
+
+/// A question to the service: did the effect under this key happen?
+///
+/// The service answers `{"applied": true, "output": …}` or `{"applied": false}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProbeDefinition {
+    /// What the agent is asked to do. It gets the step's input and the effect's own key.
+    pub action: String,
+    /// Time from the request to its complete-by; absent: the step's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<Millis>,
 }
 
 /// The agent's retry allowance within one attempt.
@@ -91,6 +112,11 @@ pub struct StepDefinition {
 pub struct RetryDefinition {
     /// Most calls to the remote service in one attempt, the first one included.
     pub calls: u32,
+    /// Most calls in all, over attempts, redeliveries and crashes. Kept exactly, in the call
+    /// ledger, at one write unit for each attempt. Absent: `calls` for each attempt, and a
+    /// request that is delivered again after a crash has its calls again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
     /// Upper bound of the first wait; doubled each time, full jitter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<Millis>,
@@ -115,6 +141,10 @@ pub struct PolicyDefinition {
     /// A longer patience between the threshold and `then`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitDefinition>,
+    /// How long work may wait for a service that is paused or whose circuit breaker is open
+    /// before that counts as a failure. Absent: 24 hours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub park: Option<Millis>,
     /// What is done above the threshold. Absent: `compensate` before the point of no return,
     /// `error` from there on.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,26 +1,18 @@
 //! A checked and compiled workflow: what the core runs.
 
-use serde_json::Value;
-
 use crate::check::{self, Limits, Problem};
+use crate::compile;
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::hash::DefinitionHash;
-use crate::model::{
-    CompensationAction, CompensationDefinition, Definition, PolicyDefinition, RetryDefinition,
-    StepDefinition, ThenDefinition,
-};
+use crate::model::Definition;
 use crate::names::{AgentName, StepId, WorkflowName};
 use crate::template::Template;
 
 /// Position of a step in [`Workflow::steps`].
 pub type StepIndex = usize;
 
-const DEFAULT_COMPLETE_WITHIN: Millis = Millis(30_000);
-const DEFAULT_CALLS: u32 = 3;
-const DEFAULT_BACKOFF: (Millis, Millis) = (Millis(100), Millis(5_000));
-const DEFAULT_THRESHOLD: u32 = 3;
-const DELAY_GROWTH_LIMIT: u64 = 64;
+pub(crate) const DEFAULT_COMPLETE_WITHIN: Millis = Millis(30_000);
 
 /// A definition that has passed every check.
 ///
@@ -56,12 +48,48 @@ pub struct Step {
     pub complete_within: Millis,
     /// Allowance of one attempt.
     pub retry: Retry,
+    /// Most calls in all, over every attempt: declared, or what the attempts add up to.
+    pub total_calls: u32,
+    /// Whether the total is kept over redeliveries too, in the call ledger.
+    pub is_counted: bool,
+    /// Whether the effect may be repeated while it is unknown whether it happened.
+    pub repeat: Repeat,
     /// What the Supervisor does about failed attempts.
     pub policy: Policy,
     /// How the effect is undone; `None` where there is nothing to undo or no way back.
     pub compensation: Option<Compensation>,
     /// Whether this is the point of no return.
     pub is_pivot: bool,
+}
+
+/// What is done while it is unknown whether an effect happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repeat {
+    /// The call is repeated under the same key.
+    Safe,
+    /// The order stops for an operator.
+    Never,
+    /// The service is asked.
+    Probe(Probe),
+}
+
+impl Repeat {
+    /// Whether the call may be repeated in doubt.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        *self == Self::Safe
+    }
+}
+
+/// The question whether an effect happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// What the agent is asked to do.
+    pub action: String,
+    /// From the request to its complete-by.
+    pub complete_within: Millis,
+    /// Allowance of one question.
+    pub retry: Retry,
 }
 
 /// The agent's allowance within one attempt.
@@ -86,6 +114,8 @@ pub struct Policy {
     pub max_delay: Millis,
     /// Extra attempts above the threshold, each after this wait.
     pub wait: Option<(Millis, u32)>,
+    /// How long work may be parked before that counts as a failure.
+    pub park: Millis,
     /// What ends it.
     pub then: Above,
 }
@@ -112,6 +142,12 @@ pub struct Compensation {
     pub complete_within: Millis,
     /// Allowance of one attempt.
     pub retry: Retry,
+    /// Most calls in all, over every attempt.
+    pub total_calls: u32,
+    /// Whether the total is kept over redeliveries too, in the call ledger.
+    pub is_counted: bool,
+    /// How long work may be parked before that counts as a failure.
+    pub park: Millis,
     /// Failures met with another attempt; the next is CompensationFailed.
     pub threshold: u32,
     /// Wait before a retried attempt, doubled each time up to the second value.
@@ -161,7 +197,7 @@ impl Workflow {
         let mut steps: Vec<Step> = Vec::with_capacity(order.len());
         for planned in &order {
             let written = &definition.steps[planned.written];
-            let step = compile_step(written, defaults, planned).map_err(|reason| {
+            let step = compile::step(written, defaults, planned).map_err(|reason| {
                 vec![Problem {
                     step: Some(written.id.clone()),
                     reason,
@@ -240,8 +276,8 @@ impl Workflow {
                 let undo = s
                     .compensation
                     .as_ref()
-                    .map_or(0, |c| u64::from(c.retry.calls) * u64::from(c.threshold + 1));
-                u64::from(s.retry.calls) * u64::from(s.policy.max_attempts()) + undo
+                    .map_or(0, |c| u64::from(c.total_calls));
+                u64::from(s.total_calls) + undo
             })
             .sum()
     }
@@ -254,128 +290,5 @@ impl Workflow {
             .map(|s| s.complete_within)
             .min()
             .unwrap_or(DEFAULT_COMPLETE_WITHIN)
-    }
-}
-
-fn compile_step(
-    written: &StepDefinition,
-    defaults: &crate::model::Defaults,
-    planned: &check::Planned,
-) -> Result<Step, String> {
-    let agent = AgentName::new(&written.agent).map_err(|e| e.to_string())?;
-    let complete_within = written
-        .complete_within
-        .or(defaults.complete_within)
-        .unwrap_or(DEFAULT_COMPLETE_WITHIN);
-    let retry = retry(written.retry.as_ref().or(defaults.retry.as_ref()));
-    let policy = policy(
-        written.supervisor.as_ref().or(defaults.supervisor.as_ref()),
-        planned.may_be_undone,
-        written.supervisor.is_some(),
-    );
-    let compensation = match &written.compensation {
-        Some(CompensationDefinition::Action(action)) if planned.may_be_undone => Some(
-            compensation(action, &agent, complete_within, retry, &policy)?,
-        ),
-        _ => None,
-    };
-    Ok(Step {
-        id: StepId::new(&written.id).map_err(|e| e.to_string())?,
-        agent,
-        action: written.action.clone(),
-        input: input(&written.input)?,
-        after: planned.after.clone(),
-        when: written
-            .when
-            .as_deref()
-            .map(Expression::compile)
-            .transpose()?,
-        complete_within,
-        retry,
-        policy,
-        compensation,
-        is_pivot: written.point_of_no_return,
-    })
-}
-
-fn compensation(
-    action: &CompensationAction,
-    agent: &AgentName,
-    complete_within: Millis,
-    step_retry: Retry,
-    policy: &Policy,
-) -> Result<Compensation, String> {
-    Ok(Compensation {
-        agent: match &action.agent {
-            Some(other) => AgentName::new(other).map_err(|e| e.to_string())?,
-            None => agent.clone(),
-        },
-        action: action.action.clone(),
-        input: input(&action.input)?,
-        complete_within: action.complete_within.unwrap_or(complete_within),
-        retry: action.retry.as_ref().map_or(step_retry, |r| retry(Some(r))),
-        threshold: action.threshold.unwrap_or(policy.threshold),
-        delay: (policy.delay, policy.max_delay),
-    })
-}
-
-fn input(value: &Value) -> Result<Template, String> {
-    if value.is_null() {
-        Ok(Template::Constant(Value::Object(serde_json::Map::new())))
-    } else {
-        Template::compile(value)
-    }
-}
-
-fn retry(written: Option<&RetryDefinition>) -> Retry {
-    let (initial, max) = DEFAULT_BACKOFF;
-    match written {
-        None => Retry {
-            calls: DEFAULT_CALLS,
-            initial,
-            max,
-        },
-        Some(r) => {
-            let initial = r.initial.unwrap_or(initial);
-            Retry {
-                calls: r.calls,
-                initial,
-                max: r.max.unwrap_or(max).max(initial),
-            }
-        }
-    }
-}
-
-fn policy(written: Option<&PolicyDefinition>, may_be_undone: bool, own: bool) -> Policy {
-    let fallback = if may_be_undone {
-        Above::Compensate
-    } else {
-        Above::Error
-    };
-    let Some(p) = written else {
-        return Policy {
-            threshold: DEFAULT_THRESHOLD,
-            delay: Millis(0),
-            max_delay: Millis(0),
-            wait: None,
-            then: fallback,
-        };
-    };
-    let delay = p.delay.unwrap_or_default();
-    Policy {
-        threshold: p.threshold,
-        delay,
-        max_delay: p
-            .max_delay
-            .unwrap_or(Millis(delay.0.saturating_mul(DELAY_GROWTH_LIMIT)))
-            .max(delay),
-        wait: p.wait.as_ref().map(|w| (w.delay, w.times)),
-        then: match p.then {
-            Some(ThenDefinition::Error) => Above::Error,
-            // A step that says `compensate` itself past the pivot is refused by the checks; a
-            // workflow-wide default applies only where undoing is possible.
-            Some(ThenDefinition::Compensate) if may_be_undone || own => Above::Compensate,
-            Some(ThenDefinition::Compensate) | None => fallback,
-        },
     }
 }

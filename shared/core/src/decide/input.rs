@@ -13,23 +13,26 @@ pub(crate) fn scope(ctx: &Context<'_>, order: &Order, output: Option<&Value>) ->
         "workflow": order.workflow.name.as_str(),
         "priority": match order.priority { Priority::Normal => "normal", Priority::High => "high" },
     });
-    let outputs = order.steps.iter().filter_map(|s| match &s.state {
-        StepState::Completed { output, .. } => Some((s.step.as_str(), output)),
-        StepState::UndoDue { applied, .. }
-        | StepState::Undoing { applied, .. }
-        | StepState::UndoFailed { applied, .. } => Some((s.step.as_str(), &applied.output)),
-        StepState::Skipped => Some((s.step.as_str(), &Value::Null)),
-        _ => None,
+    let outputs = order.steps.iter().filter_map(|s| {
+        let output = match &s.state {
+            StepState::Completed { output, .. } => output,
+            StepState::Skipped => &Value::Null,
+            state => &state.to_undo()?.output,
+        };
+        Some((s.step.as_str(), output))
     });
     Scope::new(&facts, ctx.details, outputs, output)
 }
 
-/// Input of a step's action.
+/// Input of a step's action: the operator's, where one has corrected it.
 pub(crate) fn forward(
     ctx: &Context<'_>,
     order: &Order,
     index: StepIndex,
 ) -> Result<Value, EvalError> {
+    if let Some(corrected) = &order.steps[index].input {
+        return Ok(corrected.clone());
+    }
     ctx.workflow.steps[index]
         .input
         .render(&scope(ctx, order, None))
@@ -40,11 +43,6 @@ pub(crate) fn undo(ctx: &Context<'_>, order: &Order, index: StepIndex) -> Result
     let Some(compensation) = &ctx.workflow.steps[index].compensation else {
         return Ok(json!({}));
     };
-    let output = match &order.steps[index].state {
-        StepState::UndoDue { applied, .. }
-        | StepState::Undoing { applied, .. }
-        | StepState::UndoFailed { applied, .. } => Some(&applied.output),
-        _ => None,
-    };
+    let output = order.steps[index].state.to_undo().map(|a| &a.output);
     compensation.input.render(&scope(ctx, order, output))
 }

@@ -1,11 +1,14 @@
 //! The heart: what an event makes of an order.
 //!
 //! One `match` over state and event says which rule applies; the rules themselves are in
-//! [`forward`] (claim, run, take replies), [`undo`] (compensation) and [`supervise`] (what the
-//! Supervisor does about an overdue order).
+//! [`forward`] (claim, run), [`replies`] (what agents answer), [`undo`] (compensation),
+//! [`supervise`] (what the Supervisor does about an overdue order) and [`operate`] (what
+//! operators do).
 
 mod forward;
 pub(crate) mod input;
+pub(crate) mod operate;
+mod replies;
 mod supervise;
 mod undo;
 
@@ -14,8 +17,10 @@ use triad_workflow::Above;
 use crate::context::Context;
 use crate::due;
 use crate::event::Event;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Timestamp};
+use crate::message::AlertKind;
+use crate::operate::Refusal;
 use crate::order::{Order, ProcessState, StepState};
 use crate::outbox::{Emission, Writer};
 use crate::status::Status;
@@ -30,6 +35,8 @@ pub enum Decision {
     Repeat,
     /// Nothing is to be done.
     Ignore(Reason),
+    /// What the operator wants is not possible.
+    Refuse(Refusal),
 }
 
 /// Why an event changes nothing. Each is a normal outcome of running several of everything.
@@ -49,6 +56,8 @@ pub enum Reason {
     NotDue,
     /// There is nothing to confirm.
     Unfinished,
+    /// An operator holds the order.
+    Paused,
 }
 
 /// An event that cannot happen to a sound order: its sender is broken or forged it.
@@ -114,6 +123,14 @@ pub fn decide(
         return Ok(Decision::Repeat);
     }
     let decision = match (&order.state, event) {
+        (_, Event::Operate(operation)) => operate::decide(ctx, order, &operation, now),
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Compensating {
+                locked_by: None, ..
+            },
+            Event::Claim(_),
+        ) if order.paused.is_some() => Decision::Ignore(Reason::Paused),
         (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now),
         (
             ProcessState::Compensating {
@@ -129,7 +146,7 @@ pub fn decide(
             Event::Claim(_),
         ) => Decision::Ignore(Reason::Claimed),
         (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Reply(reply)) => {
-            forward::reply(ctx, order, &reply, now)?
+            replies::take(ctx, order, &reply, now)?
         }
         (ProcessState::Compensating { .. }, Event::Reply(reply)) => {
             undo::reply(ctx, order, &reply, now)?
@@ -168,14 +185,14 @@ fn identity(event: &Event) -> Option<String> {
     match event {
         Event::Claim(_) => Some("claim".to_owned()),
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
-        Event::Overdue | Event::Confirmed => None,
+        Event::Overdue | Event::Confirmed | Event::Operate(_) => None,
     }
 }
 
 fn finished(order: &Order, event: &Event) -> Decision {
     let unconfirmed = order.due.is_some();
     match event {
-        Event::Claim(_) | Event::Reply(_) => Decision::Ignore(Reason::Finished),
+        Event::Claim(_) | Event::Reply(_) | Event::Operate(_) => Decision::Ignore(Reason::Finished),
         Event::Overdue if unconfirmed => Decision::Repeat,
         Event::Overdue => Decision::Ignore(Reason::Finished),
         Event::Confirmed if unconfirmed => {
@@ -190,11 +207,11 @@ fn finished(order: &Order, event: &Event) -> Decision {
 }
 
 /// The next version, before any change.
-fn next_version(order: &Order, writer: Writer) -> Order {
+pub(crate) fn next_version(order: &Order, writer: Writer) -> Order {
     let mut next = order.clone();
     next.version = order.version.next();
     next.outbox = order.outbox.carried_to(writer);
-    if order.outbox.writer == Writer::Submission && writer == Writer::Supervisor {
+    if order.outbox.writer == Writer::Submission && writer != Writer::Scheduler {
         // Nobody has taken the order up, so Submission may have died before it sent this, and it
         // does not send it any more once the record has gone on.
         next.outbox.entries.push(Emission::Status {
@@ -218,20 +235,52 @@ fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timesta
     });
 }
 
-/// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says.
-fn give_up(ctx: &Context<'_>, order: &mut Order, index: usize, cause: Failure, now: Timestamp) {
-    match ctx.workflow.steps[index].policy.then {
-        Above::Compensate => undo::begin(ctx, order, cause, now),
-        Above::Error => {
-            void_requests(order);
-            tell(order, Status::Failed, Some(&cause), now);
-            order.outbox.entries.push(Emission::Alert);
-            order.state = ProcessState::Error { at: now, cause };
-        }
+/// Asks the Scheduler to take the order up; not while an operator holds it.
+fn ask(order: &mut Order) {
+    if order.paused.is_none() {
+        order.outbox.entries.push(Emission::Retry);
     }
 }
 
-/// Takes back the requests that this same write decided: their steps have not been started.
+/// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says. A step
+/// whose effect may not be repeated and may have happened is not undone either: its service
+/// has not promised to know a key again.
+fn give_up(ctx: &Context<'_>, order: &mut Order, index: usize, cause: Failure, now: Timestamp) {
+    let step = &ctx.workflow.steps[index];
+    if order.steps[index].in_doubt && !step.repeat.is_safe() {
+        return stop_in_doubt(order, index, now);
+    }
+    match step.policy.then {
+        Above::Compensate => undo::begin(ctx, order, cause, now),
+        Above::Error => stop(order, cause, now),
+    }
+}
+
+/// Stops for an operator to find out whether an effect happened.
+fn stop_in_doubt(order: &mut Order, index: usize, now: Timestamp) {
+    let failure = in_doubt(order, index);
+    order.steps[index].error = Some(failure.clone());
+    stop(order, failure, now);
+}
+
+fn in_doubt(order: &Order, index: usize) -> Failure {
+    let text = "it is not known whether the effect happened, and it may not be repeated";
+    Failure::new(FailureKind::Ambiguous, "in-doubt", text).in_step(&order.steps[index].step)
+}
+
+/// Stops in Error, with an alert.
+fn stop(order: &mut Order, cause: Failure, now: Timestamp) {
+    void_requests(order);
+    tell(order, Status::Failed, Some(&cause), now);
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::OrderError,
+        at: now,
+        cause: cause.clone(),
+    });
+    order.state = ProcessState::Error { at: now, cause };
+}
+
+/// Takes back the requests that this same write decided: their attempts have not been made.
 fn void_requests(order: &mut Order) {
     let steps = &mut order.steps;
     order.outbox.entries.retain(|entry| {
@@ -239,14 +288,17 @@ fn void_requests(order: &mut Order) {
             return true;
         };
         for record in steps.iter_mut().filter(|r| &r.step == step) {
-            if let StepState::Running { attempt, .. } = record.state {
-                record.state = match attempt {
-                    Attempt(0 | 1) => StepState::Waiting,
-                    Attempt(n) => StepState::RetryDue {
-                        attempt: Attempt(n - 1),
-                    },
-                };
-            }
+            let (StepState::Running { attempt, .. } | StepState::Probing { attempt, .. }) =
+                record.state
+            else {
+                continue;
+            };
+            let last = Attempt(attempt.0.saturating_sub(1));
+            record.state = if last.0 <= record.earlier {
+                StepState::Waiting
+            } else {
+                StepState::RetryDue { attempt: last }
+            };
         }
         false
     });
@@ -273,17 +325,15 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
             return Some(at.plus(ctx.timing.confirm_within));
         }
     };
-    let running = order.steps.iter().filter_map(|s| match &s.state {
-        StepState::Running { complete_by, .. } | StepState::Undoing { complete_by, .. } => {
-            Some(*complete_by)
-        }
-        _ => None,
-    });
+    let running = order
+        .steps
+        .iter()
+        .filter_map(|s| s.state.complete_by().or(s.state.parked_until()));
     Some(running.fold(own, Timestamp::min))
 }
 
 /// Completes a next version: places it in the due index.
-fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> Decision {
+pub(crate) fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> Decision {
     next.due = match true_due(ctx, &next) {
         None => None,
         Some(at) if next.state.is_finished() => Some(at),

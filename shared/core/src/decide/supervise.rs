@@ -3,22 +3,23 @@
 
 use triad_workflow::{Millis, StepIndex};
 
-use super::{Decision, Reason, give_up, next_version, tell, transition, true_due};
+use super::operate::PAUSE_REVIEW;
+use super::{
+    Decision, Reason, ask, forward as run, give_up, next_version, tell, transition, true_due,
+    undo as undoing,
+};
+use crate::budget;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::ids::{Attempt, Timestamp};
+use crate::ids::{Attempt, Direction, Timestamp};
 use crate::order::{Incident, IncidentKind, Order, ProcessState, StepState};
-use crate::outbox::{Emission, Writer};
+use crate::outbox::Writer;
 use crate::status::Status;
 
 /// An order that is running or waits to run.
 pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
-    let expired: Vec<StepIndex> = (0..order.steps.len())
-        .filter(|&i| match order.steps[i].state {
-            StepState::Running { complete_by, .. } => has_passed(ctx, complete_by, now),
-            StepState::Failed { .. } => true,
-            _ => false,
-        })
+    let expired: Vec<StepIndex> = expired(ctx, order, now)
+        .filter(|&i| order.steps[i].state.to_undo().is_none())
         .collect();
     if expired.is_empty() {
         return match order.state {
@@ -30,133 +31,200 @@ pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decis
     }
     let mut next = next_version(order, Writer::Supervisor);
     let mut wait = Millis(0);
-    let mut last = None;
+    let mut counted = None;
     for index in expired {
-        let (failure, attempt) = count_forward(ctx, &mut next, index, now);
         let policy = &ctx.workflow.steps[index].policy;
-        let Some(delay) = policy.retry_after(next.steps[index].failures) else {
+        if let Some(attempt) = waits_on(&next, index, policy.park, now) {
+            next.steps[index].state = StepState::RetryDue { attempt };
+            continue;
+        }
+        let (failure, attempt) = count(ctx, &mut next, index, now);
+        let record = &next.steps[index];
+        let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
+        let delay = policy.retry_after(record.failures).filter(|_| left > 0);
+        let settles =
+            !record.in_doubt || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
+        let Some(delay) = delay.filter(|_| settles) else {
             give_up(ctx, &mut next, index, failure, now);
             return transition(ctx, next, now);
         };
         next.steps[index].state = StepState::RetryDue { attempt };
         wait = wait.max(delay);
-        last = Some(failure);
+        counted = Some(failure);
     }
-    tell(&mut next, Status::Retrying, last.as_ref(), now);
+    if counted.is_some() {
+        tell(&mut next, Status::Retrying, counted.as_ref(), now);
+    }
     next.state = ProcessState::Pending {
         complete_by: Some(release(ctx, &mut next, wait, now)),
     };
+    run::set_complete_by(&mut next, now);
     transition(ctx, next, now)
 }
 
 /// An order that is being undone.
 pub(super) fn undo(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
-    let expired = (0..order.steps.len()).find(|&i| match order.steps[i].state {
-        StepState::Undoing { complete_by, .. } => has_passed(ctx, complete_by, now),
-        StepState::UndoFailed { .. } => true,
-        _ => false,
-    });
-    let Some(index) = expired else {
+    let expired: Vec<StepIndex> = expired(ctx, order, now).collect();
+    if expired.is_empty() {
         let waits = order.state.locked_by().is_none();
         return if waits && is_due(ctx, order, now) {
             announce_again(ctx, order, now)
         } else {
             postpone(ctx, order, now)
         };
-    };
+    }
     let mut next = next_version(order, Writer::Supervisor);
-    let (failure, attempt, applied) = match next.steps[index].state.clone() {
-        StepState::Undoing {
-            attempt, applied, ..
-        } => {
-            let spent = ctx.workflow.steps[index]
-                .compensation
-                .as_ref()
-                .map_or(0, |c| c.retry.calls);
-            let record = &mut next.steps[index];
-            record.calls = record.calls.saturating_add(spent);
-            let failure = timed_out().in_step(&record.step);
-            (failure, attempt, applied)
+    let mut wait = Millis(0);
+    for index in expired {
+        let Some(compensation) = &ctx.workflow.steps[index].compensation else {
+            continue;
+        };
+        let Some(applied) = next.steps[index].state.to_undo().cloned() else {
+            continue;
+        };
+        if let Some(attempt) = waits_on(&next, index, compensation.park, now) {
+            next.steps[index].state = StepState::UndoDue { attempt, applied };
+            continue;
         }
-        StepState::UndoFailed { attempt, applied } => {
-            let record = &next.steps[index];
-            (
-                record.error.clone().unwrap_or_else(timed_out),
-                attempt,
-                applied,
-            )
-        }
-        _ => return postpone(ctx, order, now),
-    };
-    let record = &mut next.steps[index];
-    record.undo_failures += 1;
-    record.error = Some(failure.clone());
-    let failures = record.undo_failures;
-    record.state = StepState::UndoDue { attempt, applied };
-    next.note(Incident {
-        at: now,
-        what: IncidentKind::UndoFailed,
-        attempt: Some(attempt),
-        failure: Some(failure.clone()),
-    });
-    let delay = ctx.workflow.steps[index]
-        .compensation
-        .as_ref()
-        .and_then(|c| c.retry_after(failures));
-    match delay {
-        None => super::undo::fail(&mut next, failure, now),
-        Some(delay) => {
-            let until = release(ctx, &mut next, delay, now);
-            if let ProcessState::Compensating {
-                locked_by,
-                complete_by,
-                ..
-            } = &mut next.state
-            {
-                *locked_by = None;
-                *complete_by = until;
+        let (_, attempt) = count(ctx, &mut next, index, now);
+        let record = &mut next.steps[index];
+        let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Undo);
+        let delay = compensation.retry_after(record.undo_failures);
+        record.state = match delay.filter(|_| left > 0) {
+            Some(delay) => {
+                wait = wait.max(delay);
+                StepState::UndoDue { attempt, applied }
             }
+            None => StepState::NotUndone { attempt, applied },
+        };
+    }
+    if undoing::has_startable(ctx, &next) {
+        let until = release(ctx, &mut next, wait, now);
+        if let ProcessState::Compensating {
+            locked_by,
+            complete_by,
+            ..
+        } = &mut next.state
+        {
+            *locked_by = None;
+            *complete_by = until;
         }
+    } else {
+        // Whoever holds the order goes on when the undo that is out is answered.
+        undoing::settle(&mut next, now);
     }
     transition(ctx, next, now)
 }
 
-/// Counts a failed or silent attempt.
-fn count_forward(
+/// Steps that somebody must do something about: silent beyond their complete-by, failed and not
+/// counted yet, or parked for long enough.
+fn expired<'a>(
+    ctx: &'a Context<'_>,
+    order: &'a Order,
+    now: Timestamp,
+) -> impl Iterator<Item = StepIndex> + 'a {
+    (0..order.steps.len()).filter(move |&i| match &order.steps[i].state {
+        StepState::Failed { .. } | StepState::UndoFailed { .. } => true,
+        state => state
+            .complete_by()
+            .or(state.parked_until())
+            .is_some_and(|at| has_passed(ctx, at, now)),
+    })
+}
+
+/// The attempt of a parked step that may go on waiting.
+fn waits_on(order: &Order, index: StepIndex, park: Millis, now: Timestamp) -> Option<Attempt> {
+    let record = &order.steps[index];
+    let patient = record
+        .parked_since
+        .is_none_or(|since| now.since(since) <= park);
+    match record.state {
+        StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } if patient => {
+            Some(attempt)
+        }
+        _ => None,
+    }
+}
+
+/// Counts a failed or silent attempt, or the end of the patience with a parked one.
+fn count(
     ctx: &Context<'_>,
     order: &mut Order,
     index: StepIndex,
     now: Timestamp,
 ) -> (Failure, Attempt) {
+    let step = &ctx.workflow.steps[index];
     let record = &mut order.steps[index];
-    let (failure, attempt) = match record.state {
-        StepState::Failed { attempt } => (record.error.clone().unwrap_or_else(timed_out), attempt),
-        StepState::Running { attempt, .. } => {
-            // Silent: it may have used all that it was allowed.
-            let spent = ctx.workflow.steps[index].retry.calls;
-            record.calls = record.calls.saturating_add(spent);
-            (timed_out(), attempt)
+    let known = record.error.clone().unwrap_or_else(timed_out);
+    let spent = |direction| budget::allowance(step, record, direction);
+    let (failure, attempt, started, calls) = match record.state {
+        StepState::Failed {
+            attempt,
+            started,
+            calls,
         }
-        _ => (timed_out(), Attempt(0)),
+        | StepState::UndoFailed {
+            attempt,
+            started,
+            calls,
+            ..
+        } => (known, attempt, Some(started), Some(calls)),
+        // Silent: it may have used all that it was allowed, and had its effect.
+        StepState::Running {
+            attempt, started, ..
+        } => {
+            record.calls = record.calls.saturating_add(spent(Direction::Forward));
+            record.in_doubt = true;
+            (timed_out(), attempt, Some(started), None)
+        }
+        StepState::Probing {
+            attempt, started, ..
+        } => {
+            record.calls = record.calls.saturating_add(spent(Direction::Probe));
+            (timed_out(), attempt, Some(started), None)
+        }
+        StepState::Undoing {
+            attempt, started, ..
+        } => {
+            record.undo_calls = record.undo_calls.saturating_add(spent(Direction::Undo));
+            (timed_out(), attempt, Some(started), None)
+        }
+        StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } => {
+            (known, attempt, record.parked_since, None)
+        }
+        _ => (known, Attempt(0), None, None),
     };
     let failure = failure.in_step(&record.step);
-    record.failures += 1;
+    let undo = record.state.to_undo().is_some();
+    if undo {
+        record.undo_failures += 1;
+    } else {
+        record.failures += 1;
+        // For `give_up`: an attempt was made, so it is ambiguous unless nothing was applied.
+        record.state = StepState::RetryDue { attempt };
+    }
     record.error = Some(failure.clone());
-    // For `give_up`: an attempt was made, so it is ambiguous unless refused.
-    record.state = StepState::Failed { attempt };
+    record.parked_since = None;
+    let what = if undo {
+        IncidentKind::UndoFailed
+    } else {
+        IncidentKind::AttemptFailed
+    };
     order.note(Incident {
-        at: now,
-        what: IncidentKind::AttemptFailed,
         attempt: Some(attempt),
-        failure: Some(failure.clone()),
+        started,
+        calls,
+        ..Incident::new(what, now).of(&failure)
     });
     (failure, attempt)
 }
 
 /// Releases the order for another attempt, now or after a wait; returns when to look again.
 fn release(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) -> Timestamp {
-    if wait == Millis(0) {
-        order.outbox.entries.push(Emission::Retry);
+    if order.paused.is_some() {
+        now.plus(PAUSE_REVIEW)
+    } else if wait == Millis(0) {
+        ask(order);
         now.plus(ctx.timing.announce_within)
     } else {
         // Sent when the wait is over, by the sweep that finds the order due.
@@ -164,11 +232,11 @@ fn release(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) -
     }
 }
 
-/// Nobody took the order up in time, or its wait is over: asks the Scheduler (again).
+/// Nobody took the order up in time, or its wait is over: asks the Scheduler (again). A paused
+/// order is left alone until its next review.
 fn announce_again(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     let mut next = next_version(order, Writer::Supervisor);
-    let until = now.plus(ctx.timing.announce_within);
-    next.outbox.entries.push(Emission::Retry);
+    let until = release(ctx, &mut next, Millis(0), now);
     match &mut next.state {
         ProcessState::Pending { complete_by } => *complete_by = Some(until),
         ProcessState::Compensating { complete_by, .. } => *complete_by = until,

@@ -1,40 +1,36 @@
-//! Undoing an order: compensations, one after the other, in the reverse order of completion.
+//! Undoing an order: compensations, in the reverse order of completion.
 //!
-//! Ambiguous steps, which may have been applied after all that is known to be, come first. The
-//! remote service's contract makes undoing them safe: a compensation that arrives first leaves
-//! a tombstone, and the forward call, should it land later, has no effect.
+//! A step is undone when everything that came after it has been undone; steps that the workflow
+//! lets run in parallel are undone in parallel. Steps that may have been applied without
+//! anybody's having heard of it are undone too: the remote service's contract makes that safe,
+//! for a compensation that arrives first leaves a tombstone, and the forward call, should it
+//! land later, has no effect.
 
-use triad_workflow::StepIndex;
+use triad_workflow::{Step, StepIndex};
 
-use super::{Decision, Illegal, Reason, forward, input, next_version, tell, transition};
+use super::{Decision, Illegal, Reason, input, next_version, replies, tell, transition};
+use crate::budget;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
-use crate::message::{Outcome, Reply};
-use crate::order::{Applied, Incident, IncidentKind, Order, ProcessState, StepState};
+use crate::message::{AlertKind, Outcome, Reply};
+use crate::order::{Applied, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 
 /// Turns an order round: what may have been applied is to be undone.
 ///
-/// Written by the Scheduler, the first undo starts in the same write. Written by the
-/// Supervisor, which starts nothing, the order waits for a claim.
+/// Written by the Scheduler, the first undo starts in the same write. Written by somebody who
+/// starts nothing, the order waits for a claim.
 pub(super) fn begin(ctx: &Context<'_>, order: &mut Order, cause: Failure, now: Timestamp) {
     let by_scheduler = order.outbox.writer == Writer::Scheduler;
     let locked_by = order.state.locked_by().filter(|_| by_scheduler).cloned();
     super::void_requests(order);
-    for (index, record) in order.steps.iter_mut().enumerate() {
-        let undoable = ctx.workflow.steps[index].compensation.is_some();
-        let state = std::mem::replace(&mut record.state, StepState::Waiting);
-        record.state = turned(state, undoable);
+    for (record, step) in order.steps.iter_mut().zip(&ctx.workflow.steps) {
+        turn(record, step);
     }
     tell(order, Status::Compensating, Some(&cause), now);
-    order.note(Incident {
-        at: now,
-        what: IncidentKind::UndoBegan,
-        attempt: None,
-        failure: Some(cause.clone()),
-    });
+    order.note(Incident::new(IncidentKind::UndoBegan, now).of(&cause));
     let claimed = locked_by.is_some();
     order.state = ProcessState::Compensating {
         locked_by,
@@ -44,38 +40,51 @@ pub(super) fn begin(ctx: &Context<'_>, order: &mut Order, cause: Failure, now: T
     if claimed {
         advance(ctx, order, now);
     } else {
-        order.outbox.entries.push(Emission::Retry);
+        super::ask(order);
     }
 }
 
 /// What becomes of a step when its order turns round.
-fn turned(state: StepState, undoable: bool) -> StepState {
-    match state {
+fn turn(record: &mut StepRecord, step: &Step) {
+    let undoable = step.compensation.is_some();
+    record.parked_since = None;
+    if let Some(attempt) = record.state.attempt() {
+        record.earlier = attempt.0;
+    }
+    let state = std::mem::replace(&mut record.state, StepState::Waiting);
+    record.state = match state {
         StepState::Completed {
             position, output, ..
-        } if undoable => StepState::UndoDue {
-            attempt: Attempt(0),
-            applied: Applied {
-                position: Some(position),
-                output,
-            },
-        },
+        } if undoable => due(Some(position), output),
         StepState::Running { attempt, .. }
-        | StepState::Failed { attempt }
+        | StepState::Probing { attempt, .. }
+        | StepState::Parked { attempt, .. }
+        | StepState::Failed { attempt, .. }
         | StepState::RetryDue { attempt } => {
-            if undoable {
-                StepState::UndoDue {
+            record.in_doubt |= matches!(state, StepState::Running { .. });
+            match (record.in_doubt, undoable, step.repeat.is_safe()) {
+                (false, _, _) => StepState::Refused { attempt },
+                (true, false, _) => StepState::Ambiguous { attempt },
+                (true, true, true) => due(None, serde_json::Value::Null),
+                // Its service has not promised to know a key again: for an operator.
+                (true, true, false) => StepState::NotUndone {
                     attempt: Attempt(0),
-                    applied: Applied {
-                        position: None,
-                        output: serde_json::Value::Null,
-                    },
-                }
-            } else {
-                StepState::Ambiguous { attempt }
+                    applied: applied(None, serde_json::Value::Null),
+                },
             }
         }
         other => other,
+    };
+}
+
+fn applied(position: Option<u32>, output: serde_json::Value) -> Applied {
+    Applied { position, output }
+}
+
+fn due(position: Option<u32>, output: serde_json::Value) -> StepState {
+    StepState::UndoDue {
+        attempt: Attempt(0),
+        applied: applied(position, output),
     }
 }
 
@@ -96,12 +105,12 @@ pub(super) fn reply(
     reply: &Reply,
     now: Timestamp,
 ) -> Result<Decision, Illegal> {
-    let index = forward::step_of(ctx, reply)?;
+    let index = replies::step_of(ctx, reply)?;
     let StepState::Undoing {
         attempt,
+        started,
         complete_by,
         ref applied,
-        ..
     } = order.steps[index].state
     else {
         return Ok(Decision::Ignore(Reason::NotAwaited));
@@ -109,85 +118,107 @@ pub(super) fn reply(
     if reply.direction != Direction::Undo {
         return Ok(Decision::Ignore(Reason::NotAwaited));
     }
-    if let Some(reason) = forward::fence(reply, attempt, complete_by, now)? {
+    if let Some(reason) = replies::fence(reply, attempt, complete_by, now)? {
         return Ok(Decision::Ignore(reason));
     }
     let mut next = next_version(order, Writer::Scheduler);
-    next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
+    let record = &mut next.steps[index];
+    record.undo_calls = record.undo_calls.saturating_add(reply.calls);
     match &reply.outcome {
         Outcome::Succeeded { .. } => {
-            next.steps[index].state = StepState::Undone {
+            record.state = StepState::Undone {
                 attempt,
                 finished: now,
             };
+            record.parked_since = None;
+            record.in_doubt = false;
             advance(ctx, &mut next, now);
         }
         Outcome::Failed { failure, .. } => {
-            let failure = failure.clone().in_step(&reply.step);
-            next.steps[index].error = Some(failure);
-            next.steps[index].state = StepState::UndoFailed {
+            record.error = Some(failure.clone().in_step(&reply.step));
+            record.parked_since = None;
+            record.state = StepState::UndoFailed {
                 attempt,
+                started,
+                calls: reply.calls,
                 applied: applied.clone(),
             };
+            set_complete_by(&mut next, now);
+        }
+        Outcome::Deferred { until, failure, .. } => {
+            let failure = failure.clone().in_step(&reply.step);
+            record.error = Some(failure.clone());
+            record.state = StepState::UndoParked {
+                attempt,
+                until: replies::park_until(*until, now),
+                applied: applied.clone(),
+            };
+            if record.parked_since.is_none() {
+                record.parked_since = Some(now);
+                next.note(replies::parked(attempt, started, &failure, now));
+            }
             set_complete_by(&mut next, now);
         }
     }
     Ok(transition(ctx, next, now))
 }
 
-/// Starts the next undo if none is out; finishes the order when none is left.
+/// Starts every undo whose turn has come; finishes the order when none is left. Of an order
+/// that nobody holds nothing is started: the next claim goes on from here.
 fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
-    let busy = order.steps.iter().any(|s| {
-        matches!(
-            s.state,
-            StepState::Undoing { .. } | StepState::UndoFailed { .. }
-        )
-    });
-    if busy {
+    if order.state.locked_by().is_none() {
+        set_complete_by(order, now);
         return;
     }
-    match next_to_undo(order) {
-        Some(index) => start(ctx, order, index, now),
-        None => finish(order, now),
+    // Bounded: each turn takes one step out of those that are due.
+    loop {
+        let due = startable(ctx, order).next();
+        let Some(index) = due else { break };
+        start(ctx, order, index, now);
     }
+    settle(order, now);
 }
 
-/// Ambiguous steps first, the last of the workflow foremost; then the last completed.
-fn next_to_undo(order: &Order) -> Option<StepIndex> {
-    order
-        .steps
-        .iter()
-        .enumerate()
-        .filter_map(|(index, s)| match &s.state {
-            StepState::UndoDue { applied, .. } => {
-                Some(((applied.position.is_none(), applied.position, index), index))
-            }
-            _ => None,
-        })
-        .max_by_key(|(rank, _)| *rank)
-        .map(|(_, index)| index)
+/// Whether an undo could be started.
+pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
+    startable(ctx, order).next().is_some()
 }
 
+/// Undos that are due, with everything that came after them undone.
+fn startable<'a>(ctx: &'a Context<'_>, order: &'a Order) -> impl Iterator<Item = StepIndex> + 'a {
+    let open = |i: StepIndex| order.steps[i].state.to_undo().is_some();
+    (0..order.steps.len()).rev().filter(move |&i| {
+        matches!(order.steps[i].state, StepState::UndoDue { .. })
+            && !(i + 1..order.steps.len()).any(|j| open(j) && ctx.workflow.is_after(j, i))
+    })
+}
+
+/// Starts an undo, or gives it up where its input has no value or its calls are used up.
 fn start(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
-    if let Err(e) = input::undo(ctx, order, index) {
-        let failure = Failure::new(FailureKind::Definition, "expression", &e.to_string())
-            .in_step(&order.steps[index].step);
-        fail(order, failure, now);
-        return;
-    }
-    let Some(compensation) = &ctx.workflow.steps[index].compensation else {
-        return;
-    };
-    let until = now.plus(compensation.complete_within);
+    let input = input::undo(ctx, order, index).map(drop);
     let record = &mut order.steps[index];
     let StepState::UndoDue { attempt, applied } = record.state.clone() else {
+        return;
+    };
+    let step = &ctx.workflow.steps[index];
+    let left = budget::allowance(step, record, Direction::Undo);
+    let (Ok(()), Some(compensation), 1..) = (&input, &step.compensation, left) else {
+        let failure = match input {
+            Err(e) => Failure::new(FailureKind::Definition, "expression", &e.to_string()),
+            Ok(()) => {
+                let text = "the declared total of calls is used up";
+                Failure::new(FailureKind::Transient, "budget", text)
+            }
+        };
+        record.error = Some(failure.in_step(&record.step));
+        record.state = StepState::NotUndone { attempt, applied };
         return;
     };
     let attempt = attempt.next();
     record.state = StepState::Undoing {
         attempt,
         started: now,
-        complete_by: until,
+        complete_by: now.plus(compensation.complete_within),
         applied,
     };
     order.outbox.entries.push(Emission::Request {
@@ -195,12 +226,53 @@ fn start(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp)
         direction: Direction::Undo,
         attempt,
     });
-    set_complete_by(order, until);
 }
 
-fn set_complete_by(order: &mut Order, at: Timestamp) {
-    if let ProcessState::Compensating { complete_by, .. } = &mut order.state {
-        *complete_by = at;
+/// Places the order's complete-by, or finishes it: undone, or with what could not be undone.
+///
+/// To be called when no undo can be started.
+pub(super) fn settle(order: &mut Order, now: Timestamp) {
+    let active = order.steps.iter().any(|s| {
+        matches!(
+            s.state,
+            StepState::Undoing { .. } | StepState::UndoFailed { .. } | StepState::UndoParked { .. }
+        )
+    });
+    if active {
+        set_complete_by(order, now);
+        return;
+    }
+    let stuck = order
+        .steps
+        .iter()
+        .position(|s| matches!(s.state, StepState::NotUndone { .. }));
+    match stuck {
+        None => finish(order, now),
+        Some(index) => {
+            let record = &order.steps[index];
+            let unknown = record.in_doubt && record.undo_failures == 0;
+            let cause = match &record.error {
+                Some(error) if !unknown => error.clone(),
+                _ => super::in_doubt(order, index),
+            };
+            fail(order, cause, now);
+        }
+    }
+}
+
+fn set_complete_by(order: &mut Order, now: Timestamp) {
+    let earliest = order
+        .steps
+        .iter()
+        .filter_map(|s| match s.state {
+            StepState::UndoFailed { .. } => Some(now),
+            _ => s.state.complete_by().or(s.state.parked_until()),
+        })
+        .min();
+    let held = order.state.locked_by().is_some();
+    if let (Some(at), ProcessState::Compensating { complete_by, .. }) = (earliest, &mut order.state)
+    {
+        *complete_by = if held { at } else { at.min(*complete_by) };
     }
 }
 
@@ -213,8 +285,12 @@ fn finish(order: &mut Order, now: Timestamp) {
 }
 
 /// The undo cannot be finished without an operator.
-pub(super) fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
+fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
     tell(order, Status::CompensationFailed, Some(&cause), now);
-    order.outbox.entries.push(Emission::Alert);
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::CompensationFailed,
+        at: now,
+        cause: cause.clone(),
+    });
     order.state = ProcessState::CompensationFailed { at: now, cause };
 }

@@ -1,7 +1,6 @@
 //! Claims, starting steps, joins, conditions and inputs.
 
 use serde_json::json;
-use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{Direction, Event, StepState};
 
@@ -135,7 +134,7 @@ fn a_condition_that_has_no_value_ends_the_order_too() {
          "supervisor": {"threshold": 0, "then": "error"}}]}"#;
     let s = Story::of(w).claimed();
     assert_eq!(s.state(), "Error");
-    assert!(s.has(&Emission::Alert));
+    assert!(s.alerts());
 }
 
 #[test]

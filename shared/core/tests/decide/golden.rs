@@ -78,6 +78,8 @@ fn all() -> Vec<(String, Value)> {
         (Status::Compensated, true),
         (Status::CompensationFailed, true),
         (Status::Failed, true),
+        (Status::Resubmitted, false),
+        (Status::Rejected, true),
     ] {
         let body = StatusMessage {
             order_id: s.order.id.clone(),
@@ -91,6 +93,7 @@ fn all() -> Vec<(String, Value)> {
     for (kind, name) in [
         (AlertKind::OrderError, "order-error"),
         (AlertKind::CompensationFailed, "compensation-failed"),
+        (AlertKind::Breaker, "breaker"),
     ] {
         let body = Alert {
             alert_id: format!("o-1/{name}/{BEGIN}"),

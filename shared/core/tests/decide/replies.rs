@@ -209,7 +209,9 @@ fn a_passing_failure_waits_for_the_supervisor_who_is_due_at_once() {
     assert_eq!(
         s.step("a"),
         &StepState::Failed {
-            attempt: Attempt(1)
+            attempt: Attempt(1),
+            started: Timestamp(BEGIN),
+            calls: 1,
         }
     );
     assert_eq!(s.failures("a"), 0, "the Supervisor alone counts");

@@ -1,6 +1,5 @@
 //! The Supervisor: counting, delays, waits, giving up, announcing again.
 
-use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
     Attempt, Direction, Event, ProcessState, Reason, StepState, Timing, Verdict, plan,
@@ -108,7 +107,7 @@ fn giving_up_by_error_tells_and_alerts() {
     }
     s.overdue();
     assert_eq!(s.state(), "Error");
-    assert!(s.has(&Emission::Alert));
+    assert!(s.alerts());
     assert_eq!(s.told().last().unwrap().1, Status::Failed);
     assert!(s.order.due.is_some(), "until its messages are confirmed");
 }

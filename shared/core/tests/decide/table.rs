@@ -109,7 +109,7 @@ fn event(name: &str, s: &mut Story) -> Event {
         "other direction" => {
             reply.direction = match direction {
                 Direction::Forward => Direction::Undo,
-                Direction::Undo => Direction::Forward,
+                Direction::Undo | Direction::Probe => Direction::Forward,
             }
         }
         "step not running" => reply.step = "c".to_owned().try_into().unwrap(),
@@ -125,6 +125,7 @@ fn outcome(s: &mut Story, event: Event) -> String {
         Then::Repeat => "repeat".into(),
         Then::Ignored(reason) => format!("{reason:?}"),
         Then::Illegal(_) => "ILLEGAL".into(),
+        Then::Refused(refusal) => format!("refused: {refusal}"),
     }
 }
 

@@ -7,8 +7,8 @@ use triad_core::outbox::{self, Emission};
 use triad_core::status::Status;
 use triad_core::{
     Accepted, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Order, Outcome, Reason, Reply, StepRequest, StepState, Timestamp, Timing, decide,
-    invariants,
+    Illegal, Order, Outcome, Reason, Refusal, Reply, StepRequest, StepState, Timestamp, Timing,
+    decide, invariants,
 };
 use triad_workflow::{Limits, Workflow};
 
@@ -34,6 +34,7 @@ pub enum Then {
     Written,
     Repeat,
     Ignored(Reason),
+    Refused(Refusal),
     Illegal(Illegal),
 }
 
@@ -104,6 +105,7 @@ impl Story {
             }
             Ok(Decision::Repeat) => Then::Repeat,
             Ok(Decision::Ignore(reason)) => Then::Ignored(reason),
+            Ok(Decision::Refuse(refusal)) => Then::Refused(refusal),
             Err(illegal) => Then::Illegal(illegal),
         }
     }
@@ -137,6 +139,11 @@ impl Story {
                 complete_by,
                 ..
             } => (Direction::Undo, *attempt, *complete_by),
+            StepState::Probing {
+                attempt,
+                complete_by,
+                ..
+            } => (Direction::Probe, *attempt, *complete_by),
             other => panic!("step {step} waits for no reply: {other:?}"),
         };
         Reply {
@@ -225,8 +232,10 @@ impl Story {
             .collect()
     }
 
-    pub fn has(&self, emission: &Emission) -> bool {
-        self.order.outbox.entries.contains(emission)
+    /// Whether operators are told.
+    pub fn alerts(&self) -> bool {
+        let entries = &self.order.outbox.entries;
+        entries.iter().any(|e| matches!(e, Emission::Alert { .. }))
     }
 
     pub fn messages(&self) -> Vec<Envelope> {
@@ -254,6 +263,10 @@ impl Story {
 
     pub fn failures(&self, step: &str) -> u32 {
         self.order.steps[self.workflow.step_index(step).unwrap()].failures
+    }
+
+    pub fn undo_calls(&self, step: &str) -> u32 {
+        self.order.steps[self.workflow.step_index(step).unwrap()].undo_calls
     }
 
     pub fn calls(&self, step: &str) -> u32 {

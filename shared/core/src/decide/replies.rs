@@ -1,0 +1,269 @@
+//! What agents answer while an order is being run: done, failed, put off, or what a probe found.
+
+use serde_json::Value;
+use triad_workflow::{Millis, Repeat, StepIndex};
+
+use super::{Decision, Illegal, Reason, forward, give_up, next_version, stop_in_doubt, transition};
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{Attempt, Direction, Timestamp};
+use crate::message::{Outcome, Reply};
+use crate::order::{Incident, IncidentKind, Order, StepState};
+use crate::outbox::Writer;
+
+/// Longest that parked work is left alone before it is tried again.
+pub const PARK_AT_MOST: Millis = Millis(15 * 60_000);
+
+/// The request that a reply answers.
+#[derive(Clone, Copy)]
+struct Asked {
+    index: StepIndex,
+    attempt: Attempt,
+    started: Timestamp,
+    calls: u32,
+}
+
+/// An agent answers a request of an order that is not being undone.
+pub(super) fn take(
+    ctx: &Context<'_>,
+    order: &Order,
+    reply: &Reply,
+    now: Timestamp,
+) -> Result<Decision, Illegal> {
+    let index = step_of(ctx, reply)?;
+    let (attempt, started, complete_by) = match (&order.steps[index].state, reply.direction) {
+        (
+            StepState::Running {
+                attempt,
+                started,
+                complete_by,
+            },
+            Direction::Forward,
+        )
+        | (
+            StepState::Probing {
+                attempt,
+                started,
+                complete_by,
+            },
+            Direction::Probe,
+        ) => (*attempt, *started, *complete_by),
+        _ => return Ok(Decision::Ignore(Reason::NotAwaited)),
+    };
+    match fence(reply, attempt, complete_by, now)? {
+        None => {}
+        // It changes nothing but the version. The same reply may have been taken in time by a
+        // Scheduler that has died or lost its partition, and whose write is still on its way:
+        // landing after this reply was acknowledged it could finish the order with nobody left
+        // to say so. Now it conflicts instead.
+        Some(Reason::Late) => {
+            let next = next_version(order, Writer::Scheduler);
+            return Ok(transition(ctx, next, now));
+        }
+        Some(reason) => return Ok(Decision::Ignore(reason)),
+    }
+    let mut next = next_version(order, Writer::Scheduler);
+    next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
+    let asked = Asked {
+        index,
+        attempt,
+        started,
+        calls: reply.calls,
+    };
+    match &reply.outcome {
+        Outcome::Succeeded { output } if reply.direction == Direction::Probe => {
+            probed(ctx, &mut next, asked, output, now);
+        }
+        Outcome::Succeeded { output } => completed(ctx, &mut next, asked, output.clone(), now),
+        Outcome::Failed {
+            failure,
+            maybe_applied,
+        } => {
+            // A question has no effect, so it leaves the doubt as it is.
+            next.steps[index].in_doubt |= *maybe_applied && reply.direction == Direction::Forward;
+            failed(ctx, &mut next, asked, failure, reply.direction, now);
+        }
+        Outcome::Deferred {
+            until,
+            failure,
+            maybe_applied,
+        } => {
+            next.steps[index].in_doubt |= *maybe_applied && reply.direction == Direction::Forward;
+            deferred(ctx, &mut next, asked, *until, failure, now);
+        }
+    }
+    Ok(transition(ctx, next, now))
+}
+
+/// The step that a reply is about.
+pub(super) fn step_of(ctx: &Context<'_>, reply: &Reply) -> Result<StepIndex, Illegal> {
+    ctx.workflow
+        .step_index(reply.step.as_str())
+        .ok_or_else(|| Illegal::UnknownStep(reply.step.to_string()))
+}
+
+/// Whether a reply is for the running attempt and in time; otherwise why it changes nothing.
+pub(super) fn fence(
+    reply: &Reply,
+    attempt: Attempt,
+    complete_by: Timestamp,
+    now: Timestamp,
+) -> Result<Option<Reason>, Illegal> {
+    if reply.attempt > attempt {
+        return Err(Illegal::FutureAttempt {
+            step: reply.step.to_string(),
+            attempt: reply.attempt.0,
+        });
+    }
+    Ok(
+        if reply.attempt < attempt || reply.complete_by != complete_by {
+            Some(Reason::OlderAttempt)
+        } else if now > complete_by {
+            Some(Reason::Late)
+        } else {
+            None
+        },
+    )
+}
+
+fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, now: Timestamp) {
+    let position = forward::next_position(order);
+    let record = &mut order.steps[asked.index];
+    record.in_doubt = false;
+    record.parked_since = None;
+    record.state = StepState::Completed {
+        attempt: asked.attempt,
+        started: asked.started,
+        finished: now,
+        position,
+        output,
+    };
+    forward::advance(ctx, order, now);
+}
+
+/// The service has said whether the effect in doubt happened: if it did, the step is done; if
+/// not, it may be tried again at once.
+fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, now: Timestamp) {
+    let record = &mut order.steps[asked.index];
+    let step = record.step.clone();
+    let Some(applied) = answer.get("applied").and_then(Value::as_bool) else {
+        let text = "the answer to the probe has no \"applied\": true or false";
+        let failure = Failure::new(FailureKind::Transient, "probe-answer", text);
+        failed(ctx, order, asked, &failure, Direction::Probe, now);
+        return;
+    };
+    record.in_doubt = false;
+    order.note(Incident {
+        step: Some(step),
+        attempt: Some(asked.attempt),
+        started: Some(asked.started),
+        calls: Some(asked.calls),
+        note: Some(if applied { "applied" } else { "not applied" }.to_owned()),
+        ..Incident::new(IncidentKind::Probed, now)
+    });
+    if applied {
+        let output = answer.get("output").cloned().unwrap_or(Value::Null);
+        completed(ctx, order, asked, output, now);
+        return;
+    }
+    order.steps[asked.index].state = StepState::RetryDue {
+        attempt: asked.attempt,
+    };
+    let held = !matches!(order.state, crate::order::ProcessState::Processing(_));
+    if held || forward::start(ctx, order, asked.index, asked.attempt, now) {
+        forward::set_complete_by(order, now);
+    }
+}
+
+/// A failure that the agent reported.
+///
+/// A permanent one ends the matter at once. Others wait for the Supervisor to count them: it
+/// alone decides about further attempts.
+fn failed(
+    ctx: &Context<'_>,
+    order: &mut Order,
+    asked: Asked,
+    failure: &Failure,
+    direction: Direction,
+    now: Timestamp,
+) {
+    let index = asked.index;
+    let attempt = asked.attempt;
+    let failure = failure.clone().in_step(&order.steps[index].step);
+    let record = &mut order.steps[index];
+    record.error = Some(failure.clone());
+    record.parked_since = None;
+    record.state = StepState::Failed {
+        attempt,
+        started: asked.started,
+        calls: asked.calls,
+    };
+    let permanent = failure.kind == FailureKind::Permanent && direction == Direction::Forward;
+    let never = ctx.workflow.steps[index].repeat == Repeat::Never;
+    if permanent || (record.in_doubt && never) {
+        record.failures += 1;
+        if !record.in_doubt {
+            record.state = StepState::Refused { attempt };
+        }
+        order.note(Incident {
+            attempt: Some(attempt),
+            started: Some(asked.started),
+            calls: Some(asked.calls),
+            ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
+        });
+        if permanent && !(order.steps[index].in_doubt && never) {
+            give_up(ctx, order, index, failure, now);
+        } else {
+            stop_in_doubt(order, index, now);
+        }
+    } else {
+        forward::set_complete_by(order, now);
+    }
+}
+
+/// The agent has put the work off: it is tried again later, without counting as a failure.
+fn deferred(
+    ctx: &Context<'_>,
+    order: &mut Order,
+    asked: Asked,
+    until: Timestamp,
+    failure: &Failure,
+    now: Timestamp,
+) {
+    let record = &mut order.steps[asked.index];
+    if record.in_doubt && ctx.workflow.steps[asked.index].repeat == Repeat::Never {
+        stop_in_doubt(order, asked.index, now);
+        return;
+    }
+    let failure = failure.clone().in_step(&record.step);
+    record.error = Some(failure.clone());
+    record.state = StepState::Parked {
+        attempt: asked.attempt,
+        until: park_until(until, now),
+    };
+    if record.parked_since.is_none() {
+        record.parked_since = Some(now);
+        order.note(parked(asked.attempt, asked.started, &failure, now));
+    }
+    forward::set_complete_by(order, now);
+}
+
+/// The timeline's line about work that is put off: one for a whole wait, however often the
+/// service is found unavailable.
+pub(super) fn parked(
+    attempt: Attempt,
+    started: Timestamp,
+    failure: &Failure,
+    now: Timestamp,
+) -> Incident {
+    Incident {
+        attempt: Some(attempt),
+        started: Some(started),
+        ..Incident::new(IncidentKind::Parked, now).of(failure)
+    }
+}
+
+/// When parked work is tried again, within bounds.
+pub(super) fn park_until(wanted: Timestamp, now: Timestamp) -> Timestamp {
+    wanted.clamp(now, now.plus(PARK_AT_MOST))
+}

@@ -1,0 +1,225 @@
+//! Moving an order to another version of its workflow: an operator's explicit, checked act.
+//!
+//! An order runs to its end on the definition it started with. It may be moved only where the
+//! other version leads to the same place: what has been done is done there too, what is under
+//! way is the same request, and nothing that has not been done would have had to come first.
+
+use triad_workflow::{Step, StepId, Workflow};
+
+use crate::context::{Context, Timing};
+use crate::decide::operate::may_have_happened;
+use crate::decide::{Decision, next_version, transition};
+use crate::ids::Timestamp;
+use crate::order::{
+    Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState, WorkflowRef,
+};
+use crate::outbox::Writer;
+
+/// What a migration changes about one step of an order.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Change {
+    /// The step.
+    pub step: StepId,
+    /// What, for a person.
+    pub what: String,
+}
+
+/// Moves an order, or says everything that stands against it.
+///
+/// The first value is the order's next version, to be written on the condition that the present
+/// one still stands; a dry run shows the changes and writes nothing.
+///
+/// # Errors
+/// One line for each thing that stands against it.
+pub fn migrate(
+    order: &Order,
+    from: &Workflow,
+    to: &Workflow,
+    act: &Act,
+    timing: Timing,
+    now: Timestamp,
+) -> Result<(Order, Vec<Change>), Vec<String>> {
+    let mut against = Vec::new();
+    if order.steps.len() != from.steps.len() {
+        return Err(vec!["the record does not fit its definition".into()]);
+    }
+    if from.name != to.name {
+        against.push(format!("it runs {}, not {}", from.name, to.name));
+    }
+    if from.hash == to.hash {
+        against.push("it is on this version already".into());
+    }
+    match &order.state {
+        ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
+        }
+        state => against.push(format!(
+            "orders in Pending, Processing or Error can be moved; this one is {}",
+            state.name()
+        )),
+    }
+    for record in &order.steps {
+        against.extend(stands_against(record, order, from, to));
+    }
+    if let Some(pivot) = from.pivot()
+        && may_have_happened(&order.steps[pivot])
+        && to.pivot().map(|p| &to.steps[p].id) != Some(&from.steps[pivot].id)
+    {
+        against.push(format!(
+            "step {} was its point of no return and has been started; it must be that in the new version too",
+            from.steps[pivot].id
+        ));
+    }
+    if !against.is_empty() {
+        return Err(against);
+    }
+    let changes = changes(from, to);
+    let mut next = next_version(order, Writer::Operator);
+    next.steps = to.steps.iter().map(|s| moved(order, s)).collect();
+    next.workflow = WorkflowRef {
+        name: to.name.clone(),
+        hash: to.hash.clone(),
+    };
+    next.note(Incident {
+        act: Some(act.clone()),
+        note: Some(format!("{} to {}", from.hash, to.hash)),
+        ..Incident::new(IncidentKind::Migrated, now)
+    });
+    if next.state.is_finished() {
+        return Ok((next, changes));
+    }
+    let ctx = Context {
+        workflow: to,
+        details: &serde_json::Value::Null,
+        timing,
+    };
+    match transition(&ctx, next, now) {
+        Decision::Transition(next) => Ok((*next, changes)),
+        _ => Err(vec!["it cannot be written".into()]),
+    }
+}
+
+fn started(record: &StepRecord) -> bool {
+    !matches!(record.state, StepState::Waiting | StepState::Skipped)
+}
+
+/// What stands against moving an order, on account of one of its steps.
+fn stands_against(
+    record: &StepRecord,
+    order: &Order,
+    from: &Workflow,
+    to: &Workflow,
+) -> Vec<String> {
+    let id = &record.step;
+    if !started(record) {
+        return Vec::new();
+    }
+    let (Some(was), Some(at)) = (from.step_index(id.as_str()), to.step_index(id.as_str())) else {
+        return vec![format!(
+            "step {id} has been started, and the new version does not have it"
+        )];
+    };
+    let (was, is) = (&from.steps[was], &to.steps[at]);
+    let mut against = Vec::new();
+    let open = !matches!(record.state, StepState::Completed { .. });
+    if open && (was.agent != is.agent || was.action != is.action) {
+        against.push(format!(
+            "step {id} is under way with {}/{}, and the new version has {}/{}",
+            was.agent, was.action, is.agent, is.action
+        ));
+    }
+    if record.in_doubt && was.repeat != is.repeat {
+        against.push(format!(
+            "it is not known whether step {id} has had its effect, and the new version has another rule for that"
+        ));
+    }
+    for &before in &is.after {
+        let before = &to.steps[before].id;
+        let done = order
+            .steps
+            .iter()
+            .any(|r| &r.step == before && r.state.is_done());
+        if !done {
+            against.push(format!(
+                "step {id} has been started, and the new version has {before} before it, which is not done"
+            ));
+        }
+    }
+    against
+}
+
+/// A step's record in the new version: what has been counted stays, within the new bounds.
+fn moved(order: &Order, step: &Step) -> StepRecord {
+    let found = order.steps.iter().find(|r| r.step == step.id);
+    let Some(record) = found else {
+        return StepRecord::new(step.id.clone());
+    };
+    let mut record = record.clone();
+    record.failures = record.failures.min(step.policy.max_attempts());
+    record.calls = record.calls.min(step.total_calls);
+    record
+}
+
+fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for step in &from.steps {
+        if to.step_index(step.id.as_str()).is_none() {
+            changes.push(Change {
+                step: step.id.clone(),
+                what: "removed".into(),
+            });
+        }
+    }
+    for step in &to.steps {
+        let Some(was) = from.step_index(step.id.as_str()) else {
+            changes.push(Change {
+                step: step.id.clone(),
+                what: format!("added: {}/{}", step.agent, step.action),
+            });
+            continue;
+        };
+        let written = |w: &Workflow| {
+            let found = w.definition.steps.iter().find(|s| s.id == step.id.as_str());
+            found.and_then(|s| serde_json::to_value(s).ok())
+        };
+        let was_after = names(from, &from.steps[was]);
+        let is_after = names(to, step);
+        if was_after != is_after {
+            changes.push(Change {
+                step: step.id.clone(),
+                what: format!("comes after [{is_after}], not [{was_after}]"),
+            });
+        }
+        for field in changed_fields(written(from), written(to)) {
+            changes.push(Change {
+                step: step.id.clone(),
+                what: format!("{field} changed"),
+            });
+        }
+    }
+    changes
+}
+
+fn names(workflow: &Workflow, step: &Step) -> String {
+    let names: Vec<&str> = step
+        .after
+        .iter()
+        .map(|&a| workflow.steps[a].id.as_str())
+        .collect();
+    names.join(", ")
+}
+
+/// Fields, as written, that differ; `after` is told of in its resolved form.
+fn changed_fields(was: Option<serde_json::Value>, is: Option<serde_json::Value>) -> Vec<String> {
+    let (Some(serde_json::Value::Object(was)), Some(serde_json::Value::Object(is))) = (was, is)
+    else {
+        return Vec::new();
+    };
+    let mut fields: Vec<&String> = was.keys().chain(is.keys()).collect();
+    fields.sort();
+    fields.dedup();
+    fields
+        .into_iter()
+        .filter(|f| f.as_str() != "after" && was.get(*f) != is.get(*f))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,188 @@
+//! From a step as written to a step as the core runs it: every default resolved.
+
+use serde_json::Value;
+
+use crate::check;
+use crate::duration::Millis;
+use crate::expr::Expression;
+use crate::model::{
+    CompensationAction, CompensationDefinition, PolicyDefinition, RetryDefinition, StepDefinition,
+    ThenDefinition,
+};
+use crate::names::{AgentName, StepId};
+use crate::template::Template;
+use crate::workflow::{
+    Above, Compensation, DEFAULT_COMPLETE_WITHIN, Policy, Probe, Repeat, Retry, Step,
+};
+
+const DEFAULT_CALLS: u32 = 3;
+const DEFAULT_BACKOFF: (Millis, Millis) = (Millis(100), Millis(5_000));
+const DEFAULT_THRESHOLD: u32 = 3;
+const DELAY_GROWTH_LIMIT: u64 = 64;
+const DEFAULT_PARK: Millis = Millis(24 * 3_600_000);
+/// Most calls in one attempt to settle whether an effect happened.
+const PROBE_CALLS: u32 = 3;
+
+/// Compiles a step that has passed the checks.
+pub(crate) fn step(
+    written: &StepDefinition,
+    defaults: &crate::model::Defaults,
+    planned: &check::Planned,
+) -> Result<Step, String> {
+    let agent = AgentName::new(&written.agent).map_err(|e| e.to_string())?;
+    let complete_within = written
+        .complete_within
+        .or(defaults.complete_within)
+        .unwrap_or(DEFAULT_COMPLETE_WITHIN);
+    let written_retry = written.retry.as_ref().or(defaults.retry.as_ref());
+    let mut retry = retry(written_retry);
+    let repeat = repeat(written, complete_within, retry);
+    if !repeat.is_safe() {
+        retry.calls = 1;
+    }
+    let policy = policy(
+        written.supervisor.as_ref().or(defaults.supervisor.as_ref()),
+        planned.may_be_undone,
+        written.supervisor.is_some(),
+    );
+    let declared = written_retry.and_then(|r| r.total);
+    let total_calls = declared.unwrap_or_else(|| {
+        let probe = match &repeat {
+            Repeat::Probe(probe) => probe.retry.calls,
+            Repeat::Safe | Repeat::Never => 0,
+        };
+        (retry.calls + probe).saturating_mul(policy.max_attempts())
+    });
+    let compensation = match &written.compensation {
+        Some(CompensationDefinition::Action(action)) if planned.may_be_undone => Some(
+            compensation(action, &agent, complete_within, written_retry, &policy)?,
+        ),
+        _ => None,
+    };
+    Ok(Step {
+        id: StepId::new(&written.id).map_err(|e| e.to_string())?,
+        agent,
+        action: written.action.clone(),
+        input: input(&written.input)?,
+        after: planned.after.clone(),
+        when: written
+            .when
+            .as_deref()
+            .map(Expression::compile)
+            .transpose()?,
+        complete_within,
+        retry,
+        total_calls,
+        is_counted: declared.is_some() || !repeat.is_safe(),
+        repeat,
+        policy,
+        compensation,
+        is_pivot: written.point_of_no_return,
+    })
+}
+
+fn compensation(
+    action: &CompensationAction,
+    agent: &AgentName,
+    complete_within: Millis,
+    step_retry: Option<&RetryDefinition>,
+    policy: &Policy,
+) -> Result<Compensation, String> {
+    let written = action.retry.as_ref().or(step_retry);
+    let retry = retry(written);
+    let threshold = action.threshold.unwrap_or(policy.threshold);
+    let declared = written.and_then(|r| r.total);
+    Ok(Compensation {
+        agent: match &action.agent {
+            Some(other) => AgentName::new(other).map_err(|e| e.to_string())?,
+            None => agent.clone(),
+        },
+        action: action.action.clone(),
+        input: input(&action.input)?,
+        complete_within: action.complete_within.unwrap_or(complete_within),
+        retry,
+        total_calls: declared.unwrap_or(retry.calls.saturating_mul(threshold + 1)),
+        is_counted: declared.is_some(),
+        park: policy.park,
+        threshold,
+        delay: (policy.delay, policy.max_delay),
+    })
+}
+
+fn repeat(written: &StepDefinition, complete_within: Millis, retry: Retry) -> Repeat {
+    match &written.probe {
+        Some(probe) => Repeat::Probe(Probe {
+            action: probe.action.clone(),
+            complete_within: probe.complete_within.unwrap_or(complete_within),
+            retry: Retry {
+                calls: PROBE_CALLS,
+                ..retry
+            },
+        }),
+        None if written.at_most_once => Repeat::Never,
+        None => Repeat::Safe,
+    }
+}
+
+fn input(value: &Value) -> Result<Template, String> {
+    if value.is_null() {
+        Ok(Template::Constant(Value::Object(serde_json::Map::new())))
+    } else {
+        Template::compile(value)
+    }
+}
+
+fn retry(written: Option<&RetryDefinition>) -> Retry {
+    let (initial, max) = DEFAULT_BACKOFF;
+    match written {
+        None => Retry {
+            calls: DEFAULT_CALLS,
+            initial,
+            max,
+        },
+        Some(r) => {
+            let initial = r.initial.unwrap_or(initial);
+            Retry {
+                calls: r.calls,
+                initial,
+                max: r.max.unwrap_or(max).max(initial),
+            }
+        }
+    }
+}
+
+fn policy(written: Option<&PolicyDefinition>, may_be_undone: bool, own: bool) -> Policy {
+    let fallback = if may_be_undone {
+        Above::Compensate
+    } else {
+        Above::Error
+    };
+    let Some(p) = written else {
+        return Policy {
+            threshold: DEFAULT_THRESHOLD,
+            delay: Millis(0),
+            max_delay: Millis(0),
+            wait: None,
+            park: DEFAULT_PARK,
+            then: fallback,
+        };
+    };
+    let delay = p.delay.unwrap_or_default();
+    Policy {
+        threshold: p.threshold,
+        delay,
+        max_delay: p
+            .max_delay
+            .unwrap_or(Millis(delay.0.saturating_mul(DELAY_GROWTH_LIMIT)))
+            .max(delay),
+        wait: p.wait.as_ref().map(|w| (w.delay, w.times)),
+        park: p.park.unwrap_or(DEFAULT_PARK),
+        then: match p.then {
+            Some(ThenDefinition::Error) => Above::Error,
+            // A step that says `compensate` itself past the pivot is refused by the checks; a
+            // workflow-wide default applies only where undoing is possible.
+            Some(ThenDefinition::Compensate) if may_be_undone || own => Above::Compensate,
+            Some(ThenDefinition::Compensate) | None => fallback,
+        },
+    }
+}
