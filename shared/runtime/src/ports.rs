@@ -83,9 +83,18 @@ pub enum Written {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DuePage {
     /// Orders whose hint has passed, earliest first. A hint, and no more.
-    pub orders: Vec<OrderId>,
+    pub rows: Vec<DueRow>,
     /// Where the next page begins; `None` at the end. A page may be empty and not the last.
     pub next: Option<String>,
+}
+
+/// A row of the due index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueRow {
+    /// The order.
+    pub order: OrderId,
+    /// Its workflow, where the index has it.
+    pub workflow: Option<WorkflowName>,
 }
 
 /// A page of process records.

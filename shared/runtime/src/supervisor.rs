@@ -12,7 +12,9 @@ use triad_core::{Context, Envelope, Order, OrderId, Timestamp, invariants, outbo
 use triad_workflow::{Millis, Workflow};
 
 use crate::definitions::Definitions;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Write, Written};
+use crate::ports::{
+    Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError, Write, Written,
+};
 use crate::scheduler::{confirm_all, report_breaches};
 use crate::settings::Settings;
 
@@ -92,7 +94,7 @@ where
                         break;
                     }
                 };
-                self.take_up(found.orders, &mut report).await;
+                self.take_up(found.rows, &mut report).await;
                 match found.next {
                     Some(next) => page = Some(next),
                     None => break,
@@ -103,8 +105,9 @@ where
     }
 
     /// Load, plan, commit, publish, confirm: for the rows of one page.
-    async fn take_up(&self, ids: Vec<OrderId>, report: &mut Report) {
-        report.found += ids.len();
+    async fn take_up(&self, rows: Vec<DueRow>, report: &mut Report) {
+        report.found += rows.len();
+        let ids = rows.into_iter().map(|r| r.order).collect();
         let found = self.load(ids, report).await;
         let now = self.clock.now();
         let plan = plan(
@@ -222,7 +225,7 @@ where
             let own = messages
                 .then
                 .into_iter()
-                .filter(|m| m.topic == triad_core::topics::SCHEDULER);
+                .filter(|m| triad_core::topics::is_scheduler(&m.topic));
             then.extend(own.map(|m| (at, m)));
         }
         let mut sent = vec![true; orders.len()];

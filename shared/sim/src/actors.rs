@@ -53,6 +53,7 @@ fn settings(cached_orders: usize) -> Settings {
         agent_concurrency: 4,
         sweep_page: 3,
         sweep_limit: 200,
+        ..Settings::default()
     }
 }
 
@@ -77,7 +78,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
                 let ports = p.clone();
                 remotes.with(name, SimRemote { ports, service })
             });
-            Handler::Agent(Arc::new(Agent::new(remotes, bus, clock, entropy, s)))
+            Handler::Agent(Arc::new(Agent::new(remotes, store, bus, clock, entropy, s)))
         }
     })
 }

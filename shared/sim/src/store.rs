@@ -7,7 +7,7 @@ use serde_json::Value;
 use triad_core::due::shard_of;
 use triad_core::{Order, OrderId, StepState, Timestamp, WorkflowRef, invariants};
 use triad_runtime::ports::OrderPage;
-use triad_runtime::{Created, DuePage, NewOrder, Write, Written};
+use triad_runtime::{Created, DuePage, DueRow, NewOrder, Write, Written};
 use triad_workflow::StepId;
 
 use crate::scenario;
@@ -279,7 +279,7 @@ impl State {
         {
             let next = page.map_or_else(|| "0/".to_owned(), str::to_owned);
             return DuePage {
-                orders: Vec::new(),
+                rows: Vec::new(),
                 next: Some(next),
             };
         }
@@ -301,14 +301,18 @@ impl State {
         let more = rows.len() > limit;
         let taken: Vec<_> = rows.into_iter().take(limit).collect();
         let next = taken.last().map(|(at, id)| format!("{at}/{id}"));
-        let mut orders = Vec::new();
+        let mut rows = Vec::new();
         for (_, id) in taken {
             if !self.fault("fault: index row missing", self.faults.index_miss) {
-                orders.push(id);
+                let workflow = self.store.order(&id).map(|o| o.workflow.name.clone());
+                rows.push(DueRow {
+                    order: id,
+                    workflow,
+                });
             }
         }
         DuePage {
-            orders,
+            rows,
             next: next.filter(|_| more),
         }
     }

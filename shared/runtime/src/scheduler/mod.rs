@@ -194,6 +194,8 @@ where
                     }
                 }
                 Ok(Decision::Ignore(reason)) => ignored(&work, order, reason),
+                // Only operators are refused anything.
+                Ok(Decision::Refuse(_)) => {}
                 Err(illegal) => {
                     let cause = Cause::new("illegal-event", illegal.to_string());
                     outcome

@@ -274,8 +274,8 @@ async fn due<S: StateStore>(store: &S, shard: u32, until: u64, limit: u32) -> Ve
         let until = Timestamp(until);
         let found = store.due(shard, until, limit, page).await;
         let found = found.expect("the store works");
-        assert!(found.orders.len() <= limit as usize, "at most a page");
-        all.extend(found.orders);
+        assert!(found.rows.len() <= limit as usize, "at most a page");
+        all.extend(found.rows.into_iter().map(|r| r.order));
         match found.next {
             Some(next) => page = Some(next),
             None => return all,
