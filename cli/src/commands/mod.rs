@@ -7,5 +7,6 @@ pub mod init;
 pub mod list;
 pub mod publish;
 pub mod submit;
+pub mod timeline;
 pub mod validate;
 pub mod worker;

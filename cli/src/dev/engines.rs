@@ -188,10 +188,9 @@ fn agents_of(workflows: &[Workflow], service: SocketAddr) -> BTreeMap<AgentName,
         .flat_map(|s| std::iter::once(&s.agent).chain(s.compensation.as_ref().map(|c| &c.agent)))
         .map(|name| {
             let config = AgentConfig {
-                base_url: format!("http://{service}/{name}"),
                 // Longer than any stall: what ends a stalled call is the step's deadline.
                 call_timeout: Some(Millis(60_000)),
-                headers: BTreeMap::new(),
+                ..AgentConfig::at(format!("http://{service}/{name}"))
             };
             (name.clone(), config)
         })

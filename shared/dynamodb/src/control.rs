@@ -13,13 +13,17 @@ use crate::tables::attr;
 const VALUE: &str = "Value";
 
 impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
-    async fn read(&self, key: String) -> Result<Option<ControlRecord>, StoreError> {
+    async fn read(
+        &self,
+        key: String,
+        consistent: bool,
+    ) -> Result<Option<ControlRecord>, StoreError> {
         let got = self
             .client
             .get_item()
             .table_name(&self.tables.control)
             .key(attr::KEY, text(key))
-            .consistent_read(true)
+            .consistent_read(consistent)
             .set_return_consumed_capacity(self.capacity.wanted())
             .send()
             .await

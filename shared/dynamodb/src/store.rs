@@ -296,6 +296,11 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         items.into_iter().map(|i| self.live(i?)).collect()
     }
 
+    async fn glance(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+        let items = self.get(&self.tables.order_state, &ids, false).await;
+        items.into_iter().map(|i| self.live(i?)).collect()
+    }
+
     async fn details(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
         // Details never change: half the price will do, and what a young replica does not have
         // yet is asked for again in full.

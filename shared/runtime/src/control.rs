@@ -37,10 +37,12 @@ pub struct ControlWrite {
 
 /// Small shared records, each written on the condition of its version.
 pub trait ControlStore: Send + Sync + 'static {
-    /// Reads a record, consistently. `None`: no such record, or expired.
+    /// Reads a record. `None`: no such record, or expired. What was read without `consistent`
+    /// may be a moment old, and costs half.
     fn read(
         &self,
         key: String,
+        consistent: bool,
     ) -> impl Future<Output = Result<Option<ControlRecord>, StoreError>> + Send;
 
     /// Writes a record if its condition holds.
@@ -54,8 +56,9 @@ impl<T: ControlStore> ControlStore for Arc<T> {
     fn read(
         &self,
         key: String,
+        consistent: bool,
     ) -> impl Future<Output = Result<Option<ControlRecord>, StoreError>> + Send {
-        (**self).read(key)
+        (**self).read(key, consistent)
     }
     fn write(
         &self,

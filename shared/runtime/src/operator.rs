@@ -327,7 +327,7 @@ pub async fn read_downstream<S: ControlStore>(
     control: &S,
     agent: &AgentName,
 ) -> Result<(Downstream, Option<u64>), StoreError> {
-    let Some(found) = control.read(downstream::key(agent)).await? else {
+    let Some(found) = control.read(downstream::key(agent), true).await? else {
         return Ok((Downstream::default(), None));
     };
     let record = serde_json::from_value(found.value)

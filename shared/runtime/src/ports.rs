@@ -126,6 +126,15 @@ pub trait StateStore: Send + Sync + 'static {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
 
+    /// Reads process records that may be a moment old, where the store has that for less. A
+    /// decision on one is as good as its conditional write; one that writes nothing is not.
+    fn glance(
+        &self,
+        orders: Vec<OrderId>,
+    ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
+        self.load(orders)
+    }
+
     /// Reads order details, which never change once they are written.
     fn details(
         &self,
@@ -217,6 +226,12 @@ impl<T: StateStore> StateStore for Arc<T> {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
         (**self).load(orders)
+    }
+    fn glance(
+        &self,
+        orders: Vec<OrderId>,
+    ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
+        (**self).glance(orders)
     }
     fn details(
         &self,

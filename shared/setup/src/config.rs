@@ -57,6 +57,19 @@ pub struct AgentConfig {
 }
 
 impl AgentConfig {
+    /// An agent of a service at a URL, with every default.
+    #[must_use]
+    pub fn at(base_url: String) -> Self {
+        Self {
+            base_url,
+            call_timeout: None,
+            headers: BTreeMap::new(),
+            concurrency: None,
+            rate_per_second: None,
+            breaker: BreakerSettings::default(),
+        }
+    }
+
     fn limits(&self) -> DownstreamSettings {
         DownstreamSettings {
             breaker: self.breaker,

@@ -308,7 +308,7 @@ impl Guard {
                 true
             }
             Ok(Written::Conflict) => {
-                self.read(ports).await;
+                self.read(ports, true).await;
                 false
             }
             Err(e) => {
@@ -352,7 +352,7 @@ impl Guard {
         if !stale {
             return;
         }
-        self.read(ports).await;
+        self.read(ports, false).await;
         let (record, version) = self.present();
         let late = !record.last.what.is_empty() && now.since(record.last.at) >= TELL_AFTER;
         if let Some(version) = version
@@ -363,12 +363,16 @@ impl Guard {
         }
     }
 
-    async fn read<S, B, C, E>(&self, ports: Ports<'_, S, B, C, E>)
+    async fn read<S, B, C, E>(&self, ports: Ports<'_, S, B, C, E>, consistent: bool)
     where
         S: ControlStore,
         C: Clock,
     {
-        match ports.control.read(downstream::key(&self.agent)).await {
+        match ports
+            .control
+            .read(downstream::key(&self.agent), consistent)
+            .await
+        {
             Ok(found) => {
                 let version = found.as_ref().map(|f| f.version);
                 let record = found.map(|f| serde_json::from_value(f.value));

@@ -93,7 +93,7 @@ impl Rate {
         entropy: &E,
     ) -> Result<Option<Timestamp>, StoreError> {
         for _ in 0..MAX_TRIES {
-            let found = control.read(self.key.clone()).await?;
+            let found = control.read(self.key.clone(), true).await?;
             let expected = found.as_ref().map(|f| f.version);
             let granted: Granted = found
                 .and_then(|f| serde_json::from_value(f.value).ok())
