@@ -4,7 +4,6 @@ pub mod bench;
 pub mod connection;
 pub mod get;
 pub mod init;
-pub mod list;
 pub mod publish;
 pub mod submit;
 pub mod timeline;

@@ -26,6 +26,8 @@ const MAX_TRIES: usize = 4;
 const LONGEST_WAIT: Millis = Millis(2_000);
 /// Put-off work comes back within this after the limit was found reached.
 const PUT_OFF: Millis = Millis(5_000);
+/// Bound of the spread of work that waits for the same moment.
+const SPREAD: Millis = Millis(30_000);
 /// An event that its writer has not told after this is told by whoever reads the record.
 const TELL_AFTER: Millis = Millis(5_000);
 
@@ -116,7 +118,15 @@ impl Guard {
         E: Entropy,
     {
         self.refresh(ports).await;
-        self.admitted(request, ports.clock.now())?;
+        let now = ports.clock.now();
+        // What waits comes back spread over as long again as it had to wait.
+        self.admitted(request, now).map_err(|wait| {
+            let spread = wait.until.since(now).0.clamp(1, SPREAD.0);
+            Wait {
+                until: wait.until.plus(Millis(ports.entropy.next_u64() % spread)),
+                ..wait
+            }
+        })?;
         let patience = LONGEST_WAIT.min(Millis(room.0 / 4));
         let permit = self.permit(ports, patience).await?;
         if let Some(rate) = &self.rate {
