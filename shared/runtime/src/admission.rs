@@ -4,7 +4,8 @@
 //! flight has a row in the due index, and an instance of Submission counts those rows when what
 //! it knows has grown old or too little is left of the cap. Between two counts it adds what it
 //! has admitted itself. So the cap is passed by at most what the other instances admit in
-//! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`].
+//! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`], or
+//! what one batch holds if that is more.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +59,8 @@ impl Gate {
         (self.settings.reject_after).is_some_and(|after| now.since(produced) >= after)
     }
 
-    /// Takes one more order in, or says why not.
+    /// Takes one more order in, or says why not. `may_count` is false while orders that were
+    /// taken in are not stored yet: a count would miss them.
     ///
     /// # Errors
     /// The store's.
@@ -66,12 +68,13 @@ impl Gate {
         &self,
         store: &S,
         workflow: &WorkflowName,
+        may_count: bool,
         now: Timestamp,
     ) -> Result<Result<(), String>, StoreError> {
         if !self.is_set() {
             return Ok(Ok(()));
         }
-        if self.is_old(now) {
+        if may_count && self.is_old(now) {
             let (total, per_workflow) = self.count(store).await?;
             self.learn(total, per_workflow, now);
         }

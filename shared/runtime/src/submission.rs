@@ -199,7 +199,7 @@ where
         for order in wave {
             let verdict = match &full {
                 Some(why) => Ok(Err(why.clone())),
-                None => self.has_room(&order).await,
+                None => self.has_room(&order, admitted.is_empty()).await,
             };
             match verdict {
                 Ok(Ok(())) => admitted.push(order),
@@ -221,13 +221,18 @@ where
         (admitted, rejected)
     }
 
-    async fn has_room(&self, order: &Admitted) -> Result<Result<(), String>, StoreError> {
+    /// Looks for room, more than once where nothing else waits for this order.
+    async fn has_room(
+        &self,
+        order: &Admitted,
+        alone: bool,
+    ) -> Result<Result<(), String>, StoreError> {
         let workflow = &order.accepted.workflow.name;
         let mut verdict = Ok(());
         for _ in 0..LOOKS {
             let now = self.clock.now();
-            verdict = self.gate.admit(&self.store, workflow, now).await?;
-            if verdict.is_ok() || self.gate.rejects(order.produced, now) {
+            verdict = self.gate.admit(&self.store, workflow, alone, now).await?;
+            if verdict.is_ok() || !alone || self.gate.rejects(order.produced, now) {
                 break;
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
