@@ -91,6 +91,9 @@ impl Engines {
                     confirm_within: Millis(2_000),
                 },
                 reply_topics: options.reply_topics.iter().cloned().collect(),
+                // Somebody is watching.
+                refresh_downstreams: Millis(500),
+                recheck_held: Millis(1_000),
                 ..Settings::default()
             },
             partial_batch_responses: true,

@@ -11,7 +11,8 @@ use crate::operate::Refusal;
 use crate::order::{Act, Hold};
 use crate::topics;
 
-/// How long work that an operator holds is left alone before it is looked at again.
+/// How long work that an operator holds is left alone before it is looked at again, where the
+/// installation says nothing else.
 pub const HELD_RECHECK: Millis = Millis(30_000);
 /// Most step types of one downstream that can be paused at once.
 pub const MAX_PAUSED_STEPS: usize = 64;
@@ -107,19 +108,21 @@ pub enum Admission {
 }
 
 impl Downstream {
-    /// Whether a call for a step may be made now.
+    /// Whether a call for a step may be made now; work that an operator holds is to be looked at
+    /// again after `recheck`.
     #[must_use]
     pub fn admits(
         &self,
         workflow: Option<&WorkflowName>,
         step: &StepId,
         settings: &BreakerSettings,
+        recheck: Millis,
         now: Timestamp,
     ) -> Admission {
         let held = |code: &str, act: &Act| {
             let text = format!("{} ({})", act.why, act.by);
             let failure = Failure::new(FailureKind::Operator, code, &text);
-            Admission::Wait(now.plus(HELD_RECHECK), failure)
+            Admission::Wait(now.plus(recheck), failure)
         };
         let paused = self
             .paused

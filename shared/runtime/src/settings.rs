@@ -24,6 +24,9 @@ pub struct Settings {
     /// How long a downstream's shared record is remembered before it is read again: an
     /// operator's pause takes this long to reach every instance.
     pub refresh_downstreams: Millis,
+    /// How long work for a paused downstream or step type is left alone before it is looked at
+    /// again: each look costs an order three writes.
+    pub recheck_held: Millis,
     /// How many orders may be in flight.
     pub admission: AdmissionSettings,
     /// Orders that a sweep takes up at once.
@@ -65,6 +68,7 @@ impl Default for Settings {
             agent_concurrency: 64,
             downstreams: BTreeMap::new(),
             refresh_downstreams: Millis(2_000),
+            recheck_held: triad_core::downstream::HELD_RECHECK,
             admission: AdmissionSettings {
                 in_flight: None,
                 per_workflow: BTreeMap::new(),

@@ -18,7 +18,7 @@ use triad_workflow::{AgentName, Millis};
 use super::rate::Rate;
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Bus, Clock, Entropy, Written};
-use crate::settings::DownstreamSettings;
+use crate::settings::{DownstreamSettings, Settings};
 
 /// Tries at a conditional write that others also attempt.
 const MAX_TRIES: usize = 4;
@@ -70,6 +70,7 @@ pub(super) struct Guard {
     agent: AgentName,
     settings: DownstreamSettings,
     refresh: Millis,
+    recheck: Millis,
     known: Mutex<Known>,
     concurrency: Option<Arc<Semaphore>>,
     rate: Option<Rate>,
@@ -91,7 +92,8 @@ impl<S, B, C, E> Clone for Ports<'_, S, B, C, E> {
 impl<S, B, C, E> Copy for Ports<'_, S, B, C, E> {}
 
 impl Guard {
-    pub(super) fn new(agent: AgentName, settings: DownstreamSettings, refresh: Millis) -> Self {
+    pub(super) fn new(agent: AgentName, all: &Settings) -> Self {
+        let settings = all.downstreams.get(&agent).copied().unwrap_or_default();
         Self {
             concurrency: settings
                 .concurrency
@@ -99,7 +101,8 @@ impl Guard {
             rate: settings.rate_per_second.map(|r| Rate::new(&agent, r)),
             agent,
             settings,
-            refresh,
+            refresh: all.refresh_downstreams,
+            recheck: all.recheck_held,
             known: Mutex::default(),
         }
     }
@@ -205,6 +208,7 @@ impl Guard {
             request.workflow.as_ref(),
             &request.step,
             &self.settings.breaker,
+            self.recheck,
             now,
         );
         match admission {

@@ -83,8 +83,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         settings: Settings,
     ) -> Self {
         let guard = |name: &AgentName| {
-            let own = settings.downstreams.get(name).copied().unwrap_or_default();
-            let guard = Guard::new(name.clone(), own, settings.refresh_downstreams);
+            let guard = Guard::new(name.clone(), &settings);
             (name.clone(), guard)
         };
         let remembered = NonZeroUsize::new(REMEMBERED).expect("not zero");
