@@ -14,6 +14,7 @@ pub mod dead_letter;
 mod decode;
 pub mod definitions;
 pub mod handled;
+pub mod metric;
 pub mod operator;
 pub mod ports;
 pub mod record;

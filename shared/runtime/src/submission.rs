@@ -14,6 +14,7 @@ use crate::admission::Gate;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
+use crate::metric;
 use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
@@ -247,7 +248,7 @@ where
 
     fn reject(&self, order: Admitted, why: &str) -> ToSend {
         let accepted = order.accepted;
-        tracing::warn!(metric = "OrderRejected", order = %accepted.order_id, why, "order rejected");
+        tracing::warn!(metric = metric::ORDER_REJECTED, order = %accepted.order_id, why, "order rejected");
         let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
         let status = outbox::rejected(
             &accepted.order_id,
@@ -348,6 +349,7 @@ where
 
     fn refuse(&self, index: usize, record: &InputRecord, refusal: &Refusal) -> ToSend {
         tracing::warn!(
+            metric = metric::DEAD_LETTER,
             topic = record.topic,
             partition = record.partition,
             offset = record.offset,

@@ -12,6 +12,7 @@ use triad_core::{Context, Envelope, Order, OrderId, Timestamp, invariants, outbo
 use triad_workflow::{Millis, Workflow};
 
 use crate::definitions::Definitions;
+use crate::metric;
 use crate::ports::{
     Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError, Write, Written,
 };
@@ -188,6 +189,7 @@ where
             match result {
                 Ok(Written::Written) => {
                     report.written += 1;
+                    metric::ended(&before, &next);
                     // A record that was only moved in the index has nothing new to say.
                     if before.state != next.state || before.outbox != next.outbox {
                         written.push(next);

@@ -417,7 +417,7 @@ impl Guard {
         E: Entropy,
     {
         if record.breaker.name() == "open" {
-            tracing::warn!(metric = "BreakerOpen", agent = %self.agent, change = record.last.what, "circuit breaker");
+            tracing::warn!(metric = crate::metric::BREAKER_OPEN, agent = %self.agent, change = record.last.what, "circuit breaker");
         } else {
             tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
         }

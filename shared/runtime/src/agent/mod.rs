@@ -23,6 +23,7 @@ use crate::control::ControlStore;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::decode;
 use crate::handled::Handled;
+use crate::metric;
 use crate::ports::{Bus, Clock, Entropy, StoreError};
 use crate::record::InputRecord;
 use crate::remote::{AnyRemote, RemoteService};
@@ -116,6 +117,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Ok(found) => found,
             Err(cause) => {
                 tracing::warn!(
+                    metric = metric::DEAD_LETTER,
                     topic = record.topic,
                     partition = record.partition,
                     offset = record.offset,

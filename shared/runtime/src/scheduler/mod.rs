@@ -15,6 +15,7 @@ use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
+use crate::metric;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
 use crate::record::InputRecord;
 use crate::settings::Settings;
@@ -248,6 +249,7 @@ where
     }
 
     fn committed(&self, d: Decided, outcome: &mut Round) {
+        metric::ended(&d.known.snapshot.order, &d.next);
         let ctx = Context {
             workflow: &d.known.workflow,
             details: &d.known.snapshot.details,
@@ -315,6 +317,7 @@ where
         cause: &Cause,
     ) -> impl Iterator<Item = (usize, Envelope)> + use<S, B, C, E> {
         tracing::warn!(
+            metric = metric::DEAD_LETTER,
             topic = record.topic,
             partition = record.partition,
             offset = record.offset,
@@ -370,6 +373,7 @@ fn ignored(work: &Work, order: &Order, reason: Reason) {
 pub(crate) fn report_breaches(breaches: &[invariants::Breach]) {
     for breach in breaches {
         tracing::error!(
+            metric = metric::INVARIANT_BREACH,
             invariant = breach.invariant,
             seen = breach.seen,
             "INVARIANT BREACH"
