@@ -62,7 +62,7 @@ pub async fn measure(name: &str, flood: u32) -> Result<Figures> {
     let ends = Ends::follow(&running.engines)?;
     // The consumers of the high lane have joined before anything is measured.
     Sent::default()
-        .submit(&bus, Priority::High, "warm", 0)
+        .submit(&bus, Priority::High, "first", 0)
         .await?;
     ends.wait_for(1).await?;
 
