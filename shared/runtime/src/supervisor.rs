@@ -222,7 +222,7 @@ where
             let own = messages
                 .then
                 .into_iter()
-                .filter(|m| m.topic == triad_core::topics::SCHEDULER);
+                .filter(|m| triad_core::topics::is_scheduler(&m.topic));
             then.extend(own.map(|m| (at, m)));
         }
         let mut sent = vec![true; orders.len()];
