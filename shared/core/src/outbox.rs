@@ -230,7 +230,7 @@ fn retry(order: &Order) -> Envelope {
         order_id: order.id.clone(),
     });
     Envelope::about(
-        topics::SCHEDULER.to_owned(),
+        topics::scheduler(order.priority).to_owned(),
         &order.id,
         "triad.order.retry",
         format!("{}/retry/{}", order.id, order.version),
@@ -245,7 +245,7 @@ pub fn announcement(accepted: crate::message::Accepted) -> Envelope {
     let order = accepted.order_id.clone();
     let trace = accepted.traceparent.clone();
     Envelope::about(
-        topics::SCHEDULER.to_owned(),
+        topics::scheduler(accepted.priority).to_owned(),
         &order,
         "triad.order.accepted",
         format!("{order}/accepted"),
@@ -436,7 +436,7 @@ pub fn reply(
         outcome,
     });
     Envelope::about(
-        topics::SCHEDULER.to_owned(),
+        topics::scheduler(request.priority).to_owned(),
         &request.order_id,
         "triad.step.reply",
         format!(

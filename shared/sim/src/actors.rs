@@ -87,7 +87,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
 fn reader(topic: &str) -> Option<Kind> {
     match topic {
         topics::ORDERS | topics::ORDERS_HIGH => Some(Kind::Submission),
-        topics::SCHEDULER => Some(Kind::Scheduler),
+        t if topics::is_scheduler(t) => Some(Kind::Scheduler),
         t if t.starts_with("agent.") => Some(Kind::Agent),
         _ => None,
     }
@@ -113,6 +113,7 @@ pub(crate) fn set_up(world: &World) {
             (topics::ORDERS, 2),
             (topics::ORDERS_HIGH, 1),
             (topics::SCHEDULER, 3),
+            (topics::SCHEDULER_HIGH, 1),
             (topics::STATUS, 1),
             ("reply.app", 1),
             (topics::ALERTS, 1),
