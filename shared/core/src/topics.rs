@@ -30,12 +30,6 @@ pub fn agent(name: &AgentName, priority: Priority) -> String {
     }
 }
 
-/// Whether a topic is the Scheduler's, of either lane.
-#[must_use]
-pub fn is_scheduler(topic: &str) -> bool {
-    topic == SCHEDULER || topic == "scheduler.high"
-}
-
 /// Topic of submissions.
 #[must_use]
 pub fn orders(priority: Priority) -> &'static str {
