@@ -3,6 +3,7 @@
 mod claim;
 mod due;
 mod golden;
+mod parked;
 mod replies;
 mod supervise;
 #[path = "../support/mod.rs"]

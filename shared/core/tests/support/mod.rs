@@ -3,12 +3,13 @@
 
 use serde_json::{Value, json};
 use triad_core::message::SchedulerMessage;
+use triad_core::order::IncidentKind;
 use triad_core::outbox::{self, Emission};
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Order, Outcome, Reason, Refusal, Reply, StepRequest, StepState, Timestamp, Timing,
-    decide, invariants,
+    Accepted, Act, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
+    FailureKind, Illegal, Operation, Order, Outcome, Reason, Refusal, Reply, StepRecord,
+    StepRequest, StepState, Timestamp, Timing, decide, invariants,
 };
 use triad_workflow::{Limits, Workflow};
 
@@ -186,9 +187,42 @@ impl Story {
         self
     }
 
-    pub fn step(&self, step: &str) -> &StepState {
+    /// An operator tries something.
+    pub fn tries(&mut self, action: Action) -> Then {
+        self.when(Event::Operate(Operation {
+            action,
+            act: Act::new("ann", "because"),
+        }))
+    }
+
+    /// An operator does something.
+    #[track_caller]
+    pub fn acts(&mut self, action: Action) -> &mut Self {
+        assert_eq!(self.tries(action), Then::Written);
+        self
+    }
+
+    /// The agent puts the running attempt off, without a call.
+    pub fn put_off(&mut self, step: &str, ms: u64) -> &mut Self {
+        let until = Timestamp(self.now.0 + ms);
+        let mut reply = self.reply(step, put_off_until(until, false));
+        reply.calls = 0;
+        assert_eq!(self.when(Event::Reply(reply)), Then::Written);
+        self
+    }
+
+    pub fn record(&self, step: &str) -> &StepRecord {
         let at = self.workflow.step_index(step).expect("the step exists");
-        &self.order.steps[at].state
+        &self.order.steps[at]
+    }
+
+    pub fn step(&self, step: &str) -> &StepState {
+        &self.record(step).state
+    }
+
+    /// Kinds of the timeline's lines.
+    pub fn timeline(&self) -> Vec<IncidentKind> {
+        self.order.incidents.iter().map(|i| i.what).collect()
     }
 
     pub fn steps(&self) -> Vec<(&str, &'static str)> {
@@ -262,15 +296,15 @@ impl Story {
     }
 
     pub fn failures(&self, step: &str) -> u32 {
-        self.order.steps[self.workflow.step_index(step).unwrap()].failures
+        self.record(step).failures
     }
 
     pub fn undo_calls(&self, step: &str) -> u32 {
-        self.order.steps[self.workflow.step_index(step).unwrap()].undo_calls
+        self.record(step).undo_calls
     }
 
     pub fn calls(&self, step: &str) -> u32 {
-        self.order.steps[self.workflow.step_index(step).unwrap()].calls
+        self.record(step).calls
     }
 }
 
@@ -289,6 +323,32 @@ pub fn refused(maybe_applied: bool) -> Outcome {
     Outcome::Failed {
         failure: Failure::new(FailureKind::Permanent, "out-of-stock", "none left"),
         maybe_applied,
+    }
+}
+
+/// A passing failure of calls that cannot have had an effect.
+pub fn failed_cleanly() -> Outcome {
+    Outcome::Failed {
+        failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
+        maybe_applied: false,
+    }
+}
+
+pub fn put_off_until(until: Timestamp, maybe_applied: bool) -> Outcome {
+    Outcome::Deferred {
+        until,
+        failure: Failure::new(FailureKind::Transient, "breaker-open", "not now"),
+        maybe_applied,
+    }
+}
+
+/// What a service says to a probe.
+pub fn found(applied: bool) -> Outcome {
+    Outcome::Succeeded {
+        output: match applied {
+            true => json!({"applied": true, "output": {"ref": 9}}),
+            false => json!({"applied": false}),
+        },
     }
 }
 
