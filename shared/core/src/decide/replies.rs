@@ -153,6 +153,8 @@ fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, no
         return;
     };
     record.in_doubt = false;
+    // The service is there: a wait that follows is another one.
+    record.parked_since = None;
     order.note(Incident {
         step: Some(step),
         attempt: Some(asked.attempt),

@@ -7,7 +7,7 @@ use triad_core::{
     Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, decide,
 };
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then, done, failed, put_off_until};
+use crate::support::{BEGIN, FORK, LINE, Story, Then, done, failed, found, put_off_until};
 
 const MINUTE: u64 = 60_000;
 
@@ -132,6 +132,19 @@ fn a_failure_ends_the_wait_and_the_next_one_is_measured_anew() {
     s.answer("a", failed()).overdue().claim();
     s.put_off("a", 6 * MINUTE).overdue();
     assert_eq!(s.failures("a"), 1, "twelve minutes, but not of one wait");
+}
+
+#[test]
+fn an_answer_of_a_probe_ends_the_wait_too() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "probe": {"action": "ask"},
+         "supervisor": {"threshold": 3, "park": "10m"}, "compensation": "none"}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.overdue().claim().put_off("a", 6 * MINUTE);
+    s.overdue().claim().answer("a", found(false));
+    assert_eq!(s.record("a").parked_since, None, "the service is there");
+    s.put_off("a", 6 * MINUTE).overdue();
+    assert_eq!(s.failures("a"), 1, "only the silence");
 }
 
 #[test]
