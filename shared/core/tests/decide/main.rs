@@ -1,9 +1,11 @@
 //! What every event makes of every order.
 
+mod budget;
 mod claim;
 mod due;
 mod golden;
 mod parked;
+mod repeat;
 mod replies;
 mod supervise;
 #[path = "../support/mod.rs"]

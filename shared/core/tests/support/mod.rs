@@ -29,6 +29,23 @@ pub const FORK: &str = r#"{"workflow": "fork",
     {"id": "q", "agent": "y", "action": "do-q", "after": [], "complete_within": "30s", "compensation": {"action": "undo-q"}},
     {"id": "join", "agent": "x", "action": "do-join", "after": ["p", "q"], "compensation": "none"}]}"#;
 
+/// `once` may not be repeated, and nobody can be asked; one retry, at once.
+pub const ONCE: &str = r#"{"workflow": "once",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
+    {"id": "once", "agent": "y", "action": "do-once", "at_most_once": true, "compensation": {"action": "undo-once"}},
+    {"id": "c", "agent": "x", "action": "do-c", "compensation": {"action": "undo-c"}}]}"#;
+
+/// `pay` may not be repeated, and its service can be asked; two retries, at once.
+pub const PROBED: &str = r#"{"workflow": "probed",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 2}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
+    {"id": "pay", "agent": "y", "action": "do-pay", "input": {"sum": "${details.amount}"},
+     "probe": {"action": "find-pay", "complete_within": "4s"}, "compensation": {"action": "undo-pay"}},
+    {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "undo-c"}}]}"#;
+
 /// What one event made of the order.
 #[derive(Debug, PartialEq)]
 pub enum Then {
@@ -205,8 +222,13 @@ impl Story {
     /// The agent puts the running attempt off, without a call.
     pub fn put_off(&mut self, step: &str, ms: u64) -> &mut Self {
         let until = Timestamp(self.now.0 + ms);
-        let mut reply = self.reply(step, put_off_until(until, false));
-        reply.calls = 0;
+        self.answer_after(0, step, put_off_until(until, false))
+    }
+
+    /// The answer to the running attempt after so many calls.
+    pub fn answer_after(&mut self, calls: u32, step: &str, outcome: Outcome) -> &mut Self {
+        let mut reply = self.reply(step, outcome);
+        reply.calls = calls;
         assert_eq!(self.when(Event::Reply(reply)), Then::Written);
         self
     }
