@@ -91,6 +91,16 @@ fn a_failure_without_effect_is_retried_under_the_same_key() {
 }
 
 #[test]
+fn being_put_off_after_a_doubtful_call_is_a_failed_attempt_that_stops_the_order() {
+    let mut s = once();
+    s.answer("once", put_off_until(s.now, true));
+    is_stopped_in_doubt(&s, "once");
+    assert_eq!(s.steps()[1], ("once", "failed"), "nothing is out");
+    assert_eq!(s.timeline(), [IncidentKind::AttemptFailed]);
+    assert_eq!(s.failures("once"), 1);
+}
+
+#[test]
 fn a_clean_refusal_of_it_turns_the_order_round() {
     let mut s = once();
     s.refuse("once");
