@@ -67,10 +67,13 @@ fn turn(record: &mut StepRecord, step: &Step) {
                 (true, false, _) => StepState::Ambiguous { attempt },
                 (true, true, true) => due(None, serde_json::Value::Null),
                 // Its service has not promised to know a key again: for an operator.
-                (true, true, false) => StepState::NotUndone {
-                    attempt: Attempt(0),
-                    applied: applied(None, serde_json::Value::Null),
-                },
+                (true, true, false) => {
+                    record.error = Some(super::in_doubt(record));
+                    StepState::NotUndone {
+                        attempt: Attempt(0),
+                        applied: applied(None, serde_json::Value::Null),
+                    }
+                }
             }
         }
         other => other,
@@ -245,16 +248,12 @@ pub(super) fn settle(order: &mut Order, now: Timestamp) {
     let stuck = order
         .steps
         .iter()
-        .position(|s| matches!(s.state, StepState::NotUndone { .. }));
+        .find(|s| matches!(s.state, StepState::NotUndone { .. }));
     match stuck {
         None => finish(order, now),
-        Some(index) => {
-            let record = &order.steps[index];
-            let unknown = record.in_doubt && record.undo_failures == 0;
-            let cause = match &record.error {
-                Some(error) if !unknown => error.clone(),
-                _ => super::in_doubt(order, index),
-            };
+        Some(record) => {
+            let known = record.error.clone();
+            let cause = known.unwrap_or_else(|| super::in_doubt(record));
             fail(order, cause, now);
         }
     }
