@@ -107,6 +107,9 @@ fn from_the_beginning(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
         record.earlier = attempt.0;
     }
+    if let StepState::Undone { attempt, .. } = record.state {
+        record.earlier_undos = attempt.0;
+    }
     record.key += 1;
     record.failures = 0;
     record.undo_failures = 0;
@@ -438,12 +441,13 @@ fn settle(
         }
         ProcessState::CompensationFailed { cause, .. } => {
             let record = &mut next.steps[index];
-            let StepState::NotUndone { applied, .. } = &mut record.state else {
+            let StepState::NotUndone { applied, attempt } = &mut record.state else {
                 return Err(refuse("it is not in doubt"));
             };
             match output {
                 Some(output) => applied.output = output.clone(),
                 None => {
+                    record.earlier_undos = attempt.0;
                     record.state = StepState::Refused {
                         attempt: Attempt(record.earlier),
                     };
