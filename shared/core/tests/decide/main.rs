@@ -7,6 +7,7 @@ mod golden;
 mod parked;
 mod repeat;
 mod replies;
+mod resubmit;
 mod supervise;
 #[path = "../support/mod.rs"]
 mod support;

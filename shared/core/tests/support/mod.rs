@@ -11,7 +11,7 @@ use triad_core::{
     FailureKind, Illegal, Operation, Order, Outcome, Reason, Refusal, Reply, StepRecord,
     StepRequest, StepState, Timestamp, Timing, decide, invariants,
 };
-use triad_workflow::{Limits, Workflow};
+use triad_workflow::{Limits, StepId, Workflow};
 
 /// Three steps in a line, each undoable; one retry, at once.
 pub const LINE: &str = r#"{"workflow": "line",
@@ -217,6 +217,20 @@ impl Story {
     pub fn acts(&mut self, action: Action) -> &mut Self {
         assert_eq!(self.tries(action), Then::Written);
         self
+    }
+
+    /// An operator has it done again.
+    #[track_caller]
+    pub fn resubmit(&mut self) -> &mut Self {
+        self.acts(Action::Resubmit { input: None })
+    }
+
+    /// An operator has it done again, a step with another input.
+    pub fn correct(&mut self, step: &str, input: Value) -> Then {
+        let step = StepId::new(step).unwrap();
+        self.tries(Action::Resubmit {
+            input: Some((step, input)),
+        })
     }
 
     /// The agent puts the running attempt off, without a call.
