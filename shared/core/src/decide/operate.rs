@@ -28,7 +28,7 @@ pub(super) fn decide(
         Action::Resubmit { input } => again::resubmit(ctx, order, input.as_ref(), act, now),
         Action::Cancel => cancel(ctx, order, act, now),
         Action::RetryUndo => again::retry_undo(ctx, order, act, now),
-        Action::Close => return close(order, act, now).map_or_else(Decision::Refuse, written),
+        Action::Close => close(order, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),
         Action::Settle { step, applied } => {
@@ -36,13 +36,11 @@ pub(super) fn decide(
         }
     };
     match done {
+        // What is unsent stays, and so does the hint by which the Supervisor finds it.
+        Ok(next) if next.state.is_finished() => Decision::Transition(Box::new(next)),
         Ok(next) => transition(ctx, next, now),
         Err(refusal) => Decision::Refuse(refusal),
     }
-}
-
-fn written(next: Order) -> Decision {
-    Decision::Transition(Box::new(next))
 }
 
 fn line(what: IncidentKind, act: &Act, now: Timestamp) -> Incident {
@@ -102,7 +100,6 @@ fn close(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
     if order.closed.is_some() {
         return Err(Refusal::Already("closed"));
     }
-    // What is unsent stays, and so does the hint by which the Supervisor finds it.
     let mut next = next_version(order, Writer::Operator);
     next.closed = Some(hold(act, now));
     next.note(line(IncidentKind::Closed, act, now));

@@ -8,6 +8,7 @@ mod parked;
 mod repeat;
 mod replies;
 mod resubmit;
+mod settle;
 mod supervise;
 #[path = "../support/mod.rs"]
 mod support;

@@ -233,6 +233,12 @@ impl Story {
         })
     }
 
+    /// An operator says whether an effect in doubt happened.
+    pub fn settle(&mut self, step: &str, applied: Option<Value>) -> Then {
+        let step = StepId::new(step).unwrap();
+        self.tries(Action::Settle { step, applied })
+    }
+
     /// The agent puts the running attempt off, without a call.
     pub fn put_off(&mut self, step: &str, ms: u64) -> &mut Self {
         let until = Timestamp(self.now.0 + ms);

@@ -24,7 +24,10 @@ pub(super) fn resubmit(
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
         ProcessState::Error { .. } => next.steps.iter_mut().for_each(try_again),
-        ProcessState::Compensated { .. } => next.steps.iter_mut().for_each(from_the_beginning),
+        ProcessState::Compensated { .. } => {
+            left_in_doubt(ctx, order)?;
+            next.steps.iter_mut().for_each(from_the_beginning);
+        }
         _ => return Err(refused(order, "resubmit", "Error or Compensated")),
     }
     let mut note = line(IncidentKind::Resubmitted, act, now);
@@ -163,8 +166,14 @@ fn kind(value: &Value) -> &'static str {
 
 /// Refuses to go on over a step whose effect may have happened and may not be repeated, where
 /// the service cannot be asked.
-pub(super) fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
-    let stuck = order.steps.iter().zip(&ctx.workflow.steps).find(|(r, s)| {
+fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
+    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(Refusal::InDoubt(r.step.clone())))
+}
+
+/// The first such step.
+pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<&'a StepRecord> {
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let stuck = steps.find(|(r, s)| {
         let waits = matches!(
             r.state,
             StepState::RetryDue { .. } | StepState::NotUndone { .. }
@@ -173,10 +182,17 @@ pub(super) fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> 
             matches!(r.state, StepState::RetryDue { .. }) && matches!(s.repeat, Repeat::Probe(_));
         waits && r.in_doubt && !s.repeat.is_safe() && !asks
     });
-    match stuck {
-        None => Ok(()),
-        Some((record, _)) => Err(Refusal::InDoubt(record.step.clone())),
-    }
+    stuck.map(|(record, _)| record)
+}
+
+/// Refuses to run an undone order again while it is not known whether a step without an undo
+/// has had its effect, and that may not be repeated.
+fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let left = steps.find(|(r, s)| {
+        matches!(r.state, StepState::Ambiguous { .. }) && r.in_doubt && !s.repeat.is_safe()
+    });
+    left.map_or(Ok(()), |(r, _)| Err(Refusal::InDoubt(r.step.clone())))
 }
 
 pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {

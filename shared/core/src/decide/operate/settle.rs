@@ -3,16 +3,17 @@
 use serde_json::Value;
 use triad_workflow::StepId;
 
-use super::again::{in_doubt, set_going, try_again, undo_again};
+use super::again::{first_in_doubt, set_going, try_again, undo_again};
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{forward, next_version};
+use crate::decide::{forward, in_doubt, next_version};
 use crate::ids::{Attempt, Timestamp};
 use crate::operate::Refusal;
-use crate::order::{Act, Incident, IncidentKind, Order, ProcessState, StepState};
+use crate::order::{Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
 
-/// Says whether an effect in doubt happened, and goes on.
+/// Says whether an effect in doubt happened. The order goes on when nothing else is in doubt
+/// that may not be repeated; until then it stays as it is, and asks for the next word.
 pub(super) fn settle(
     ctx: &Context<'_>,
     order: &Order,
@@ -21,19 +22,8 @@ pub(super) fn settle(
     act: &Act,
     now: Timestamp,
 ) -> Result<Order, Refusal> {
-    let refuse = |why: &str| Refusal::Step {
-        step: step.clone(),
-        why: why.to_owned(),
-    };
-    let index = ctx
-        .workflow
-        .step_index(step.as_str())
-        .ok_or_else(|| refuse("the workflow has no such step"))?;
-    if !order.steps[index].in_doubt
-        && !matches!(order.steps[index].state, StepState::Running { .. })
-    {
-        return Err(refuse("it is not in doubt"));
-    }
+    let index = settled_step(ctx, order, step)?;
+    let was_ambiguous = matches!(order.steps[index].state, StepState::Ambiguous { .. });
     let mut next = next_version(order, Writer::Operator);
     next.note(Incident {
         step: Some(step.clone()),
@@ -43,46 +33,96 @@ pub(super) fn settle(
         }),
         ..line(IncidentKind::Settled, act, now)
     });
-    next.steps[index].in_doubt = false;
-    match &order.state {
-        ProcessState::Error { .. } => {
-            if let Some(output) = output {
-                let position = forward::next_position(&next);
-                let attempt = next.steps[index].state.attempt().unwrap_or(Attempt(1));
-                next.steps[index].state = StepState::Completed {
-                    attempt,
-                    started: now,
-                    finished: now,
-                    position,
-                    output: output.clone(),
-                };
-            }
-            // `Running` would be taken as in doubt again.
-            if let StepState::Running { attempt, .. } = next.steps[index].state {
-                next.steps[index].state = StepState::RetryDue { attempt };
-            }
-            next.steps.iter_mut().for_each(try_again);
-            in_doubt(ctx, &next)?;
-            set_going(ctx, &mut next, now);
-        }
-        ProcessState::CompensationFailed { cause, .. } => {
-            let record = &mut next.steps[index];
-            let StepState::NotUndone { applied, attempt } = &mut record.state else {
-                return Err(refuse("it is not in doubt"));
-            };
-            match output {
-                Some(output) => applied.output = output.clone(),
-                None => {
-                    record.earlier_undos = attempt.0;
-                    record.state = StepState::Refused {
-                        attempt: Attempt(record.earlier),
-                    };
-                }
-            }
-            in_doubt(ctx, &next)?;
-            undo_again(ctx, &mut next, cause, now);
-        }
-        _ => return Err(refused(order, "settle", "Error or CompensationFailed")),
+    let position = forward::next_position(&next);
+    let record = &mut next.steps[index];
+    record.in_doubt = false;
+    match output {
+        Some(output) => happened(record, output, position, now),
+        None => did_not_happen(record),
     }
-    Ok(next)
+    match &order.state {
+        ProcessState::Error { at, .. } => {
+            let mut again = next.clone();
+            again.steps.iter_mut().for_each(try_again);
+            if let Some(other) = first_in_doubt(ctx, &again) {
+                let cause = in_doubt(other);
+                next.state = ProcessState::Error { at: *at, cause };
+                return Ok(next);
+            }
+            set_going(ctx, &mut again, now);
+            Ok(again)
+        }
+        ProcessState::CompensationFailed { at, cause } if !was_ambiguous => {
+            if let Some(other) = first_in_doubt(ctx, &next) {
+                let cause = in_doubt(other);
+                next.state = ProcessState::CompensationFailed { at: *at, cause };
+                return Ok(next);
+            }
+            undo_again(ctx, &mut next, cause, now);
+            Ok(next)
+        }
+        // Nothing waited for it but a later round.
+        _ => Ok(next),
+    }
+}
+
+/// The step, if there is something to say about it.
+fn settled_step(ctx: &Context<'_>, order: &Order, step: &StepId) -> Result<usize, Refusal> {
+    let refuse = |why: String| Refusal::Step {
+        step: step.clone(),
+        why,
+    };
+    let index = ctx
+        .workflow
+        .step_index(step.as_str())
+        .ok_or_else(|| refuse("the workflow has no such step".into()))?;
+    let record = &order.steps[index];
+    let waits = match &order.state {
+        ProcessState::Error { .. } => {
+            record.in_doubt || matches!(record.state, StepState::Running { .. })
+        }
+        ProcessState::CompensationFailed { .. } | ProcessState::Compensated { .. } => {
+            let open = matches!(
+                record.state,
+                StepState::NotUndone { .. } | StepState::Ambiguous { .. }
+            );
+            record.in_doubt && open
+        }
+        _ => {
+            let wanted = "Error, CompensationFailed or Compensated";
+            return Err(refused(order, "settle", wanted));
+        }
+    };
+    if !waits {
+        return Err(refuse("it is not in doubt".into()));
+    }
+    Ok(index)
+}
+
+fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {
+    if let StepState::NotUndone { applied, .. } = &mut record.state {
+        applied.output = output.clone();
+        return;
+    }
+    record.state = StepState::Completed {
+        attempt: record.state.attempt().unwrap_or(Attempt(1)),
+        started: now,
+        finished: now,
+        position,
+        output: output.clone(),
+    };
+}
+
+fn did_not_happen(record: &mut StepRecord) {
+    match record.state {
+        StepState::NotUndone { attempt, .. } => {
+            record.earlier_undos = attempt.0;
+            let attempt = Attempt(record.earlier);
+            record.state = StepState::Refused { attempt };
+        }
+        StepState::Ambiguous { attempt } => record.state = StepState::Refused { attempt },
+        // `Running` would be taken as in doubt again.
+        StepState::Running { attempt, .. } => record.state = StepState::RetryDue { attempt },
+        _ => {}
+    }
 }
