@@ -1,6 +1,7 @@
 //! An operator's word on an effect in doubt: it happened, or it did not.
 
 use serde_json::json;
+use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
 use triad_core::{Action, Direction, Event, Refusal, StepState};
@@ -267,4 +268,25 @@ fn what_is_undone_whether_it_happened_or_not_need_not_be_settled() {
         matches!(then, Then::Refused(Refusal::State { .. })),
         "{then:?}"
     );
+}
+
+#[test]
+fn an_operators_output_is_bounded_as_an_agents_is() {
+    for (bytes, fits) in [(MAX_OUTPUT_BYTES - 2, true), (MAX_OUTPUT_BYTES - 1, false)] {
+        let mut s = stopped();
+        let then = s.settle("once", Some(json!("x".repeat(bytes))));
+        if fits {
+            assert_eq!(then, Then::Written);
+        } else {
+            is_step_refused(&then, "are allowed");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_at_length_is_cut_in_the_timeline() {
+    let mut s = stopped();
+    s.settle("once", Some(json!("x".repeat(5_000))));
+    let note = s.order.incidents.last().unwrap().note.as_ref().unwrap();
+    assert_eq!(note.len(), triad_core::timeline::MAX_NOTE_BYTES);
 }

@@ -8,6 +8,7 @@ use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{forward, in_doubt, next_version};
 use crate::ids::{Attempt, Timestamp};
+use crate::message::MAX_OUTPUT_BYTES;
 use crate::operate::Refusal;
 use crate::order::{Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
@@ -22,7 +23,7 @@ pub(super) fn settle(
     act: &Act,
     now: Timestamp,
 ) -> Result<Order, Refusal> {
-    let index = settled_step(ctx, order, step)?;
+    let index = settled_step(ctx, order, step, output)?;
     let was_ambiguous = matches!(order.steps[index].state, StepState::Ambiguous { .. });
     let mut next = next_version(order, Writer::Operator);
     next.note(Incident {
@@ -67,7 +68,12 @@ pub(super) fn settle(
 }
 
 /// The step, if there is something to say about it.
-fn settled_step(ctx: &Context<'_>, order: &Order, step: &StepId) -> Result<usize, Refusal> {
+fn settled_step(
+    ctx: &Context<'_>,
+    order: &Order,
+    step: &StepId,
+    output: Option<&Value>,
+) -> Result<usize, Refusal> {
     let refuse = |why: String| Refusal::Step {
         step: step.clone(),
         why,
@@ -95,6 +101,12 @@ fn settled_step(ctx: &Context<'_>, order: &Order, step: &StepId) -> Result<usize
     };
     if !waits {
         return Err(refuse("it is not in doubt".into()));
+    }
+    let bytes = output.map_or(0, |o| o.to_string().len());
+    if bytes > MAX_OUTPUT_BYTES {
+        return Err(refuse(format!(
+            "the output has {bytes} bytes; {MAX_OUTPUT_BYTES} are allowed"
+        )));
     }
     Ok(index)
 }
