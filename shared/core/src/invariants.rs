@@ -21,9 +21,15 @@ type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a record by itself.
-pub const OF_RECORD: [(&str, OfRecord); 9] = [
+pub const OF_RECORD: [(&str, OfRecord); 11] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
+    }),
+    ("g9-a-claimed-order-awaits-something", |o, _| {
+        o.state.locked_by().is_none() || o.steps.iter().any(|s| is_awaited(&s.state))
+    }),
+    ("a-finished-order-is-not-held", |o, _| {
+        !o.state.is_finished() || o.paused.is_none()
     }),
     ("g3-starts-after-its-predecessors", |o, w| {
         o.steps.iter().enumerate().all(|(i, s)| {
@@ -198,6 +204,15 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
 
 fn by_operator(order: &Order) -> bool {
     order.outbox.writer == Writer::Operator
+}
+
+/// Whether an answer or a time will come that lets the Scheduler or the Supervisor go on.
+fn is_awaited(state: &StepState) -> bool {
+    let failed = matches!(
+        state,
+        StepState::Failed { .. } | StepState::UndoFailed { .. }
+    );
+    failed || state.complete_by().or(state.parked_until()).is_some()
 }
 
 fn is_undo(state: &StepState) -> bool {

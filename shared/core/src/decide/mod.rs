@@ -332,8 +332,12 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     Some(running.fold(own, Timestamp::min))
 }
 
-/// Completes a next version: places it in the due index.
+/// Completes a next version: places it in the due index. The end of an order lifts an operator's
+/// hold, which would otherwise hold back its next round unseen.
 pub(crate) fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> Decision {
+    if next.state.is_finished() {
+        next.paused = None;
+    }
     next.due = match true_due(ctx, &next) {
         None => None,
         Some(at) if next.state.is_finished() => Some(at),
