@@ -141,8 +141,14 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
             };
         }
     }
-    forward::set_complete_by(&mut next, now);
+    no_later_than_its_steps(&mut next, now);
     Ok(next)
+}
+
+/// What is out, parked or failed is looked at while an order is held, too.
+fn no_later_than_its_steps(order: &mut Order, now: Timestamp) {
+    forward::set_complete_by(order, now);
+    undo::set_complete_by(order, now);
 }
 
 /// Lets a paused order go on.
@@ -159,7 +165,7 @@ fn resume(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
         ProcessState::Compensating { complete_by, .. } => *complete_by = until,
         _ => {}
     }
-    forward::set_complete_by(&mut next, now);
+    no_later_than_its_steps(&mut next, now);
     ask(&mut next);
     Ok(next)
 }

@@ -259,7 +259,9 @@ pub(super) fn settle(order: &mut Order, now: Timestamp) {
     }
 }
 
-fn set_complete_by(order: &mut Order, now: Timestamp) {
+/// The order's complete-by: the earliest of what is out or parked; now, if a failure waits to be
+/// counted. Of an order that is not being undone it is left alone.
+pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     let earliest = order
         .steps
         .iter()
