@@ -4,6 +4,7 @@ mod budget;
 mod claim;
 mod due;
 mod golden;
+mod migrate;
 mod operate;
 mod parked;
 mod pause;
