@@ -179,6 +179,23 @@ fn an_undo_that_has_failed_when_the_order_is_paused_is_counted_all_the_same() {
 }
 
 #[test]
+fn an_undo_given_up_while_the_order_is_paused_leaves_the_next_look_to_what_is_out() {
+    let w = FORK.replace(
+        "\"threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
+        "\"threshold\": 0",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.succeed("p").succeed("q").refuse("join");
+    s.acts(Action::Pause).overdue();
+    assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undoing")]);
+    let by = s.order.complete_by().unwrap();
+    assert!(by > s.now, "{by:?}");
+    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::NotDue));
+    let due = true_due(&s.ctx(), &s.order).unwrap();
+    assert_eq!(due, Timestamp(BEGIN + 30_000), "q's complete-by");
+}
+
+#[test]
 fn the_last_undo_answered_while_it_is_paused_finishes_when_let_go_on() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").acts(Action::Pause).succeed("a");
