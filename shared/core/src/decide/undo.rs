@@ -47,6 +47,7 @@ pub(super) fn begin(ctx: &Context<'_>, order: &mut Order, cause: Failure, now: T
 /// What becomes of a step when its order turns round.
 fn turn(record: &mut StepRecord, step: &Step) {
     let undoable = step.compensation.is_some();
+    let last = Attempt(record.earlier_undos);
     record.parked_since = None;
     if let Some(attempt) = record.state.attempt() {
         record.earlier = attempt.0;
@@ -55,7 +56,10 @@ fn turn(record: &mut StepRecord, step: &Step) {
     record.state = match state {
         StepState::Completed {
             position, output, ..
-        } if undoable => due(Some(position), output),
+        } if undoable => StepState::UndoDue {
+            attempt: last,
+            applied: applied(Some(position), output),
+        },
         StepState::Running { attempt, .. }
         | StepState::Probing { attempt, .. }
         | StepState::Parked { attempt, .. }
@@ -65,12 +69,18 @@ fn turn(record: &mut StepRecord, step: &Step) {
             match (record.in_doubt, undoable, step.repeat.is_safe()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
-                (true, true, true) => due(None, serde_json::Value::Null),
-                // Its service has not promised to know a key again: for an operator.
-                (true, true, false) => StepState::NotUndone {
-                    attempt: Attempt(0),
+                (true, true, true) => StepState::UndoDue {
+                    attempt: last,
                     applied: applied(None, serde_json::Value::Null),
                 },
+                // Its service has not promised to know a key again: for an operator.
+                (true, true, false) => {
+                    record.error = Some(super::in_doubt(record));
+                    StepState::NotUndone {
+                        attempt: last,
+                        applied: applied(None, serde_json::Value::Null),
+                    }
+                }
             }
         }
         other => other,
@@ -79,13 +89,6 @@ fn turn(record: &mut StepRecord, step: &Step) {
 
 fn applied(position: Option<u32>, output: serde_json::Value) -> Applied {
     Applied { position, output }
-}
-
-fn due(position: Option<u32>, output: serde_json::Value) -> StepState {
-    StepState::UndoDue {
-        attempt: Attempt(0),
-        applied: applied(position, output),
-    }
 }
 
 /// A Scheduler takes up an order that waits to be undone.
@@ -245,22 +248,20 @@ pub(super) fn settle(order: &mut Order, now: Timestamp) {
     let stuck = order
         .steps
         .iter()
-        .position(|s| matches!(s.state, StepState::NotUndone { .. }));
+        .find(|s| matches!(s.state, StepState::NotUndone { .. }));
     match stuck {
         None => finish(order, now),
-        Some(index) => {
-            let record = &order.steps[index];
-            let unknown = record.in_doubt && record.undo_failures == 0;
-            let cause = match &record.error {
-                Some(error) if !unknown => error.clone(),
-                _ => super::in_doubt(order, index),
-            };
+        Some(record) => {
+            let known = record.error.clone();
+            let cause = known.unwrap_or_else(|| super::in_doubt(record));
             fail(order, cause, now);
         }
     }
 }
 
-fn set_complete_by(order: &mut Order, now: Timestamp) {
+/// The order's complete-by: the earliest of what is out or parked; now, if a failure waits to be
+/// counted. Of an order that is not being undone it is left alone.
+pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     let earliest = order
         .steps
         .iter()
