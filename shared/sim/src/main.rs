@@ -62,10 +62,6 @@ fn main() -> ExitCode {
                 break;
             }
         }
-        let done = seed - arguments.from + 1;
-        if done % 1_000 == 0 {
-            eprintln!("{done} seeds, {failed} failed");
-        }
     }
     let seconds = began.elapsed().as_secs_f64();
     for (what, n) in coverage.iter() {

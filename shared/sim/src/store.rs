@@ -1,20 +1,21 @@
-//! The simulated state store: conditional writes, tokens, a late and patchy due index, pages.
+//! The simulated state store: conditional writes, tokens, a late and patchy due index, pages,
+//! records that expire and go later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::due::shard_of;
-use triad_core::{Order, OrderId, StepState, Timestamp, WorkflowRef, invariants};
+use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{Created, DuePage, DueRow, NewOrder, Write, Written};
-use triad_workflow::StepId;
 
-use crate::scenario;
 use crate::world::{InstanceId, State};
 
 /// Records of one page of a listing.
 const LIST_PAGE: usize = 3;
+/// Longest time from the expiry of a record to its deletion.
+const DELETION_MS: u64 = 60_000;
 
 #[derive(Debug, Clone)]
 struct Stored {
@@ -22,10 +23,14 @@ struct Stored {
     token: u64,
 }
 
-/// What the store holds, and what the checker remembers of its history.
+/// What the store holds.
 #[derive(Debug, Default)]
 pub(crate) struct StoreState {
     records: BTreeMap<OrderId, Stored>,
+    /// The last version of records that have expired and gone, for the checker.
+    gone: BTreeMap<OrderId, Arc<Order>>,
+    /// When expired records go.
+    going: BTreeSet<(u64, OrderId)>,
     details: BTreeMap<OrderId, (Arc<Value>, String)>,
     /// The due index as queries see it.
     index: BTreeMap<u32, BTreeSet<(u64, OrderId)>>,
@@ -37,20 +42,23 @@ pub(crate) struct StoreState {
     last_coming: BTreeMap<OrderId, u64>,
     definitions: BTreeMap<(String, String), String>,
     current: BTreeMap<String, String>,
-    /// Steps in the order in which their completion was written, by order.
-    pub completed: BTreeMap<OrderId, Vec<StepId>>,
-    /// The order of undo that the guarantees demand, fixed when an order turns round.
-    pub undo_plan: BTreeMap<OrderId, Vec<StepId>>,
-    claims: BTreeMap<String, OrderId>,
 }
 
 impl StoreState {
+    /// The last version of every record, of those too that have gone.
     pub(crate) fn orders(&self) -> impl Iterator<Item = &Arc<Order>> {
-        self.records.values().map(|s| &s.order)
+        self.records
+            .values()
+            .map(|s| &s.order)
+            .chain(self.gone.values())
     }
 
+    /// The last version of a record, if it has gone too.
     pub(crate) fn order(&self, id: &OrderId) -> Option<&Arc<Order>> {
-        self.records.get(id).map(|s| &s.order)
+        self.records
+            .get(id)
+            .map(|s| &s.order)
+            .or_else(|| self.gone.get(id))
     }
 
     pub(crate) fn details(&self, id: &OrderId) -> Option<Arc<Value>> {
@@ -104,6 +112,7 @@ impl State {
             };
         }
         self.note(who, || format!("store: creates {id}"));
+        self.check_admission(id);
         let details = (new.details.clone(), new.digest.clone());
         self.store.details.insert(id.clone(), details);
         self.check_record(&new.order);
@@ -113,9 +122,11 @@ impl State {
 
     /// One conditional write.
     pub(crate) fn store_write(&mut self, who: InstanceId, write: &Write) -> Written {
+        self.delete_expired();
         let id = &write.next.id;
         let Some(stored) = self.store.records.get(id).cloned() else {
             self.note(who, || format!("store: {id} is gone"));
+            self.coverage.reach("saw: write to a record that has gone");
             return Written::Conflict;
         };
         if stored.token == write.token {
@@ -147,118 +158,70 @@ impl State {
     fn put(&mut self, order: Arc<Order>, token: u64) {
         self.coverage.reach_states(&order);
         let id = order.id.clone();
-        let due = order.due.map(|d| d.0);
-        let stood = self.store.records.get(&id).and_then(|s| s.order.due);
-        if stood != order.due || !self.store.records.contains_key(&id) {
-            let lag = self.rng.below(self.faults.index_lag_ms + 1);
-            if lag > 0 {
-                self.coverage.reach("fault: index late");
-            }
-            // Changes of one row become visible in their order.
-            let last = self.store.last_coming.get(&id).copied().unwrap_or(0);
-            let at = last.max(self.now + lag);
-            self.store.last_coming.insert(id.clone(), at);
-            self.store.coming_seq += 1;
-            let key = (at, self.store.coming_seq);
-            self.store.coming.insert(key, (id.clone(), due));
+        let stood = self.store.records.get(&id).map(|s| s.order.due);
+        if stood != Some(order.due) {
+            self.place(&id, order.due.map(|d| d.0));
+        }
+        if let Some((at, kept)) = order.state.finished_at().zip(self.setup.retention_ms) {
+            let goes = at.0 + kept + self.rng.below(DELETION_MS);
+            self.store.going.insert((goes, id.clone()));
         }
         self.store.records.insert(id, Stored { order, token });
     }
 
-    fn check_record(&mut self, order: &Order) {
-        let Some(workflow) = scenario::compiled(&order.workflow) else {
-            return;
-        };
-        let found = invariants::of_record(order, &workflow);
-        if !found.is_empty() {
-            self.breaches.extend(found);
-            self.end();
+    /// What a reader finds: nothing, where the record has expired.
+    pub(crate) fn store_load(&mut self, id: &OrderId) -> Option<Order> {
+        self.delete_expired();
+        let order = self.store.records.get(id)?.order.clone();
+        if self.is_expired(&order) {
+            self.coverage.reach("saw: expired record ignored");
+            return None;
         }
+        Some((*order).clone())
     }
 
-    fn check_write(&mut self, before: &Order, after: &Order) {
-        let Some(workflow) = scenario::compiled(&after.workflow) else {
-            return;
-        };
-        let found = invariants::of_write(before, after, &workflow);
-        if !found.is_empty() {
-            self.breaches.extend(found);
-            self.end();
-        }
-        self.check_claim(before, after);
-        self.remember_completions(before, after);
-        let turned = |o: &Order| {
-            matches!(
-                o.state.name(),
-                "Compensating" | "Compensated" | "CompensationFailed"
-            )
-        };
-        if turned(after) && !turned(before) {
-            let plan = self.planned_undo(after, &workflow);
-            self.store.undo_plan.insert(after.id.clone(), plan);
-        }
-        if let Some(true_due) = triad_core::decide::true_due(&scenario::context(&workflow), after)
-            && !after.state.is_finished()
-        {
-            // Clocks differ by the skew; beyond that the hint must not be later than the truth.
-            let hint = after.due.unwrap_or(Timestamp(u64::MAX));
-            let passed = true_due.0 <= self.now + scenario::TIMING.skew.0;
-            if hint > true_due && !passed {
-                let seen = format!("{}: hint {hint:?}, due {true_due:?}", after.id);
-                self.breach("g1-hint-not-later-than-the-truth", seen);
+    fn is_expired(&self, order: &Order) -> bool {
+        let retention = self.setup.retention_ms;
+        let finished = order.state.finished_at();
+        finished
+            .zip(retention)
+            .is_some_and(|(at, kept)| at.0 + kept <= self.now)
+    }
+
+    /// Expired records go, some time after they have expired.
+    fn delete_expired(&mut self) {
+        while let Some((at, id)) = self.store.going.first().cloned() {
+            if at > self.now {
+                return;
             }
+            self.store.going.pop_first();
+            let stored = self.store.records.get(&id).map(|s| s.order.clone());
+            let Some(order) = stored.filter(|o| self.is_expired(o)) else {
+                continue;
+            };
+            self.note(crate::world::OUTSIDE, || {
+                format!("store: {id} has expired and goes")
+            });
+            self.coverage.reach("fault: expired record deleted");
+            self.store.records.remove(&id);
+            self.place(&id, None);
+            self.store.gone.insert(id, order);
         }
     }
 
-    /// A claim id is used once, by one order.
-    fn check_claim(&mut self, before: &Order, after: &Order) {
-        let (Some(new), old) = (after.state.locked_by(), before.state.locked_by()) else {
-            return;
-        };
-        if old == Some(new) {
-            return;
+    /// Changes the due index, some time later.
+    fn place(&mut self, id: &OrderId, due: Option<u64>) {
+        let lag = self.rng.below(self.faults.index_lag_ms + 1);
+        if lag > 0 {
+            self.coverage.reach("fault: index late");
         }
-        if old.is_some() || self.store.claims.contains_key(&new.0) {
-            let seen = format!("{}: {new} after {old:?}", after.id);
-            self.breach("g4-one-live-claim", seen);
-        }
-        self.store.claims.insert(new.0.clone(), after.id.clone());
-    }
-
-    fn remember_completions(&mut self, before: &Order, after: &Order) {
-        for (was, is) in before.steps.iter().zip(&after.steps) {
-            let completed = |s: &StepState| matches!(s, StepState::Completed { .. });
-            if completed(&is.state) && !completed(&was.state) {
-                let done = self.store.completed.entry(after.id.clone()).or_default();
-                done.push(is.step.clone());
-            }
-        }
-    }
-
-    /// Ambiguous steps, the last of the workflow foremost, then completed ones, the last first.
-    fn planned_undo(&self, order: &Order, workflow: &triad_workflow::Workflow) -> Vec<StepId> {
-        let done = self
-            .store
-            .completed
-            .get(&order.id)
-            .cloned()
-            .unwrap_or_default();
-        let undoable = |id: &StepId| {
-            workflow
-                .step_index(id.as_str())
-                .is_some_and(|i| workflow.steps[i].compensation.is_some())
-        };
-        let doubtful = order.steps.iter().rev().filter(|s| {
-            let touched = !matches!(
-                s.state,
-                StepState::Waiting | StepState::Skipped | StepState::Refused { .. }
-            );
-            touched && !done.contains(&s.step)
-        });
-        let mut plan: Vec<StepId> = doubtful.map(|s| s.step.clone()).collect();
-        plan.extend(done.iter().rev().cloned());
-        plan.retain(undoable);
-        plan
+        // Changes of one row become visible in their order.
+        let last = self.store.last_coming.get(id).copied().unwrap_or(0);
+        let at = last.max(self.now + lag);
+        self.store.last_coming.insert(id.clone(), at);
+        self.store.coming_seq += 1;
+        let key = (at, self.store.coming_seq);
+        self.store.coming.insert(key, (id.clone(), due));
     }
 
     /// One page of the due index, as late and as patchy as the faults have it.
@@ -269,6 +232,7 @@ impl State {
         limit: u32,
         page: Option<&str>,
     ) -> DuePage {
+        self.delete_expired();
         self.settle_index();
         let after = page.and_then(|p| {
             let (at, id) = p.split_once('/')?;
