@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use triad_core::message::{Alert, AlertKind, StatusMessage};
 use triad_core::status::Status;
 use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepState, topics};
-use triad_reference::contract::Kind;
 use triad_workflow::{Step, Workflow};
 
 use crate::definitions;
@@ -15,32 +14,36 @@ use crate::world::State;
 /// An invariant's name and what was seen.
 type Found = (&'static str, String);
 
-/// What has not finished yet.
-pub(crate) fn unfinished(state: &State) -> Vec<String> {
+/// Whether an order is where it may stay.
+pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
+    match state.store.order(id) {
+        None => state.sent.rejected(state, id),
+        Some(o) => o.state.is_finished() && o.due.is_none() && doubts(o).is_empty(),
+    }
+}
+
+/// What has not finished yet, of these orders and in the topics.
+pub(crate) fn unfinished<'a>(
+    state: &State,
+    orders: impl Iterator<Item = &'a OrderId>,
+) -> Vec<String> {
     let mut open = Vec::new();
     if state.sent.open > 0 {
         open.push(format!("{} orders are not sent", state.sent.open));
     }
-    for id in &state.sent.orders {
-        match state.store.order(id) {
-            None if state.sent.rejected(state, id) => {}
-            None => open.push(format!("{id} is not stored")),
-            Some(o) if !o.state.is_finished() => {
-                open.push(format!("{id} is {}", o.state.name()));
-            }
-            Some(o) if o.due.is_some() => open.push(format!("{id} is not confirmed")),
-            Some(o) if !doubts(o).is_empty() => open.push(format!("{id} is in doubt")),
-            Some(_) => {}
-        }
+    for id in orders.filter(|id| !is_at_rest(state, id)) {
+        open.push(match state.store.order(id) {
+            None => format!("{id} is not stored"),
+            Some(o) if !o.state.is_finished() => format!("{id} is {}", o.state.name()),
+            Some(o) if o.due.is_some() => format!("{id} is not confirmed"),
+            Some(_) => format!("{id} is in doubt"),
+        });
     }
     for (topic, partitions) in &state.bus.topics {
         for (at, p) in partitions.iter().enumerate() {
             if p.owner.is_some() && p.committed < p.log.len() {
-                open.push(format!(
-                    "{topic}-{at} is at {} of {}",
-                    p.committed,
-                    p.log.len()
-                ));
+                let (at_offset, of) = (p.committed, p.log.len());
+                open.push(format!("{topic}-{at} is at {at_offset} of {of}"));
             }
         }
     }
@@ -73,22 +76,26 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Fo
     for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
         let in_place = state.effects_of(order, index, workflow);
         let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
-        if in_place > 1 {
+        // A step without a compensation leaves its effect behind when its order is undone, and an
+        // operator may have the order done again.
+        if in_place > 1 && step.compensation.is_some() {
             found.push(("g2-one-effect-of-a-step", told("is in place twice")));
         }
+        let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key);
+        let by_this_key = state.remote.in_place(step.agent.as_str(), &key.0) > 0;
         let in_place = in_place > 0;
         match (&order.state, &record.state) {
-            (ProcessState::Processed { .. }, StepState::Completed { .. }) if !in_place => {
+            (ProcessState::Processed { .. }, StepState::Completed { .. }) if !by_this_key => {
                 found.push(("g2-completed-is-applied", told("is not in place")));
             }
             (ProcessState::Compensated { .. }, _) if in_place && step.compensation.is_some() => {
                 found.push(("g10-compensated-leaves-no-effect", told("is in place")));
             }
-            (_, StepState::Undone { .. }) if in_place => {
+            (_, StepState::Undone { .. }) if by_this_key => {
                 found.push(("g10-undone-is-not-in-place", told("is in place")));
             }
             (_, StepState::Refused { .. } | StepState::Skipped | StepState::Waiting)
-                if in_place =>
+                if by_this_key =>
             {
                 found.push(("g2-not-applied-unasked", told("is in place")));
             }
@@ -105,20 +112,20 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
         return;
     }
     let mut applied: BTreeSet<&str> = BTreeSet::new();
-    let ledger = state.remote.ledger.iter();
-    for effect in ledger.filter(|e| e.order == order.id && e.kind == Kind::Applied) {
-        let Some(index) = workflow.step_index(&effect.step) else {
+    let applications = state.remote.applied.get(&order.id);
+    for step in applications.into_iter().flatten() {
+        let Some(index) = workflow.step_index(step) else {
             continue;
         };
         for &before in &workflow.steps[index].after {
-            let skipped = order.steps[before].state == StepState::Skipped;
+            let skipped = state.history.skipped.contains(&(order.id.clone(), before));
             let id = workflow.steps[before].id.as_str();
             if !skipped && !applied.contains(id) {
-                let seen = format!("{}: {} before {id}", order.id, effect.step);
+                let seen = format!("{}: {step} before {id}", order.id);
                 found.push(("g3-order-of-steps", seen));
             }
         }
-        applied.insert(&effect.step);
+        applied.insert(step);
     }
 }
 

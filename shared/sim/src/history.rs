@@ -22,6 +22,8 @@ pub(crate) struct History {
     pub resets: HashMap<OrderId, u32>,
     /// Orders whose attempts are not all failures: put off, probed or set going again.
     pub uneven: BTreeSet<OrderId>,
+    /// Steps that were skipped at some time.
+    pub skipped: BTreeSet<(OrderId, StepIndex)>,
     /// Orders that were moved to another version.
     pub moved: BTreeSet<OrderId>,
 }
@@ -90,6 +92,9 @@ impl State {
                 StepState::Parked { .. } | StepState::Probing { .. }
             ) {
                 self.history.uneven.insert(after.id.clone());
+            }
+            if is.state == StepState::Skipped {
+                self.history.skipped.insert((after.id.clone(), index));
             }
             if after.outbox.writer == Writer::Supervisor {
                 self.reach_policy(index, after, workflow);

@@ -12,6 +12,9 @@ use crate::setup::Setup;
 use crate::world::{Beginning, Crash, OUTSIDE, World};
 use crate::{actors, chaos, definitions, scenario};
 
+/// Time between two plain orders: what the simulated instances take up without a backlog.
+const PLAIN_PAUSE_MS: u64 = 10;
+
 /// How a world is built.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
@@ -71,7 +74,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     if let Some(count) = options.plain_orders {
         let plain = |n| scenario::plain_order(n, "line");
         let orders = (0..count).map(plain).collect();
-        return run_plain(seed, orders, count as u64, Vec::new(), options.trace);
+        return run_plain(seed, orders, count as u64 * PLAIN_PAUSE_MS, Vec::new(), options.trace);
     }
     let mut rng = Rng::new(seed);
     let faults = Faults::drawn(&mut rng);
@@ -90,12 +93,14 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     actors::set_up(&world);
     let (orders, poison, calm_after) = {
         let mut state = world.state();
-        let orders = scenario::orders(&mut state.rng, count);
+        // Of two submissions that are rejected nobody can say which conflicts with which.
+        let conflicts = state.setup.admission.reject_after.is_none();
+        let orders = scenario::orders(&mut state.rng, count, conflicts);
         let poison = usize::try_from(state.rng.below(4)).unwrap_or(0);
         (orders, poison, state.rng.between(5_000, 120_000))
     };
     chaos::send_orders(&world, orders, 10_000, poison);
-    chaos::unleash(&world, calm_after, chaos::bound_ms());
+    chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);
     finish(seed, &world, faults_left)
 }
 
@@ -118,7 +123,8 @@ pub(crate) fn run_plain(
     publish_definitions(&world);
     actors::set_up(&world);
     chaos::send_orders(&world, orders, over_ms, 0);
-    chaos::unleash(&world, over_ms, chaos::bound_ms());
+    // Nothing lands late.
+    chaos::unleash(&world, over_ms, 1_000);
     finish(seed, &world, u64::MAX)
 }
 

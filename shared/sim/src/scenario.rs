@@ -16,8 +16,8 @@ pub(crate) struct NewOrder {
     pub repeats: u32,
 }
 
-/// The orders of a seed.
-pub(crate) fn orders(rng: &mut Rng, count: usize) -> Vec<NewOrder> {
+/// The orders of a seed, some of them with a conflicting one after them if that is wanted.
+pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrder> {
     let order = |rng: &mut Rng, n: usize| {
         let id = format!("o{n}");
         let workflow = rng.pick(workflows()).name.to_string();
@@ -32,7 +32,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize) -> Vec<NewOrder> {
         if rng.chance(200) {
             body["reply_topic"] = json!("reply.app");
         }
-        let conflict = rng.chance(80).then(|| {
+        let conflict = (rng.chance(80) && conflicts).then(|| {
             let mut other = body.clone();
             other["details"]["item"] = json!("another");
             other.to_string().into_bytes()
@@ -59,6 +59,16 @@ pub(crate) fn plain_order(n: usize, workflow: &str) -> NewOrder {
         value: body.to_string().into_bytes(),
         conflict: None,
         repeats: 0,
+    }
+}
+
+/// An order that is undone: its last input has no value.
+pub(crate) fn failing_order(n: usize) -> NewOrder {
+    let details = json!({"item": n, "gift": true, "sum": "seven"});
+    let body = json!({"order_id": format!("o{n}"), "workflow": "choice", "details": details});
+    NewOrder {
+        value: body.to_string().into_bytes(),
+        ..plain_order(n, "choice")
     }
 }
 

@@ -32,14 +32,6 @@ pub(crate) struct Arriving {
     pub input: Value,
 }
 
-/// An effect, as the ledger has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Effect {
-    pub order: OrderId,
-    pub step: String,
-    pub kind: Kind,
-}
-
 /// A service that is down or overloaded for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outage {
@@ -65,7 +57,8 @@ pub(crate) struct RemoteState {
     book: Book,
     once: BTreeMap<String, Once>,
     undos: BTreeSet<String>,
-    pub ledger: Vec<Effect>,
+    /// Steps in the order in which they took effect, by order.
+    pub applied: BTreeMap<OrderId, Vec<String>>,
     /// Calls made, by idempotency key and direction.
     pub calls: BTreeMap<(String, &'static str), u32>,
     /// Calls made for a step, forward and probes together, or undo, over all its keys.
@@ -85,7 +78,7 @@ impl Default for RemoteState {
             book: Book::new(MAX_KEYS),
             once: BTreeMap::new(),
             undos: BTreeSet::new(),
-            ledger: Vec::new(),
+            applied: BTreeMap::new(),
             calls: BTreeMap::new(),
             of_step: BTreeMap::new(),
             under_way: BTreeMap::new(),
@@ -116,11 +109,10 @@ impl RemoteState {
         (once.applied > once.undone).then(|| once.output.clone())
     }
 
-    /// Keys and steps of the idempotent services whose effect is in place twice.
+    /// Keys of the idempotent services whose effect was applied, or undone, twice.
     pub(crate) fn twice(&self) -> Vec<String> {
         let summary = self.book.summary();
         let mut found = summary.keys_applied_twice_examples;
-        found.extend(summary.steps_applied_twice_examples);
         for view in self.book.page(0, usize::MAX) {
             if view.applied > 1 || view.undone > 1 {
                 found.push(format!(
@@ -198,12 +190,9 @@ impl State {
         if matches!(kind, Kind::Undone | Kind::Tombstoned) {
             self.check_undo(call);
         }
-        if matches!(kind, Kind::Applied | Kind::Undone | Kind::Tombstoned) {
-            self.remote.ledger.push(Effect {
-                order: call.order.clone(),
-                step: call.step.clone(),
-                kind,
-            });
+        if kind == Kind::Applied {
+            let applied = self.remote.applied.entry(call.order.clone()).or_default();
+            applied.push(call.step.clone());
         }
         answer
     }

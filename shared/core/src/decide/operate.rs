@@ -432,9 +432,14 @@ fn settle(
             if let StepState::Running { attempt, .. } = next.steps[index].state {
                 next.steps[index].state = StepState::RetryDue { attempt };
             }
-            next.steps.iter_mut().for_each(try_again);
-            in_doubt(ctx, &next)?;
-            set_going(ctx, &mut next, now);
+            let mut going = next.clone();
+            going.steps.iter_mut().for_each(try_again);
+            // Of several steps in doubt each is settled by an act of its own; the last one sets
+            // the order going.
+            if in_doubt(ctx, &going).is_ok() {
+                set_going(ctx, &mut going, now);
+                next = going;
+            }
         }
         ProcessState::CompensationFailed { cause, .. } => {
             let record = &mut next.steps[index];
@@ -449,8 +454,9 @@ fn settle(
                     };
                 }
             }
-            in_doubt(ctx, &next)?;
-            undo_again(ctx, &mut next, cause, now);
+            if in_doubt(ctx, &next).is_ok() {
+                undo_again(ctx, &mut next, cause, now);
+            }
         }
         _ => return Err(refused(order, "settle", "Error or CompensationFailed")),
     }
