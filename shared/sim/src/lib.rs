@@ -15,17 +15,28 @@ mod bus;
 mod chaos;
 mod check;
 pub mod contract;
+mod control;
 pub mod coverage;
+pub mod crashes;
+mod definitions;
 mod executor;
 mod faults;
+pub mod fleet;
+mod history;
+mod operators;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod ports;
 mod remote;
 mod rng;
 mod run;
 mod scenario;
+mod service;
+mod setup;
 mod store;
 mod world;
 
 pub use coverage::Coverage;
 pub use ports::Ports;
 pub use run::{Options, Outcome, calm_ports, run, run_on};
+pub use world::Crash;

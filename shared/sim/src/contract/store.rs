@@ -395,6 +395,7 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
         let mut definition = workflow().definition;
         definition.workflow = name.to_string();
         definition.steps[0].retry = Some(triad_workflow::model::RetryDefinition {
+            total: None,
             calls,
             initial: None,
             max: None,
