@@ -24,8 +24,6 @@ mod faults;
 pub mod fleet;
 mod history;
 mod operators;
-#[cfg(feature = "planted")]
-pub mod planted;
 mod ports;
 mod remote;
 mod rng;

@@ -285,7 +285,11 @@ impl DefinitionStore for Ports {
 }
 
 impl ControlStore for Ports {
-    async fn read(&self, key: String) -> Result<Option<ControlRecord>, StoreError> {
+    async fn read(
+        &self,
+        key: String,
+        _consistent: bool,
+    ) -> Result<Option<ControlRecord>, StoreError> {
         self.reading(move |s| s.control_read(&key)).await
     }
 

@@ -115,6 +115,7 @@ impl Setup {
             admission: self.admission.clone(),
             sweep_page: 3,
             sweep_limit: 200,
+            ..Settings::default()
         }
     }
 
