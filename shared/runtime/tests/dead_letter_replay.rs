@@ -239,6 +239,8 @@ fn letters_are_counted_once_and_by_cause_however_often_and_in_what_order_they_co
     assert_eq!(index.replayed(&id(2)), Some(Timestamp(50)));
     assert_eq!(index.replayed(&id(3)), None);
     assert!(index.holds(&id(3)) && !index.holds(&id(9)));
+    assert!(index.take(&id(2)) && !index.take(&id(2)) && !index.take(&id(9)));
+    assert_eq!(index.replayed(&id(2)), Some(Timestamp(50)), "still known");
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Index {
         match entry {
             Entry::Letter(letter) => self.letter(letter),
             Entry::Replayed(marker) => {
-                self.replayed_now(&marker.of, marker.act.at)?;
+                self.marker(&marker.of, marker.act.at)?;
                 Ok(false)
             }
         }
@@ -74,11 +74,7 @@ impl Index {
         Ok(new)
     }
 
-    /// Takes note that a letter was replayed.
-    ///
-    /// # Errors
-    /// [`Full`] beyond [`MAX_KNOWN`].
-    pub fn replayed_now(&mut self, id: &LetterId, at: Timestamp) -> Result<(), Full> {
+    fn marker(&mut self, id: &LetterId, at: Timestamp) -> Result<(), Full> {
         let known = self.entry(id)?;
         known.replayed = known.replayed.max(Some(at));
         Ok(())
@@ -94,6 +90,13 @@ impl Index {
     #[must_use]
     pub fn holds(&self, id: &LetterId) -> bool {
         self.get(id).is_some_and(|known| known.cause.is_some())
+    }
+
+    /// Takes a letter out; whether it was there. When it was replayed is still known.
+    pub fn take(&mut self, id: &LetterId) -> bool {
+        let partition = self.known.get_mut(&(id.topic.clone(), id.partition));
+        let known = partition.and_then(|partition| partition.get_mut(&id.offset));
+        known.is_some_and(|known| known.cause.take().is_some())
     }
 
     /// The letters by cause, most letters first.
