@@ -52,7 +52,7 @@ struct Line {
 }
 
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
-    let filter = args.filter.from_now();
+    let filter = args.filter.fixed();
     let mut letters = Letters::open(&args.kafka, filter.since, args.json)?;
     let mut index = Index::default();
     // The newest, oldest first.

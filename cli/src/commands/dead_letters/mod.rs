@@ -65,7 +65,7 @@ struct Filter {
 }
 
 impl FilterArgs {
-    fn from_now(self) -> Filter {
+    fn fixed(self) -> Filter {
         Filter {
             cause: self.cause,
             topic: self.topic,

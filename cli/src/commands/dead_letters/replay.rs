@@ -141,7 +141,7 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
     let act = act(&args)?;
     let corrected = corrected(&args)?;
     let chosen = if args.all {
-        Chosen::All(args.filter.clone().from_now())
+        Chosen::All(args.filter.clone().fixed())
     } else {
         let parsed: Result<_, _> = args.ids.iter().map(|id| id.parse()).collect();
         Chosen::Named(parsed.map_err(|e| Usage(format!("{e}")))?)
