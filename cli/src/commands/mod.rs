@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod connection;
+pub mod dead_letters;
 pub mod get;
 pub mod init;
 pub mod publish;
