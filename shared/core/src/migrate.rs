@@ -194,7 +194,7 @@ fn input_differs(record: &StepRecord, from: &Workflow, to: &Workflow) -> bool {
 fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepRecord {
     let found = order.steps.iter().find(|r| r.step == step.id);
     let Some(record) = found else {
-        return StepRecord::new(step.id.clone());
+        return added(order, step);
     };
     let mut moved = record.clone();
     // What is still tried may fail once more.
@@ -206,6 +206,22 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
         moved.key += 1;
     }
     moved
+}
+
+/// The record of a step that the order does not have.
+///
+/// An order that has been set going again may have had a step of that name in an earlier round,
+/// on yet another version: its keys are spent, and replies to its attempts may still come. Each
+/// key and each attempt took a write, so the version is above them all.
+fn added(order: &Order, step: &Step) -> StepRecord {
+    let mut record = StepRecord::new(step.id.clone());
+    if order.round > 0 {
+        let above = u32::try_from(order.version.0).unwrap_or(u32::MAX / 2);
+        record.key = above;
+        record.earlier = above;
+        record.earlier_undos = above;
+    }
+    record
 }
 
 fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {

@@ -101,9 +101,8 @@ pub enum StepState {
         /// When its request was made.
         #[serde(default)]
         started: Timestamp,
-        /// Calls that it made.
-        // The record around it has `calls` of its own.
-        #[serde(default, rename = "made")]
+        /// Calls that it made. In the record `calls` is the sum of them all.
+        #[serde(default, rename = "attempt_calls")]
         calls: u32,
     },
     /// The next claim starts another attempt.
@@ -171,9 +170,8 @@ pub enum StepState {
         /// When its request was made.
         #[serde(default)]
         started: Timestamp,
-        /// Calls that it made.
-        // The record around it has `calls` of its own.
-        #[serde(default, rename = "made")]
+        /// Calls that it made. In the record `calls` is the sum of them all.
+        #[serde(default, rename = "attempt_calls")]
         calls: u32,
         /// What is undone.
         #[serde(flatten)]

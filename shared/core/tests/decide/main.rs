@@ -18,3 +18,4 @@ mod support;
 mod table;
 mod undo;
 mod unsent;
+mod walk;

@@ -5,7 +5,7 @@ use triad_core::invariants;
 use triad_core::migrate::{Change, migrate};
 use triad_core::order::{Act, IncidentKind};
 use triad_core::outbox::Writer;
-use triad_core::{Action, Attempt, Direction, Event, StepState};
+use triad_core::{Action, Attempt, Direction, Event, Reason, StepState};
 use triad_workflow::Workflow;
 
 use crate::support::{
@@ -162,6 +162,28 @@ fn an_order_whose_other_version_has_nothing_left_to_do_finishes() {
     moved(&mut s, &short);
     s.acts(Action::Resume).claim();
     assert_eq!(s.state(), "Processed");
+}
+
+#[test]
+fn a_step_that_was_removed_and_is_added_again_does_not_use_its_spent_keys() {
+    let mut s = Story::of(&longer()).claimed();
+    s.succeed("a").succeed("b").succeed("c");
+    let stale = s.reply("z", done());
+    s.acts(Action::Cancel).claim();
+    while s.state() == "Compensating" {
+        let out = s.asks()[0].0.clone();
+        s.succeed(&out);
+    }
+    s.resubmit();
+    moved(&mut s, LINE);
+    moved(&mut s, &longer());
+    s.claim().succeed("a").succeed("b").succeed("c");
+    let request = &s.requests()[0];
+    assert_eq!(request.step.as_str(), "z");
+    assert_ne!(request.idempotency_key.0, "o-1/z/forward");
+    assert_ne!(request.idempotency_key.0, "o-1/z/forward/1");
+    let then = s.when(Event::Reply(stale));
+    assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
 }
 
 #[test]

@@ -368,6 +368,13 @@ fn an_input_beyond_the_bound_is_refused() {
 }
 
 #[test]
+fn an_input_is_a_value() {
+    let mut s = stopped();
+    let then = s.correct("b", Value::Null);
+    assert!(step_refused(&then).contains("null"), "{then:?}");
+}
+
+#[test]
 fn only_what_will_be_done_and_has_had_no_effect_can_be_given_an_input() {
     let mut s = stopped();
     let before = s.order.clone();

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use triad_core::{
     Action, Attempt, Direction, Event, Outcome, ProcessState, Reason, Refusal, Reply, StepState,
@@ -368,6 +370,25 @@ fn the_tables_have_every_state() {
     }
     assert_eq!(orders, ProcessState::NAMES.into_iter().collect());
     assert_eq!(steps.len(), 16, "every state of a step: {steps:?}");
+}
+
+/// A value that is stored as JSON text and read again.
+pub fn read_again<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    let text = serde_json::to_string(value).unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn every_state_is_stored_and_read_again() {
+    for (row, column, _) in cells(OPERATORS) {
+        if column == "resubmit" {
+            let (s, _) = given(row);
+            assert_eq!(read_again(&s.order.state), s.order.state, "{row}");
+            assert_eq!(read_again(&s.order.steps), s.order.steps, "{row}");
+            assert_eq!(read_again(&s.order.outbox), s.order.outbox, "{row}");
+            assert_eq!(read_again(&s.order.incidents), s.order.incidents, "{row}");
+        }
+    }
 }
 
 #[test]

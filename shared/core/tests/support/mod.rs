@@ -76,7 +76,10 @@ impl Story {
     }
 
     pub fn with_details(workflow: &str, details: Value) -> Self {
-        let workflow = compile(workflow);
+        Self::with_workflow(compile(workflow), details)
+    }
+
+    pub fn with_workflow(workflow: Workflow, details: Value) -> Self {
         let accepted: Accepted = serde_json::from_value(json!({
             "order_id": "o-1",
             "workflow": format!("{}@{}", workflow.name, workflow.hash),

@@ -108,6 +108,12 @@ fn correct(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));
     }
+    // It could not be told from none when the record is read again.
+    if corrected.is_null() {
+        return Err(refuse(
+            "the input is null: write {} for an empty one".into(),
+        ));
+    }
     let bytes = corrected.to_string().len();
     if bytes > MAX_INPUT_BYTES {
         return Err(refuse(format!(

@@ -1,0 +1,198 @@
+//! What the world outside knows of an order, to hold its writes against: which calls can have
+//! been made, which effects may have happened, what has been told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use triad_core::order::StepState;
+use triad_core::outbox::Emission;
+use triad_core::status::Status;
+use triad_core::{Attempt, Direction, Order, Outcome, Reply, Timestamp, budget};
+use triad_workflow::{Repeat, Workflow};
+
+/// A request that went out.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub step: String,
+    pub direction: Direction,
+    pub attempt: Attempt,
+    pub complete_by: Timestamp,
+    pub allowance: u32,
+    /// Round of counting that it belongs to: operators have calls counted from zero.
+    count: u32,
+    /// Calls that its agent may have made.
+    calls: u32,
+}
+
+/// The book of one order.
+#[derive(Default)]
+pub struct Book {
+    pub asked: Vec<Asked>,
+    told: BTreeMap<u32, Status>,
+    unsent: BTreeSet<String>,
+    /// Effects that may have happened and may not be repeated.
+    in_doubt: BTreeSet<String>,
+    count: u32,
+    moved: bool,
+}
+
+fn name(entry: &Emission) -> Option<String> {
+    match entry {
+        Emission::Status { sequence, .. } => Some(format!("status {sequence}")),
+        Emission::Alert { at, kind, .. } => Some(format!("alert {kind:?} {at:?}")),
+        Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
+    }
+}
+
+impl Book {
+    /// A write was made.
+    pub fn written(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
+        self.statuses_have_no_gap(after);
+        self.nothing_unsent_is_lost(after);
+        for step in &after.steps {
+            let was = before.steps.iter().find(|s| s.step == step.step);
+            let restarted =
+                was.is_some_and(|w| w.calls > step.calls || w.undo_calls > step.undo_calls);
+            let operator = after.round != before.round;
+            assert!(operator || !restarted || self.moved, "calls are counted on");
+            if matches!(step.state, StepState::Undone { .. }) {
+                self.in_doubt.remove(step.step.as_str());
+            }
+        }
+        self.count += after.round - before.round;
+        // A hint that is only moved leaves the outbox as it was.
+        let only_moved = before.outbox == after.outbox;
+        for entry in after.outbox.entries.iter().filter(|_| !only_moved) {
+            if let Emission::Request {
+                step,
+                direction,
+                attempt,
+            } = entry
+            {
+                self.request(after, workflow, step.as_str(), *direction, *attempt);
+            }
+        }
+        self.calls_are_within_their_totals(workflow);
+    }
+
+    /// The bus has acknowledged everything.
+    pub fn sent(&mut self) {
+        self.unsent.clear();
+    }
+
+    /// The order was moved to a version with other totals.
+    pub fn moved(&mut self) {
+        self.moved = true;
+    }
+
+    /// The Scheduler has taken a reply.
+    pub fn taken(&mut self, reply: &Reply) {
+        let step = reply.step.to_string();
+        let asked = self.asked.iter_mut().rev().find(|a| a.fits(reply));
+        asked.expect("only what was asked is taken").calls = reply.calls;
+        let settled = match (&reply.outcome, reply.direction) {
+            (_, Direction::Undo) => false,
+            (Outcome::Succeeded { .. }, Direction::Forward) => true,
+            (Outcome::Succeeded { output }, Direction::Probe) => output["applied"].is_boolean(),
+            (Outcome::Failed { maybe_applied, .. }, Direction::Forward)
+            | (Outcome::Deferred { maybe_applied, .. }, Direction::Forward) => !maybe_applied,
+            (Outcome::Failed { .. } | Outcome::Deferred { .. }, Direction::Probe) => false,
+        };
+        if settled {
+            self.in_doubt.remove(&step);
+        }
+    }
+
+    /// An operator has said whether it happened.
+    pub fn settled(&mut self, step: &str) {
+        self.in_doubt.remove(step);
+    }
+
+    fn request(
+        &mut self,
+        order: &Order,
+        workflow: &Workflow,
+        step: &str,
+        direction: Direction,
+        attempt: Attempt,
+    ) {
+        let at = workflow.step_index(step).unwrap();
+        let (record, defined) = (&order.steps[at], &workflow.steps[at]);
+        let complete_by = record.state.complete_by().expect("it is out");
+        if defined.repeat != Repeat::Safe {
+            let doubtful = self.in_doubt.contains(step);
+            match direction {
+                Direction::Probe => assert!(doubtful, "{step} is asked about without a doubt"),
+                _ => assert!(!doubtful, "{step} is in doubt, and its service is called"),
+            }
+            if direction == Direction::Forward {
+                self.in_doubt.insert(step.to_owned());
+            }
+        }
+        let same = |a: &Asked| (a.direction, a.attempt) == (direction, attempt) && a.step == step;
+        assert!(
+            !self.asked.iter().any(same),
+            "{step} {attempt} {direction} was asked before"
+        );
+        let allowance = budget::allowance(defined, record, direction);
+        assert!(allowance > 0, "{step} may make no call");
+        self.asked.push(Asked {
+            step: step.to_owned(),
+            direction,
+            attempt,
+            complete_by,
+            allowance,
+            count: self.count,
+            calls: allowance,
+        });
+    }
+
+    fn statuses_have_no_gap(&mut self, order: &Order) {
+        for entry in &order.outbox.entries {
+            if let Emission::Status {
+                sequence, status, ..
+            } = entry
+            {
+                let known = *self.told.entry(*sequence).or_insert(*status);
+                assert_eq!(known, *status, "sequence {sequence} is one status");
+            }
+        }
+        let all = (2..=order.sequence).all(|n| self.told.contains_key(&n));
+        assert!(all, "{:?} up to {}", self.told, order.sequence);
+    }
+
+    fn nothing_unsent_is_lost(&mut self, order: &Order) {
+        let now: BTreeSet<String> = order.outbox.entries.iter().filter_map(name).collect();
+        let lost: Vec<_> = self.unsent.difference(&now).collect();
+        assert!(lost.is_empty(), "lost: {lost:?}");
+        self.unsent = now;
+    }
+
+    /// What was not answered may have used its whole allowance.
+    fn calls_are_within_their_totals(&self, workflow: &Workflow) {
+        if self.moved {
+            return;
+        }
+        let mut calls: BTreeMap<(&str, bool), u32> = BTreeMap::new();
+        for asked in self.asked.iter().filter(|a| a.count == self.count) {
+            let undo = asked.direction == Direction::Undo;
+            *calls.entry((&asked.step, undo)).or_default() += asked.calls;
+        }
+        for ((step, undo), made) in calls {
+            let step = &workflow.steps[workflow.step_index(step).unwrap()];
+            let total = match (undo, &step.compensation) {
+                (false, _) => step.total_calls,
+                (true, Some(c)) => c.total_calls,
+                (true, None) => 0,
+            };
+            assert!(made <= total, "{} made {made} of {total} calls", step.id);
+        }
+    }
+}
+
+impl Asked {
+    fn fits(&self, reply: &Reply) -> bool {
+        self.step == reply.step.as_str()
+            && self.direction == reply.direction
+            && self.attempt == reply.attempt
+    }
+}

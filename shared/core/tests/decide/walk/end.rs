@@ -1,0 +1,95 @@
+//! After faults stop: every order finishes, and an operator brings each to a good end.
+
+use serde_json::json;
+use triad_core::{Action, Direction, Event, Outcome, ProcessState, Reason, StepState};
+use triad_workflow::StepId;
+
+use super::book::Asked;
+use super::world::World;
+use crate::support::Then;
+
+/// Most events in which an order finishes when everything succeeds.
+const BOUND: usize = 40;
+
+impl World<'_> {
+    /// Faults stop: what is asked succeeds, the Scheduler and the Supervisor run. The order
+    /// finishes within the bound.
+    pub fn finishes(&mut self) {
+        self.log.lines.push("faults stop".into());
+        // What was asked before may be lost.
+        let lost = self.book.asked.len() * usize::from(self.chance.one_in(2));
+        if self.story.order.paused.is_some() {
+            assert_eq!(self.act(Action::Resume), Then::Written);
+        }
+        for _ in 0..BOUND {
+            if self.story.order.state.is_finished() {
+                return;
+            }
+            self.goes_on(lost);
+        }
+        panic!("it does not finish");
+    }
+
+    fn goes_on(&mut self, lost: usize) {
+        let heard: Vec<Asked> = self.book.asked[lost..].to_vec();
+        let out = self.out().into_iter().find(|a| {
+            let same =
+                |h: &Asked| (&h.step, h.direction, h.attempt) == (&a.step, a.direction, a.attempt);
+            heard.iter().any(same) && a.complete_by >= self.story.now
+        });
+        if let Some(asked) = out {
+            let output = match asked.direction {
+                Direction::Probe => json!({"applied": self.chance.one_in(2)}),
+                Direction::Forward | Direction::Undo => json!({"ref": 1}),
+            };
+            let reply = self.reply(&asked, Outcome::Succeeded { output });
+            assert_eq!(self.happens(Event::Reply(reply)), Then::Written);
+            return;
+        }
+        // An announcement may be lost; the Supervisor makes another.
+        let waits = self.story.order.state.locked_by().is_none();
+        if waits && self.story.announces() && !self.chance.one_in(4) {
+            self.claim();
+            return;
+        }
+        // The Supervisor sees only what the index shows it.
+        let due = self.story.order.due.expect("it is alive");
+        self.story.now = self.story.now.max(due.plus(self.story.timing.skew));
+        let mut then = self.happens(Event::Overdue);
+        if then == Then::Ignored(Reason::NotDue) {
+            // The hint was early, and the true time has not passed on every clock.
+            self.story.now = self.story.now.plus(self.story.timing.skew);
+            then = self.happens(Event::Overdue);
+        }
+        assert_eq!(then, Then::Written, "the Supervisor knows what to do");
+    }
+
+    /// An operator brings an order that has finished badly to a good end, whatever happened.
+    pub fn is_brought_to_a_good_end(&mut self) {
+        for _ in 0..8 {
+            self.finishes();
+            let again = match &self.story.order.state {
+                ProcessState::Processed { .. } | ProcessState::Compensated { .. } => return,
+                ProcessState::Error { .. } => Action::Resubmit { input: None },
+                _ => Action::RetryUndo,
+            };
+            self.settle_all();
+            if self.story.order.state.is_finished() {
+                assert_eq!(self.act(again), Then::Written, "it can be set going");
+            }
+        }
+        panic!("no good end");
+    }
+
+    fn settle_all(&mut self) {
+        let steps = self.story.order.steps.iter();
+        let doubtful: Vec<StepId> = steps
+            .filter(|s| s.in_doubt || matches!(s.state, StepState::Running { .. }))
+            .map(|s| s.step.clone())
+            .collect();
+        for step in doubtful {
+            let applied = self.chance.one_in(2).then(|| json!({"ref": 4}));
+            self.act(Action::Settle { step, applied });
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What the walks have reached: a generator that never gets somewhere tests nothing there.
+
+use std::collections::BTreeSet;
+
+use triad_core::order::IncidentKind;
+use triad_core::{Order, ProcessState, Reason, Refusal};
+
+use crate::support::Then;
+
+/// Everything seen, by kind and name.
+#[derive(Default)]
+pub struct Reached(BTreeSet<(&'static str, String)>);
+
+const STEP_STATES: [&str; 16] = [
+    "waiting",
+    "skipped",
+    "running",
+    "probing",
+    "parked",
+    "failed",
+    "retry-due",
+    "completed",
+    "refused",
+    "ambiguous",
+    "undo-due",
+    "undoing",
+    "undo-parked",
+    "undo-failed",
+    "not-undone",
+    "undone",
+];
+const INCIDENTS: [IncidentKind; 13] = [
+    IncidentKind::AttemptFailed,
+    IncidentKind::UndoFailed,
+    IncidentKind::UndoBegan,
+    IncidentKind::Parked,
+    IncidentKind::Probed,
+    IncidentKind::Resubmitted,
+    IncidentKind::Cancelled,
+    IncidentKind::UndoRetried,
+    IncidentKind::Closed,
+    IncidentKind::Paused,
+    IncidentKind::Resumed,
+    IncidentKind::Settled,
+    IncidentKind::Migrated,
+];
+const REASONS: [Reason; 8] = [
+    Reason::Claimed,
+    Reason::Finished,
+    Reason::OlderAttempt,
+    Reason::Late,
+    Reason::NotAwaited,
+    Reason::NotDue,
+    Reason::Unfinished,
+    Reason::Paused,
+];
+const REFUSALS: [&str; 5] = ["state", "past-pivot", "in-doubt", "step", "already"];
+
+/// Fails to compile when a kind is added that the lists above do not have.
+fn listed(reason: Reason, incident: IncidentKind) {
+    match reason {
+        Reason::Claimed
+        | Reason::Finished
+        | Reason::OlderAttempt
+        | Reason::Late
+        | Reason::NotAwaited
+        | Reason::NotDue
+        | Reason::Unfinished
+        | Reason::Paused => {}
+    }
+    match incident {
+        IncidentKind::AttemptFailed
+        | IncidentKind::UndoFailed
+        | IncidentKind::UndoBegan
+        | IncidentKind::Parked
+        | IncidentKind::Probed
+        | IncidentKind::Resubmitted
+        | IncidentKind::Cancelled
+        | IncidentKind::UndoRetried
+        | IncidentKind::Closed
+        | IncidentKind::Paused
+        | IncidentKind::Resumed
+        | IncidentKind::Settled
+        | IncidentKind::Migrated => {}
+    }
+}
+
+fn refusal(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::State { .. } => "state",
+        Refusal::PastPivot(_) => "past-pivot",
+        Refusal::InDoubt(_) => "in-doubt",
+        Refusal::Step { .. } => "step",
+        Refusal::Already(_) => "already",
+    }
+}
+
+impl Reached {
+    pub fn order(&mut self, order: &Order) {
+        self.add("order", order.state.name());
+        for step in &order.steps {
+            self.add("step", step.state.name());
+        }
+        // A write adds two lines at most: the operator's, and what came of it.
+        for incident in order.incidents.iter().rev().take(2) {
+            self.add("incident", &format!("{:?}", incident.what));
+        }
+    }
+
+    pub fn then(&mut self, then: &Then) {
+        match then {
+            Then::Written => self.add("decision", "written"),
+            Then::Repeat => self.add("decision", "repeat"),
+            Then::Illegal(_) => self.add("decision", "illegal"),
+            Then::Ignored(reason) => self.add("reason", &format!("{reason:?}")),
+            Then::Refused(why) => self.add("refusal", refusal(why)),
+        }
+    }
+
+    pub fn act(&mut self, name: &str) {
+        self.add("act", name);
+    }
+
+    pub fn add(&mut self, kind: &'static str, name: &str) {
+        // Most of what is seen has been seen before.
+        let seen = (kind, name.to_owned());
+        self.0.insert(seen);
+    }
+
+    /// What should have been reached and was not.
+    pub fn missing(&self) -> Vec<(&'static str, String)> {
+        for (reason, incident) in REASONS.into_iter().zip(INCIDENTS) {
+            listed(reason, incident);
+        }
+        let acts = [
+            "resubmit",
+            "correct",
+            "cancel",
+            "retry-undo",
+            "close",
+            "pause",
+            "resume",
+            "settle",
+        ];
+        let named = |kind, names: &[&str]| -> Vec<(&'static str, String)> {
+            names.iter().map(|n| (kind, (*n).to_owned())).collect()
+        };
+        let debug = |kind, names: Vec<String>| -> Vec<(&'static str, String)> {
+            names.into_iter().map(|n| (kind, n)).collect()
+        };
+        [
+            named("order", &ProcessState::NAMES),
+            named("step", &STEP_STATES),
+            debug("incident", INCIDENTS.map(|i| format!("{i:?}")).to_vec()),
+            debug("reason", REASONS.map(|r| format!("{r:?}")).to_vec()),
+            named("refusal", &REFUSALS),
+            named("decision", &["written", "repeat", "illegal"]),
+            named("act", &acts),
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|one| !self.0.contains(one))
+        .collect()
+    }
+}
