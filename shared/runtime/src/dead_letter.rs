@@ -1,6 +1,7 @@
 //! Records that cannot be taken: kept as they came, with their cause, and an alert.
 
 use triad_core::message::{Alert, AlertKind, SOURCE};
+use triad_core::planted::{Bug, planted};
 use triad_core::{Envelope, Timestamp, topics};
 
 use crate::record::InputRecord;
@@ -77,7 +78,12 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         value: kept.to_vec(),
         headers,
     };
-    [letter, alert(&id, cause.code, &message, now)]
+    let alert = alert(&id, cause.code, &message, now);
+    match (planted(Bug::LetterLost), planted(Bug::LetterWithoutAlert)) {
+        (true, _) => [alert.clone(), alert],
+        (_, true) => [letter.clone(), letter],
+        (false, false) => [letter, alert],
+    }
 }
 
 fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {

@@ -109,7 +109,8 @@ impl Totals {
                 seen,
                 faults,
             } = f;
-            text += &format!("seed {seed} FAILS with its first {faults} faults: {invariant}: {seen}\n");
+            text +=
+                &format!("seed {seed} FAILS with its first {faults} faults: {invariant}: {seen}\n");
         }
         let hours = self.virtual_ms / 3_600_000;
         text + &format!(

@@ -13,7 +13,7 @@ use crate::world::{Beginning, Crash, OUTSIDE, World};
 use crate::{actors, chaos, definitions, scenario};
 
 /// Time between two plain orders: what the simulated instances take up without a backlog.
-const PLAIN_PAUSE_MS: u64 = 10;
+const PLAIN_PAUSE_MS: u64 = 40;
 
 /// How a world is built.
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,7 +74,13 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     if let Some(count) = options.plain_orders {
         let plain = |n| scenario::plain_order(n, "line");
         let orders = (0..count).map(plain).collect();
-        return run_plain(seed, orders, count as u64 * PLAIN_PAUSE_MS, Vec::new(), options.trace);
+        return run_plain(
+            seed,
+            orders,
+            count as u64 * PLAIN_PAUSE_MS,
+            Vec::new(),
+            options.trace,
+        );
     }
     let mut rng = Rng::new(seed);
     let faults = Faults::drawn(&mut rng);

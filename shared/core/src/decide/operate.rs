@@ -10,6 +10,7 @@ use crate::ids::{Attempt, Timestamp};
 use crate::operate::{Action, MAX_INPUT_BYTES, Operation, Refusal};
 use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// How long a paused order is left alone before the Supervisor looks at it again.
@@ -107,7 +108,7 @@ fn from_the_beginning(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
         record.earlier = attempt.0;
     }
-    record.key += 1;
+    record.key += u32::from(!planted(Bug::KeyNotRaised));
     record.failures = 0;
     record.undo_failures = 0;
     record.calls = 0;
@@ -141,7 +142,7 @@ fn correct(
         let state = record.state.name();
         return Err(refuse(format!("it is {state} and will not be done again")));
     }
-    if record.in_doubt {
+    if record.in_doubt && !planted(Bug::CorrectionInDoubt) {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));
@@ -241,6 +242,7 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
     }
     if let Some(pivot) = ctx.workflow.pivot()
         && may_have_happened(&order.steps[pivot])
+        && !planted(Bug::PivotIgnored)
     {
         return Err(Refusal::PastPivot(order.steps[pivot].step.clone()));
     }
@@ -343,7 +345,9 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = Some(hold(act, now));
-    next.note(line(IncidentKind::Paused, act, now));
+    if !planted(Bug::ActNotWritten) {
+        next.note(line(IncidentKind::Paused, act, now));
+    }
     let review = now.plus(PAUSE_REVIEW);
     match &mut next.state {
         ProcessState::Compensating {

@@ -10,6 +10,7 @@ use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::{Outcome, Reply};
 use crate::order::{Incident, IncidentKind, Order, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 
 /// Longest that parked work is left alone before it is tried again.
 pub const PARK_AT_MOST: Millis = Millis(15 * 60_000);
@@ -56,14 +57,16 @@ pub(super) fn take(
         // Scheduler that has died or lost its partition, and whose write is still on its way:
         // landing after this reply was acknowledged it could finish the order with nobody left
         // to say so. Now it conflicts instead.
-        Some(Reason::Late) => {
+        Some(Reason::Late) if !planted(Bug::LateReplyKeepsVersion) => {
             let next = next_version(order, Writer::Scheduler);
             return Ok(transition(ctx, next, now));
         }
         Some(reason) => return Ok(Decision::Ignore(reason)),
     }
     let mut next = next_version(order, Writer::Scheduler);
-    next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
+    if !planted(Bug::CallsNotCounted) {
+        next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
+    }
     let asked = Asked {
         index,
         attempt,
@@ -115,15 +118,14 @@ pub(super) fn fence(
             attempt: reply.attempt.0,
         });
     }
-    Ok(
-        if reply.attempt < attempt || reply.complete_by != complete_by {
-            Some(Reason::OlderAttempt)
-        } else if now > complete_by {
-            Some(Reason::Late)
-        } else {
-            None
-        },
-    )
+    let older = reply.attempt < attempt || reply.complete_by != complete_by;
+    Ok(if older && !planted(Bug::OldReplyTaken) {
+        Some(Reason::OlderAttempt)
+    } else if now > complete_by && !planted(Bug::LateReplyTaken) {
+        Some(Reason::Late)
+    } else {
+        None
+    })
 }
 
 fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, now: Timestamp) {
@@ -152,6 +154,7 @@ fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, no
         failed(ctx, order, asked, &failure, Direction::Probe, now);
         return;
     };
+    let applied = applied != planted(Bug::ProbeInverted);
     record.in_doubt = false;
     order.note(Incident {
         step: Some(step),
