@@ -5,6 +5,7 @@
 
 use triad_workflow::Workflow;
 
+use crate::ids::Timestamp;
 use crate::order::{IncidentKind, Order, ProcessState, StepState};
 use crate::outbox::{Emission, Writer};
 
@@ -21,9 +22,15 @@ type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a record by itself.
-pub const OF_RECORD: [(&str, OfRecord); 9] = [
+pub const OF_RECORD: [(&str, OfRecord); 11] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
+    }),
+    ("g9-a-claimed-order-awaits-something", |o, _| {
+        o.state.locked_by().is_none() || o.steps.iter().any(|s| is_awaited(&s.state))
+    }),
+    ("a-finished-order-is-not-held", |o, _| {
+        !o.state.is_finished() || o.paused.is_none()
     }),
     ("g3-starts-after-its-predecessors", |o, w| {
         o.steps.iter().enumerate().all(|(i, s)| {
@@ -124,17 +131,15 @@ pub const OF_WRITE: [(&str, OfWrite); 8] = [
         }
     }),
     ("a-late-reply-completes-nothing", |a, b, _| {
-        a.steps
-            .iter()
-            .zip(&b.steps)
-            .all(|(was, is)| match (&was.state, &is.state) {
-                (StepState::Running { complete_by, .. }, StepState::Completed { finished, .. })
-                | (StepState::Probing { complete_by, .. }, StepState::Completed { finished, .. })
-                | (StepState::Undoing { complete_by, .. }, StepState::Undone { finished, .. }) => {
-                    finished <= complete_by
-                }
-                _ => true,
-            })
+        // By name: a migration may have changed the steps' places.
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            let (Some(was), Some(finished)) = (was, finished_at(&is.state)) else {
+                return true;
+            };
+            // An operator may say of an attempt that was never heard of that it happened.
+            by_operator(b) || was.state.complete_by().is_none_or(|by| finished <= by)
+        })
     }),
     ("g6-a-bad-end-has-an-alert", |a, b, _| {
         let bad = matches!(
@@ -198,6 +203,25 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
 
 fn by_operator(order: &Order) -> bool {
     order.outbox.writer == Writer::Operator
+}
+
+/// Whether an answer or a time will come that lets the Scheduler or the Supervisor go on.
+fn is_awaited(state: &StepState) -> bool {
+    let failed = matches!(
+        state,
+        StepState::Failed { .. } | StepState::UndoFailed { .. }
+    );
+    failed || state.complete_by().or(state.parked_until()).is_some()
+}
+
+/// When the reply was taken that ended the step, or its undo.
+fn finished_at(state: &StepState) -> Option<Timestamp> {
+    match state {
+        StepState::Completed { finished, .. } | StepState::Undone { finished, .. } => {
+            Some(*finished)
+        }
+        _ => None,
+    }
 }
 
 fn is_undo(state: &StepState) -> bool {

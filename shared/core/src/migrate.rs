@@ -6,10 +6,11 @@
 
 use triad_workflow::{Step, StepId, Workflow};
 
+use crate::budget;
 use crate::context::{Context, Timing};
 use crate::decide::operate::may_have_happened;
 use crate::decide::{Decision, next_version, transition};
-use crate::ids::Timestamp;
+use crate::ids::{Direction, Timestamp};
 use crate::order::{
     Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState, WorkflowRef,
 };
@@ -75,7 +76,8 @@ pub fn migrate(
     }
     let changes = changes(from, to);
     let mut next = next_version(order, Writer::Operator);
-    next.steps = to.steps.iter().map(|s| moved(order, s)).collect();
+    let steps = to.steps.iter();
+    next.steps = steps.map(|s| moved(order, from, to, s)).collect();
     next.workflow = WorkflowRef {
         name: to.name.clone(),
         hash: to.hash.clone(),
@@ -99,10 +101,6 @@ pub fn migrate(
     }
 }
 
-fn started(record: &StepRecord) -> bool {
-    !matches!(record.state, StepState::Waiting | StepState::Skipped)
-}
-
 /// What stands against moving an order, on account of one of its steps.
 fn stands_against(
     record: &StepRecord,
@@ -111,27 +109,47 @@ fn stands_against(
     to: &Workflow,
 ) -> Vec<String> {
     let id = &record.step;
-    if !started(record) {
+    let skipped = record.state == StepState::Skipped;
+    if record.state == StepState::Waiting {
         return Vec::new();
     }
     let (Some(was), Some(at)) = (from.step_index(id.as_str()), to.step_index(id.as_str())) else {
+        if skipped {
+            return Vec::new();
+        }
         return vec![format!(
             "step {id} has been started, and the new version does not have it"
         )];
     };
     let (was, is) = (&from.steps[was], &to.steps[at]);
     let mut against = Vec::new();
-    let open = !matches!(record.state, StepState::Completed { .. });
-    if open && (was.agent != is.agent || was.action != is.action) {
+    if is_open(record) && (was.agent != is.agent || was.action != is.action) {
         against.push(format!(
             "step {id} is under way with {}/{}, and the new version has {}/{}",
             was.agent, was.action, is.agent, is.action
         ));
     }
-    if record.in_doubt && was.repeat != is.repeat {
+    // What is out will be in doubt if it is not heard of.
+    let out = direction(record);
+    let may_have_happened = record.in_doubt || out.is_some();
+    if may_have_happened && was.repeat != is.repeat {
         against.push(format!(
             "it is not known whether step {id} has had its effect, and the new version has another rule for that"
         ));
+    }
+    if may_have_happened && input_differs(record, from, to) {
+        against.push(format!(
+            "step {id} may have had its effect, and the new version has another input for it"
+        ));
+    }
+    if let Some(direction) = out {
+        let granted = budget::allowance(was, record, direction);
+        let left = budget::allowance(is, &moved(order, from, to, is), direction);
+        if left < granted {
+            against.push(format!(
+                "an attempt at step {id} is out with {granted} calls, and the new version leaves {left}"
+            ));
+        }
     }
     for &before in &is.after {
         let before = &to.steps[before].id;
@@ -148,16 +166,47 @@ fn stands_against(
     against
 }
 
+/// Whether a step has been started and is not done.
+fn is_open(record: &StepRecord) -> bool {
+    record.state != StepState::Waiting && !record.state.is_done()
+}
+
+/// What the agent has been asked and has not answered.
+fn direction(record: &StepRecord) -> Option<Direction> {
+    match record.state {
+        StepState::Running { .. } => Some(Direction::Forward),
+        StepState::Probing { .. } => Some(Direction::Probe),
+        _ => None,
+    }
+}
+
+/// Whether a step that is under way would be asked for with another input, which an idempotent
+/// service may refuse, or take for what it has done already.
+fn input_differs(record: &StepRecord, from: &Workflow, to: &Workflow) -> bool {
+    let written = |w: &Workflow| {
+        let mut steps = w.definition.steps.iter();
+        let found = steps.find(|s| s.id == record.step.as_str());
+        found.map(|s| s.input.clone())
+    };
+    is_open(record) && record.input.is_none() && written(from) != written(to)
+}
+
 /// A step's record in the new version: what has been counted stays, within the new bounds.
-fn moved(order: &Order, step: &Step) -> StepRecord {
+fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepRecord {
     let found = order.steps.iter().find(|r| r.step == step.id);
     let Some(record) = found else {
         return StepRecord::new(step.id.clone());
     };
-    let mut record = record.clone();
-    record.failures = record.failures.min(step.policy.max_attempts());
-    record.calls = record.calls.min(step.total_calls);
-    record
+    let mut moved = record.clone();
+    // What is still tried may fail once more.
+    let more = u32::from(is_open(record) && !order.state.is_finished());
+    moved.failures = record.failures.min(step.policy.max_attempts() - more);
+    moved.calls = record.calls.min(step.total_calls);
+    if input_differs(record, from, to) {
+        // Another effect: it has not happened yet, or the order could not be moved.
+        moved.key += 1;
+    }
+    moved
 }
 
 fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
@@ -178,10 +227,7 @@ fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
             });
             continue;
         };
-        let written = |w: &Workflow| {
-            let found = w.definition.steps.iter().find(|s| s.id == step.id.as_str());
-            found.and_then(|s| serde_json::to_value(s).ok())
-        };
+        let written = |w: &Workflow| written(w, &step.id);
         let was_after = names(from, &from.steps[was]);
         let is_after = names(to, step);
         if was_after != is_after {
@@ -198,6 +244,21 @@ fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
         }
     }
     changes
+}
+
+/// A step as written, the workflow's defaults in the places that it leaves open.
+fn written(workflow: &Workflow, id: &StepId) -> Option<serde_json::Value> {
+    let definition = &workflow.definition;
+    let mut step = definition
+        .steps
+        .iter()
+        .find(|s| s.id == id.as_str())?
+        .clone();
+    let defaults = definition.defaults.clone();
+    step.complete_within = step.complete_within.or(defaults.complete_within);
+    step.retry = step.retry.or(defaults.retry);
+    step.supervisor = step.supervisor.or(defaults.supervisor);
+    serde_json::to_value(step).ok()
 }
 
 fn names(workflow: &Workflow, step: &Step) -> String {

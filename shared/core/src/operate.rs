@@ -36,7 +36,8 @@ pub enum Action {
     Pause,
     /// Let a paused order go on.
     Resume,
-    /// Say whether an effect happened that may not be repeated, and go on.
+    /// Say whether an effect happened that may not be repeated. The order goes on when nothing
+    /// else is in doubt; a Compensated one stays undone, and can then be resubmitted.
     Settle {
         /// The step in doubt.
         step: StepId,

@@ -97,7 +97,7 @@ pub struct Order {
     pub incidents: Vec<Incident>,
     /// How often an operator has set it going again after it had finished.
     pub round: u32,
-    /// An operator holds it: no step starts until it is let go on.
+    /// An operator holds it: no step starts until it is let go on. Its end lifts the hold.
     pub paused: Option<Hold>,
     /// An operator has closed it by hand: it needs nobody's attention any more.
     pub closed: Option<Hold>,

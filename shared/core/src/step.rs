@@ -36,6 +36,9 @@ pub struct StepRecord {
     /// of an earlier round fits a later one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub earlier: u32,
+    /// The same of the compensation: attempts in the rounds before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub earlier_undos: u32,
     /// An attempt was silent or lost its answer: the effect may have happened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
@@ -98,8 +101,8 @@ pub enum StepState {
         /// When its request was made.
         #[serde(default)]
         started: Timestamp,
-        /// Calls that it made.
-        #[serde(default)]
+        /// Calls that it made. In the record `calls` is the sum of them all.
+        #[serde(default, rename = "attempt_calls")]
         calls: u32,
     },
     /// The next claim starts another attempt.
@@ -132,7 +135,7 @@ pub enum StepState {
     },
     /// To be undone; an undo request goes out when its turn comes, or at the next claim.
     UndoDue {
-        /// Number of the last undo attempt, 0 before the first.
+        /// Number of the last undo attempt; before the first, of the last one of earlier rounds.
         attempt: Attempt,
         /// What is undone.
         #[serde(flatten)]
@@ -167,8 +170,8 @@ pub enum StepState {
         /// When its request was made.
         #[serde(default)]
         started: Timestamp,
-        /// Calls that it made.
-        #[serde(default)]
+        /// Calls that it made. In the record `calls` is the sum of them all.
+        #[serde(default, rename = "attempt_calls")]
         calls: u32,
         /// What is undone.
         #[serde(flatten)]
@@ -176,7 +179,7 @@ pub enum StepState {
     },
     /// The Supervisor's patience with the undo has ended: for an operator.
     NotUndone {
-        /// Number of the last undo attempt, 0 if none was made.
+        /// Number of the last undo attempt; 0 if none was ever made.
         attempt: Attempt,
         /// What is not undone.
         #[serde(flatten)]
@@ -295,6 +298,7 @@ impl StepRecord {
             undo_calls: 0,
             key: 0,
             earlier: 0,
+            earlier_undos: 0,
             in_doubt: false,
             parked_since: None,
             input: None,

@@ -11,6 +11,9 @@ use crate::order::Order;
 pub const MAX_INCIDENTS: usize = 40;
 /// Longest name and longest reason of an operator, in bytes; longer ones are cut.
 pub const MAX_ACT_BYTES: usize = 256;
+/// Longest note of a line, in bytes; longer ones are cut. What a note is about is in the record
+/// whole.
+pub const MAX_NOTE_BYTES: usize = 1_024;
 
 /// Who did something to an order, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +128,10 @@ pub enum IncidentKind {
 impl Order {
     /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
     /// or the oldest of all where there are only acts.
-    pub(crate) fn note(&mut self, incident: Incident) {
+    pub(crate) fn note(&mut self, mut incident: Incident) {
+        incident.note = incident
+            .note
+            .map(|text| crate::failure::cut(&text, MAX_NOTE_BYTES));
         if self.incidents.len() >= MAX_INCIDENTS {
             let oldest = self.incidents.iter().position(|i| i.act.is_none());
             self.incidents.remove(oldest.unwrap_or(0));

@@ -121,7 +121,9 @@ impl State {
             return;
         }
         let slack = TIMING.skew.0 / 2;
-        let early = was.state.complete_by();
+        // Of an order that turns round the silent steps are undone without waiting.
+        let turns = was.state.to_undo().is_none() && is.state.to_undo().is_some();
+        let early = was.state.complete_by().filter(|_| !turns);
         if early.is_some_and(|at| self.now < at.0 + TIMING.skew.0 - slack) {
             let seen = format!("{was:?} at {}", self.now);
             self.breach("the-supervisor-waits-for-complete-by", seen);
@@ -190,7 +192,9 @@ impl State {
 
     /// G6: every entry into a bad end calls for one alert, with the cause of that end.
     fn remember_end(&mut self, before: &Order, after: &Order) {
-        if before.state == after.state {
+        // A doubt that is settled while another stands changes the cause, and is no new end.
+        let same_end = before.state.finished_at() == after.state.finished_at();
+        if before.state == after.state || same_end {
             return;
         }
         let (kind, name, at, cause) = match &after.state {

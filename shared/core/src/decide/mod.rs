@@ -21,7 +21,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Timestamp};
 use crate::message::AlertKind;
 use crate::operate::Refusal;
-use crate::order::{Order, ProcessState, StepState};
+use crate::order::{Order, ProcessState, StepRecord, StepState};
 use crate::outbox::{Emission, Writer};
 use crate::planted::{Bug, planted};
 use crate::status::Status;
@@ -268,14 +268,14 @@ fn give_up(ctx: &Context<'_>, order: &mut Order, index: usize, cause: Failure, n
 
 /// Stops for an operator to find out whether an effect happened.
 fn stop_in_doubt(order: &mut Order, index: usize, now: Timestamp) {
-    let failure = in_doubt(order, index);
+    let failure = in_doubt(&order.steps[index]);
     order.steps[index].error = Some(failure.clone());
     stop(order, failure, now);
 }
 
-fn in_doubt(order: &Order, index: usize) -> Failure {
+fn in_doubt(record: &StepRecord) -> Failure {
     let text = "it is not known whether the effect happened, and it may not be repeated";
-    Failure::new(FailureKind::Ambiguous, "in-doubt", text).in_step(&order.steps[index].step)
+    Failure::new(FailureKind::Ambiguous, "in-doubt", text).in_step(&record.step)
 }
 
 /// Stops in Error, with an alert.
@@ -344,8 +344,12 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     Some(running.fold(own, Timestamp::min))
 }
 
-/// Completes a next version: places it in the due index.
+/// Completes a next version: places it in the due index. The end of an order lifts an operator's
+/// hold, which would otherwise hold back its next round unseen.
 pub(crate) fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> Decision {
+    if next.state.is_finished() {
+        next.paused = None;
+    }
     next.due = match true_due(ctx, &next) {
         None => None,
         Some(_) if next.state.is_finished() && planted(Bug::BadEndNotDue) => None,

@@ -156,6 +156,8 @@ fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, no
     };
     let applied = applied != planted(Bug::ProbeInverted);
     record.in_doubt = false;
+    // The service is there: a wait that follows is another one.
+    record.parked_since = None;
     order.note(Incident {
         step: Some(step),
         attempt: Some(asked.attempt),
@@ -235,8 +237,8 @@ fn deferred(
 ) {
     let record = &mut order.steps[asked.index];
     if record.in_doubt && ctx.workflow.steps[asked.index].repeat == Repeat::Never {
-        stop_in_doubt(order, asked.index, now);
-        return;
+        // It may not be tried again, so for the order this is the end of the attempt.
+        return failed(ctx, order, asked, failure, Direction::Forward, now);
     }
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());

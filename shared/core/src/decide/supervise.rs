@@ -101,21 +101,32 @@ pub(super) fn undo(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision
         };
     }
     if undoing::has_startable(ctx, &next) {
-        let until = release(ctx, &mut next, wait, now);
-        if let ProcessState::Compensating {
-            locked_by,
-            complete_by,
-            ..
-        } = &mut next.state
-        {
-            *locked_by = None;
-            *complete_by = until;
-        }
+        wait_for_claim(ctx, &mut next, wait, now);
     } else {
         // Whoever holds the order goes on when the undo that is out is answered.
         undoing::settle(&mut next, now);
+        if next.state.locked_by().is_none() {
+            wait_for_claim(ctx, &mut next, wait, now);
+        }
     }
     transition(ctx, next, now)
+}
+
+/// Releases an order that is being undone; one that has finished is left alone.
+fn wait_for_claim(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) {
+    if order.state.is_finished() {
+        return;
+    }
+    let until = release(ctx, order, wait, now);
+    if let ProcessState::Compensating {
+        locked_by,
+        complete_by,
+        ..
+    } = &mut order.state
+    {
+        *locked_by = None;
+        *complete_by = until;
+    }
 }
 
 /// Steps that somebody must do something about: silent beyond their complete-by, failed and not

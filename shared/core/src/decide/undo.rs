@@ -48,6 +48,7 @@ pub(super) fn begin(ctx: &Context<'_>, order: &mut Order, cause: Failure, now: T
 /// What becomes of a step when its order turns round.
 fn turn(record: &mut StepRecord, step: &Step) {
     let undoable = step.compensation.is_some();
+    let last = Attempt(record.earlier_undos);
     record.parked_since = None;
     if let Some(attempt) = record.state.attempt() {
         record.earlier = attempt.0;
@@ -56,23 +57,36 @@ fn turn(record: &mut StepRecord, step: &Step) {
     record.state = match state {
         StepState::Completed {
             position, output, ..
-        } if undoable => due(Some(position), output),
+        } if undoable => StepState::UndoDue {
+            attempt: last,
+            applied: applied(Some(position), output),
+        },
         StepState::Running { attempt, .. }
         | StepState::Probing { attempt, .. }
         | StepState::Parked { attempt, .. }
         | StepState::Failed { attempt, .. }
         | StepState::RetryDue { attempt } => {
             record.in_doubt |= matches!(state, StepState::Running { .. });
-            let in_doubt = record.in_doubt && !planted(Bug::DoubtNotUndone);
+            let in_doubt = record.in_doubt;
+            // An agent's word is about one delivery of a request. Where calls are not counted,
+            // another delivery may have had the effect that this one knows nothing of.
+            let in_doubt = in_doubt || (undoable && !step.is_counted);
+            let in_doubt = in_doubt && !planted(Bug::DoubtNotUndone);
             match (in_doubt, undoable, step.repeat.is_safe()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
-                (true, true, true) => due(None, serde_json::Value::Null),
-                // Its service has not promised to know a key again: for an operator.
-                (true, true, false) => StepState::NotUndone {
-                    attempt: Attempt(0),
+                (true, true, true) => StepState::UndoDue {
+                    attempt: last,
                     applied: applied(None, serde_json::Value::Null),
                 },
+                // Its service has not promised to know a key again: for an operator.
+                (true, true, false) => {
+                    record.error = Some(super::in_doubt(record));
+                    StepState::NotUndone {
+                        attempt: last,
+                        applied: applied(None, serde_json::Value::Null),
+                    }
+                }
             }
         }
         other => other,
@@ -81,13 +95,6 @@ fn turn(record: &mut StepRecord, step: &Step) {
 
 fn applied(position: Option<u32>, output: serde_json::Value) -> Applied {
     Applied { position, output }
-}
-
-fn due(position: Option<u32>, output: serde_json::Value) -> StepState {
-    StepState::UndoDue {
-        attempt: Attempt(0),
-        applied: applied(position, output),
-    }
 }
 
 /// A Scheduler takes up an order that waits to be undone.
@@ -248,22 +255,20 @@ pub(super) fn settle(order: &mut Order, now: Timestamp) {
     let stuck = order
         .steps
         .iter()
-        .position(|s| matches!(s.state, StepState::NotUndone { .. }));
+        .find(|s| matches!(s.state, StepState::NotUndone { .. }));
     match stuck {
         None => finish(order, now),
-        Some(index) => {
-            let record = &order.steps[index];
-            let unknown = record.in_doubt && record.undo_failures == 0;
-            let cause = match &record.error {
-                Some(error) if !unknown => error.clone(),
-                _ => super::in_doubt(order, index),
-            };
+        Some(record) => {
+            let known = record.error.clone();
+            let cause = known.unwrap_or_else(|| super::in_doubt(record));
             fail(order, cause, now);
         }
     }
 }
 
-fn set_complete_by(order: &mut Order, now: Timestamp) {
+/// The order's complete-by: the earliest of what is out or parked; now, if a failure waits to be
+/// counted. Of an order that is not being undone it is left alone.
+pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     let earliest = order
         .steps
         .iter()

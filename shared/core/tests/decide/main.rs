@@ -1,9 +1,17 @@
 //! What every event makes of every order.
 
+mod budget;
 mod claim;
 mod due;
 mod golden;
+mod migrate;
+mod operate;
+mod parked;
+mod pause;
+mod repeat;
 mod replies;
+mod resubmit;
+mod settle;
 mod supervise;
 #[path = "../support/mod.rs"]
 mod support;

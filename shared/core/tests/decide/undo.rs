@@ -169,6 +169,17 @@ fn an_undo_whose_input_has_no_value_ends_in_compensation_failed() {
 }
 
 #[test]
+fn an_ambiguous_steps_undo_without_a_value_is_told_by_its_own_cause() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo", "input": {"r": "${output.reference}"}}}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.answer("a", refused(true));
+    assert_eq!(s.state(), "CompensationFailed");
+    let cause = s.order.state.cause().unwrap();
+    assert_eq!(cause.fingerprint(), "definition/a/expression");
+}
+
+#[test]
 fn a_finished_order_is_confirmed_once_and_then_leaves_the_due_index() {
     let mut s = Story::of(LINE).claimed();
     s.refuse("a");

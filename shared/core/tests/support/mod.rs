@@ -3,14 +3,15 @@
 
 use serde_json::{Value, json};
 use triad_core::message::SchedulerMessage;
+use triad_core::order::IncidentKind;
 use triad_core::outbox::{self, Emission};
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Order, Outcome, Reason, Refusal, Reply, StepRequest, StepState, Timestamp, Timing,
-    decide, invariants,
+    Accepted, Act, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
+    FailureKind, Illegal, Operation, Order, Outcome, Reason, Refusal, Reply, StepRecord,
+    StepRequest, StepState, Timestamp, Timing, decide, invariants,
 };
-use triad_workflow::{Limits, Workflow};
+use triad_workflow::{Limits, StepId, Workflow};
 
 /// Three steps in a line, each undoable; one retry, at once.
 pub const LINE: &str = r#"{"workflow": "line",
@@ -27,6 +28,23 @@ pub const FORK: &str = r#"{"workflow": "fork",
     {"id": "p", "agent": "x", "action": "do-p", "after": [], "compensation": {"action": "undo-p"}},
     {"id": "q", "agent": "y", "action": "do-q", "after": [], "complete_within": "30s", "compensation": {"action": "undo-q"}},
     {"id": "join", "agent": "x", "action": "do-join", "after": ["p", "q"], "compensation": "none"}]}"#;
+
+/// `once` may not be repeated, and nobody can be asked; one retry, at once.
+pub const ONCE: &str = r#"{"workflow": "once",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
+    {"id": "once", "agent": "y", "action": "do-once", "at_most_once": true, "compensation": {"action": "undo-once"}},
+    {"id": "c", "agent": "x", "action": "do-c", "compensation": {"action": "undo-c"}}]}"#;
+
+/// `pay` may not be repeated, and its service can be asked; two retries, at once.
+pub const PROBED: &str = r#"{"workflow": "probed",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 2}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "undo-a"}},
+    {"id": "pay", "agent": "y", "action": "do-pay", "input": {"sum": "${details.amount}"},
+     "probe": {"action": "find-pay", "complete_within": "4s"}, "compensation": {"action": "undo-pay"}},
+    {"id": "c", "agent": "x", "action": "do-c", "input": {"paid": "${steps.pay}"}, "compensation": {"action": "undo-c"}}]}"#;
 
 /// What one event made of the order.
 #[derive(Debug, PartialEq)]
@@ -186,9 +204,67 @@ impl Story {
         self
     }
 
-    pub fn step(&self, step: &str) -> &StepState {
+    /// An operator tries something.
+    pub fn tries(&mut self, action: Action) -> Then {
+        self.when(Event::Operate(Operation {
+            action,
+            act: Act::new("ann", "because"),
+        }))
+    }
+
+    /// An operator does something.
+    #[track_caller]
+    pub fn acts(&mut self, action: Action) -> &mut Self {
+        assert_eq!(self.tries(action), Then::Written);
+        self
+    }
+
+    /// An operator has it done again.
+    #[track_caller]
+    pub fn resubmit(&mut self) -> &mut Self {
+        self.acts(Action::Resubmit { input: None })
+    }
+
+    /// An operator has it done again, a step with another input.
+    pub fn correct(&mut self, step: &str, input: Value) -> Then {
+        let step = StepId::new(step).unwrap();
+        self.tries(Action::Resubmit {
+            input: Some((step, input)),
+        })
+    }
+
+    /// An operator says whether an effect in doubt happened.
+    pub fn settle(&mut self, step: &str, applied: Option<Value>) -> Then {
+        let step = StepId::new(step).unwrap();
+        self.tries(Action::Settle { step, applied })
+    }
+
+    /// The agent puts the running attempt off, without a call.
+    pub fn put_off(&mut self, step: &str, ms: u64) -> &mut Self {
+        let until = Timestamp(self.now.0 + ms);
+        self.answer_after(0, step, put_off_until(until, false))
+    }
+
+    /// The answer to the running attempt after so many calls.
+    pub fn answer_after(&mut self, calls: u32, step: &str, outcome: Outcome) -> &mut Self {
+        let mut reply = self.reply(step, outcome);
+        reply.calls = calls;
+        assert_eq!(self.when(Event::Reply(reply)), Then::Written);
+        self
+    }
+
+    pub fn record(&self, step: &str) -> &StepRecord {
         let at = self.workflow.step_index(step).expect("the step exists");
-        &self.order.steps[at].state
+        &self.order.steps[at]
+    }
+
+    pub fn step(&self, step: &str) -> &StepState {
+        &self.record(step).state
+    }
+
+    /// Kinds of the timeline's lines.
+    pub fn timeline(&self) -> Vec<IncidentKind> {
+        self.order.incidents.iter().map(|i| i.what).collect()
     }
 
     pub fn steps(&self) -> Vec<(&str, &'static str)> {
@@ -262,15 +338,15 @@ impl Story {
     }
 
     pub fn failures(&self, step: &str) -> u32 {
-        self.order.steps[self.workflow.step_index(step).unwrap()].failures
+        self.record(step).failures
     }
 
     pub fn undo_calls(&self, step: &str) -> u32 {
-        self.order.steps[self.workflow.step_index(step).unwrap()].undo_calls
+        self.record(step).undo_calls
     }
 
     pub fn calls(&self, step: &str) -> u32 {
-        self.order.steps[self.workflow.step_index(step).unwrap()].calls
+        self.record(step).calls
     }
 }
 
@@ -289,6 +365,32 @@ pub fn refused(maybe_applied: bool) -> Outcome {
     Outcome::Failed {
         failure: Failure::new(FailureKind::Permanent, "out-of-stock", "none left"),
         maybe_applied,
+    }
+}
+
+/// A passing failure of calls that cannot have had an effect.
+pub fn failed_cleanly() -> Outcome {
+    Outcome::Failed {
+        failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
+        maybe_applied: false,
+    }
+}
+
+pub fn put_off_until(until: Timestamp, maybe_applied: bool) -> Outcome {
+    Outcome::Deferred {
+        until,
+        failure: Failure::new(FailureKind::Transient, "breaker-open", "not now"),
+        maybe_applied,
+    }
+}
+
+/// What a service says to a probe.
+pub fn found(applied: bool) -> Outcome {
+    Outcome::Succeeded {
+        output: match applied {
+            true => json!({"applied": true, "output": {"ref": 9}}),
+            false => json!({"applied": false}),
+        },
     }
 }
 

@@ -1,0 +1,260 @@
+//! Setting a finished order going again, in a new, recorded round: forward, or back.
+
+use serde_json::Value;
+use triad_workflow::{Repeat, StepId, StepIndex};
+
+use super::{line, refused};
+use crate::context::Context;
+use crate::decide::{ask, input, next_version, tell};
+use crate::failure::Failure;
+use crate::ids::Timestamp;
+use crate::operate::{MAX_INPUT_BYTES, Refusal};
+use crate::order::{Act, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
+use crate::status::Status;
+
+/// Sets a finished order going again: a new, recorded round.
+pub(super) fn resubmit(
+    ctx: &Context<'_>,
+    order: &Order,
+    correction: Option<&(StepId, Value)>,
+    act: &Act,
+    now: Timestamp,
+) -> Result<Order, Refusal> {
+    let mut next = next_version(order, Writer::Operator);
+    match &order.state {
+        ProcessState::Error { .. } => next.steps.iter_mut().for_each(try_again),
+        ProcessState::Compensated { .. } => {
+            left_in_doubt(ctx, order)?;
+            next.steps.iter_mut().for_each(from_the_beginning);
+        }
+        _ => return Err(refused(order, "resubmit", "Error or Compensated")),
+    }
+    let mut note = line(IncidentKind::Resubmitted, act, now);
+    if let Some((step, input)) = correction {
+        let index = correct(ctx, order, &mut next, step, input)?;
+        note.step = Some(next.steps[index].step.clone());
+        note.note = Some(format!("input: {input}"));
+    }
+    in_doubt(ctx, &next)?;
+    next.note(note);
+    set_going(ctx, &mut next, now);
+    Ok(next)
+}
+
+/// A step of an order in Error: another attempt, its failures and calls counted from zero.
+pub(super) fn try_again(record: &mut StepRecord) {
+    let Some(attempt) = record.state.attempt() else {
+        return;
+    };
+    match record.state {
+        // Its request was out when the order stopped, and nobody has listened since.
+        StepState::Running { .. } | StepState::Ambiguous { .. } => record.in_doubt = true,
+        // The service may have kept its refusal under the key; there was no effect to repeat.
+        StepState::Refused { .. } => record.key += 1,
+        StepState::Completed { .. } => return,
+        _ => {}
+    }
+    record.failures = 0;
+    record.calls = 0;
+    record.parked_since = None;
+    record.state = StepState::RetryDue { attempt };
+}
+
+/// A step of an undone order: its keys are spent.
+fn from_the_beginning(record: &mut StepRecord) {
+    if let Some(attempt) = record.state.attempt() {
+        record.earlier = attempt.0;
+    }
+    if let StepState::Undone { attempt, .. } = record.state {
+        record.earlier_undos = attempt.0;
+    }
+    record.key += u32::from(!planted(Bug::KeyNotRaised));
+    record.failures = 0;
+    record.undo_failures = 0;
+    record.calls = 0;
+    record.undo_calls = 0;
+    record.in_doubt = false;
+    record.parked_since = None;
+    record.state = StepState::Waiting;
+}
+
+/// Replaces the input of a step that is to be done again and has had no effect. The new input
+/// must have the fields of the one it replaces, each of the same type.
+fn correct(
+    ctx: &Context<'_>,
+    before: &Order,
+    order: &mut Order,
+    step: &StepId,
+    corrected: &Value,
+) -> Result<StepIndex, Refusal> {
+    let refuse = |why: String| Refusal::Step {
+        step: step.clone(),
+        why,
+    };
+    let index = ctx
+        .workflow
+        .step_index(step.as_str())
+        .ok_or_else(|| refuse("the workflow has no such step".into()))?;
+    let record = &order.steps[index];
+    if !matches!(
+        record.state,
+        StepState::RetryDue { .. } | StepState::Waiting
+    ) {
+        let state = record.state.name();
+        return Err(refuse(format!("it is {state} and will not be done again")));
+    }
+    // An agent's word is about one delivery of a request. Where calls are not counted, another
+    // delivery may have had the effect that this one knows nothing of.
+    let was_refused = matches!(before.steps[index].state, StepState::Refused { .. });
+    let may_be_done = matches!(record.state, StepState::RetryDue { .. })
+        && !was_refused
+        && !ctx.workflow.steps[index].is_counted;
+    if (record.in_doubt || may_be_done) && !planted(Bug::CorrectionInDoubt) {
+        return Err(refuse(
+            "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
+        ));
+    }
+    let bytes = corrected.to_string().len();
+    if bytes > MAX_INPUT_BYTES {
+        return Err(refuse(format!(
+            "the input has {bytes} bytes; {MAX_INPUT_BYTES} are allowed"
+        )));
+    }
+    // Where the present input has no value, which may be why the step failed, there is no shape
+    // to hold the new one against.
+    if let Ok(present) = input::forward(ctx, order, index) {
+        same_shape("input", &present, corrected).map_err(refuse)?;
+    }
+    let record = &mut order.steps[index];
+    if matches!(record.state, StepState::RetryDue { .. }) {
+        record.key += 1;
+    }
+    record.input = Some(corrected.clone());
+    Ok(index)
+}
+
+/// Whether a value has the fields of another, each of the same type. The elements of lists are
+/// not looked at; null fits every type.
+fn same_shape(path: &str, present: &Value, corrected: &Value) -> Result<(), String> {
+    match (present, corrected) {
+        (Value::Object(was), Value::Object(is)) => {
+            if let Some(missing) = was.keys().find(|k| !is.contains_key(*k)) {
+                return Err(format!("{path}.{missing} is missing"));
+            }
+            if let Some(extra) = is.keys().find(|k| !was.contains_key(*k)) {
+                return Err(format!(
+                    "{path}.{extra} is not a field of this step's input"
+                ));
+            }
+            was.iter()
+                .try_for_each(|(k, v)| same_shape(&format!("{path}.{k}"), v, &is[k]))
+        }
+        (Value::Null, _) | (_, Value::Null) => Ok(()),
+        _ if kind(present) == kind(corrected) => Ok(()),
+        _ => Err(format!(
+            "{path} is {} and must be {}",
+            kind(corrected),
+            kind(present)
+        )),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Refuses to go on over a step whose effect may have happened and may not be repeated, where
+/// the service cannot be asked.
+fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
+    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(Refusal::InDoubt(r.step.clone())))
+}
+
+/// The first such step.
+pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<&'a StepRecord> {
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let stuck = steps.find(|(r, s)| {
+        let waits = matches!(
+            r.state,
+            StepState::RetryDue { .. } | StepState::NotUndone { .. }
+        );
+        let asks =
+            matches!(r.state, StepState::RetryDue { .. }) && matches!(s.repeat, Repeat::Probe(_));
+        waits && r.in_doubt && !s.repeat.is_safe() && !asks
+    });
+    stuck.map(|(record, _)| record)
+}
+
+/// Refuses to run an undone order again while it is not known whether a step without an undo
+/// has had its effect, and that may not be repeated.
+fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let left = steps.find(|(r, s)| {
+        matches!(r.state, StepState::Ambiguous { .. }) && r.in_doubt && !s.repeat.is_safe()
+    });
+    left.map_or(Ok(()), |(r, _)| Err(Refusal::InDoubt(r.step.clone())))
+}
+
+pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+    order.round += 1;
+    order.closed = None;
+    order.paused = None;
+    order.due = None;
+    tell(order, Status::Resubmitted, None, now);
+    order.state = ProcessState::Pending {
+        complete_by: Some(now.plus(ctx.timing.announce_within)),
+    };
+    ask(order);
+}
+
+/// Tries failed compensations again, their failures and calls counted from zero.
+pub(super) fn retry_undo(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &Act,
+    now: Timestamp,
+) -> Result<Order, Refusal> {
+    let ProcessState::CompensationFailed { cause, .. } = &order.state else {
+        return Err(refused(order, "retry-undo", "CompensationFailed"));
+    };
+    in_doubt(ctx, order)?;
+    let mut next = next_version(order, Writer::Operator);
+    next.note(line(IncidentKind::UndoRetried, act, now));
+    undo_again(ctx, &mut next, cause, now);
+    Ok(next)
+}
+
+pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, cause: &Failure, now: Timestamp) {
+    for record in &mut order.steps {
+        if let StepState::NotUndone { attempt, applied } = record.state.clone() {
+            record.undo_failures = 0;
+            record.undo_calls = 0;
+            record.state = StepState::UndoDue { attempt, applied };
+        }
+    }
+    // Why it was undone is in the timeline; the failed undo has been the cause since.
+    let began = order
+        .incidents
+        .iter()
+        .rev()
+        .find(|i| i.what == IncidentKind::UndoBegan)
+        .and_then(|i| i.failure.clone());
+    order.round += 1;
+    order.closed = None;
+    order.due = None;
+    tell(order, Status::Compensating, Some(cause), now);
+    order.state = ProcessState::Compensating {
+        locked_by: None,
+        complete_by: now.plus(ctx.timing.announce_within),
+        cause: began.unwrap_or_else(|| cause.clone()),
+    };
+    ask(order);
+}

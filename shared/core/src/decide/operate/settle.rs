@@ -1,0 +1,140 @@
+//! An operator's word on an effect in doubt.
+
+use serde_json::Value;
+use triad_workflow::StepId;
+
+use super::again::{first_in_doubt, set_going, try_again, undo_again};
+use super::{line, refused};
+use crate::context::Context;
+use crate::decide::{forward, in_doubt, next_version};
+use crate::ids::{Attempt, Timestamp};
+use crate::message::MAX_OUTPUT_BYTES;
+use crate::operate::Refusal;
+use crate::order::{Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::outbox::Writer;
+
+/// Says whether an effect in doubt happened. The order goes on when nothing else is in doubt
+/// that may not be repeated; until then it stays as it is, and asks for the next word.
+pub(super) fn settle(
+    ctx: &Context<'_>,
+    order: &Order,
+    step: &StepId,
+    output: Option<&Value>,
+    act: &Act,
+    now: Timestamp,
+) -> Result<Order, Refusal> {
+    let index = settled_step(ctx, order, step, output)?;
+    let was_ambiguous = matches!(order.steps[index].state, StepState::Ambiguous { .. });
+    let mut next = next_version(order, Writer::Operator);
+    next.note(Incident {
+        step: Some(step.clone()),
+        note: Some(match output {
+            Some(output) => format!("applied: {output}"),
+            None => "not applied".to_owned(),
+        }),
+        ..line(IncidentKind::Settled, act, now)
+    });
+    let position = forward::next_position(&next);
+    let record = &mut next.steps[index];
+    record.in_doubt = false;
+    match output {
+        Some(output) => happened(record, output, position, now),
+        None => did_not_happen(record),
+    }
+    match &order.state {
+        ProcessState::Error { at, .. } => {
+            let mut again = next.clone();
+            again.steps.iter_mut().for_each(try_again);
+            if let Some(other) = first_in_doubt(ctx, &again) {
+                let cause = in_doubt(other);
+                next.state = ProcessState::Error { at: *at, cause };
+                return Ok(next);
+            }
+            set_going(ctx, &mut again, now);
+            Ok(again)
+        }
+        ProcessState::CompensationFailed { at, cause } if !was_ambiguous => {
+            if let Some(other) = first_in_doubt(ctx, &next) {
+                let cause = in_doubt(other);
+                next.state = ProcessState::CompensationFailed { at: *at, cause };
+                return Ok(next);
+            }
+            undo_again(ctx, &mut next, cause, now);
+            Ok(next)
+        }
+        // Nothing waited for it but a later round.
+        _ => Ok(next),
+    }
+}
+
+/// The step, if there is something to say about it.
+fn settled_step(
+    ctx: &Context<'_>,
+    order: &Order,
+    step: &StepId,
+    output: Option<&Value>,
+) -> Result<usize, Refusal> {
+    let refuse = |why: String| Refusal::Step {
+        step: step.clone(),
+        why,
+    };
+    let index = ctx
+        .workflow
+        .step_index(step.as_str())
+        .ok_or_else(|| refuse("the workflow has no such step".into()))?;
+    let record = &order.steps[index];
+    let waits = match &order.state {
+        ProcessState::Error { .. } => {
+            record.in_doubt || matches!(record.state, StepState::Running { .. })
+        }
+        ProcessState::CompensationFailed { .. } | ProcessState::Compensated { .. } => {
+            let open = matches!(
+                record.state,
+                StepState::NotUndone { .. } | StepState::Ambiguous { .. }
+            );
+            record.in_doubt && open
+        }
+        _ => {
+            let wanted = "Error, CompensationFailed or Compensated";
+            return Err(refused(order, "settle", wanted));
+        }
+    };
+    if !waits {
+        return Err(refuse("it is not in doubt".into()));
+    }
+    let bytes = output.map_or(0, |o| o.to_string().len());
+    if bytes > MAX_OUTPUT_BYTES {
+        return Err(refuse(format!(
+            "the output has {bytes} bytes; {MAX_OUTPUT_BYTES} are allowed"
+        )));
+    }
+    Ok(index)
+}
+
+fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {
+    if let StepState::NotUndone { applied, .. } = &mut record.state {
+        applied.output = output.clone();
+        return;
+    }
+    record.state = StepState::Completed {
+        attempt: record.state.attempt().unwrap_or(Attempt(1)),
+        started: now,
+        finished: now,
+        position,
+        output: output.clone(),
+    };
+}
+
+fn did_not_happen(record: &mut StepRecord) {
+    match record.state {
+        StepState::NotUndone { attempt, .. } => {
+            record.earlier_undos = attempt.0;
+            let attempt = Attempt(record.earlier);
+            record.state = StepState::Refused { attempt };
+        }
+        StepState::Ambiguous { attempt } => record.state = StepState::Refused { attempt },
+        // `Running` would be taken as in doubt again.
+        StepState::Running { attempt, .. } => record.state = StepState::RetryDue { attempt },
+        _ => {}
+    }
+}

@@ -1,0 +1,313 @@
+//! Operators' acts: cancel, retry of an undo, close, and what is refused in which state.
+
+use triad_core::order::IncidentKind;
+use triad_core::outbox::Writer;
+use triad_core::status::Status;
+use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, StepState};
+
+use crate::support::{FORK, LINE, ONCE, Story, Then, done, failed, failed_cleanly, refused};
+
+/// `pivot` is the point of no return between two others.
+const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1}}, "steps": [
+    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+    {"id": "pivot", "agent": "x", "action": "go", "point_of_no_return": true},
+    {"id": "z", "agent": "x", "action": "go"}]}"#;
+
+/// Half undone over `a`.
+fn half_undone() -> Story {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b").overdue().claim();
+    s.answer("a", failed()).overdue();
+    assert_eq!(s.state(), "CompensationFailed");
+    s
+}
+
+fn stopped() -> Story {
+    let w = LINE.replace("\"threshold\": 1", "\"threshold\": 1, \"then\": \"error\"");
+    let mut s = Story::of(&w).claimed();
+    s.succeed("a").refuse("b");
+    s
+}
+
+#[test]
+fn a_cancelled_order_is_undone() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").sent().acts(Action::Cancel);
+    assert_eq!(
+        (s.state(), s.order.state.locked_by()),
+        ("Compensating", None)
+    );
+    assert_eq!(s.asks(), [], "an operator starts nothing");
+    assert!(s.announces());
+    assert_eq!(s.told(), [(3, Status::Compensating)]);
+    s.claim().succeed("b").succeed("a");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn its_cause_is_the_operators_and_the_timeline_says_who_and_why() {
+    let mut s = Story::of(LINE).claimed();
+    s.acts(Action::Cancel);
+    let cause = s.order.state.cause().unwrap();
+    assert_eq!(
+        (cause.kind, cause.code.as_str()),
+        (FailureKind::Operator, "cancelled")
+    );
+    assert_eq!(cause.message, "because");
+    assert_eq!(
+        s.timeline(),
+        [IncidentKind::Cancelled, IncidentKind::UndoBegan]
+    );
+    assert_eq!(s.order.incidents[0].act, Some(Act::new("ann", "because")));
+}
+
+#[test]
+fn an_order_that_nobody_has_taken_up_can_be_cancelled() {
+    let mut s = Story::of(LINE);
+    s.acts(Action::Cancel);
+    assert_eq!(s.told(), [(1, Status::Received), (2, Status::Compensating)]);
+    s.claim();
+    assert_eq!(s.state(), "Compensated");
+    assert_eq!(s.told().last(), Some(&(3, Status::Compensated)));
+}
+
+#[test]
+fn what_runs_when_the_order_is_cancelled_is_undone_and_its_reply_changes_nothing() {
+    let mut s = Story::of(FORK).claimed();
+    let reply = s.reply("p", done());
+    s.put_off("q", 60_000).acts(Action::Cancel);
+    assert_eq!(s.steps()[..2], [("p", "undo-due"), ("q", "refused")]);
+    let then = s.when(Event::Reply(reply));
+    assert_eq!(then, Then::Ignored(Reason::NotAwaited));
+}
+
+#[test]
+fn a_failure_that_waits_to_be_retried_is_undone_only_in_doubt() {
+    for (outcome, state) in [(failed(), "undo-due"), (failed_cleanly(), "refused")] {
+        let mut s = Story::of(FORK).claimed();
+        s.answer("p", outcome).overdue().acts(Action::Cancel);
+        assert_eq!(s.steps()[0], ("p", state));
+    }
+}
+
+#[test]
+fn a_stopped_order_can_be_cancelled_and_keeps_its_alert() {
+    let mut s = stopped();
+    s.acts(Action::Cancel);
+    assert!(s.alerts(), "it may not have gone out");
+    assert_eq!(
+        s.told(),
+        [
+            (2, Status::Started),
+            (3, Status::Failed),
+            (4, Status::Compensating)
+        ]
+    );
+    s.claim();
+    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn from_the_point_of_no_return_on_an_order_cannot_be_cancelled() {
+    let pivot = || Refusal::PastPivot("pivot".to_owned().try_into().unwrap());
+    let mut s = Story::of(PIVOT).claimed();
+    s.succeed("a");
+    assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot()), "it runs");
+    s.answer("pivot", failed()).overdue();
+    assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot()), "in doubt");
+    s.claim().succeed("pivot");
+    assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot()), "done");
+    s.refuse("z");
+    assert_eq!(s.state(), "Error");
+    assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot()));
+}
+
+#[test]
+fn an_order_whose_point_of_no_return_has_had_no_effect_can_be_cancelled() {
+    let mut s = Story::of(PIVOT).claimed();
+    s.acts(Action::Cancel);
+    for outcome in [refused(false), failed_cleanly()] {
+        let mut s = Story::of(PIVOT).claimed();
+        s.succeed("a").answer("pivot", outcome);
+        s.acts(Action::Cancel).claim();
+        assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    }
+    let mut s = Story::of(PIVOT).claimed();
+    s.succeed("a").put_off("pivot", 60_000).acts(Action::Cancel);
+    assert_eq!(s.steps()[1], ("pivot", "refused"));
+}
+
+#[test]
+fn a_point_of_no_return_that_was_skipped_is_passed() {
+    let w = PIVOT.replace(
+        "\"point_of_no_return\"",
+        "\"when\": \"false\", \"point_of_no_return\"",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.succeed("a");
+    assert_eq!(s.steps()[1..], [("pivot", "skipped"), ("z", "running")]);
+    let then = s.tries(Action::Cancel);
+    assert!(
+        matches!(then, Then::Refused(Refusal::PastPivot(_))),
+        "{then:?}"
+    );
+}
+
+#[test]
+fn cancelled_with_an_effect_in_doubt_that_may_not_be_repeated_it_is_half_undone() {
+    let mut s = Story::of(ONCE).claimed();
+    s.succeed("a").acts(Action::Cancel).claim();
+    assert_eq!(s.state(), "CompensationFailed");
+    assert!(s.alerts());
+    let cause = s.order.state.cause().unwrap();
+    assert_eq!(cause.fingerprint(), "ambiguous/once/in-doubt");
+}
+
+#[test]
+fn a_failed_undo_is_tried_again_with_its_failures_counted_from_zero() {
+    let mut s = half_undone();
+    s.when(Event::Confirmed);
+    s.acts(Action::RetryUndo);
+    assert_eq!((s.state(), s.order.round), ("Compensating", 1));
+    assert_eq!((s.record("a").undo_failures, s.undo_calls("a")), (0, 0));
+    assert!(s.announces());
+    assert_eq!(s.told(), [(5, Status::Compensating)]);
+    s.claim();
+    let request = &s.requests()[0];
+    assert_eq!(
+        (request.attempt.0, request.idempotency_key.0.as_str()),
+        (3, "o-1/a/undo")
+    );
+    s.succeed("a");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn its_cause_is_again_why_it_is_undone() {
+    let mut s = half_undone();
+    assert_eq!(s.order.state.cause().unwrap().code, "http-503");
+    s.acts(Action::RetryUndo);
+    assert_eq!(s.order.state.cause().unwrap().code, "out-of-stock");
+}
+
+#[test]
+fn an_alert_of_a_failed_undo_is_carried_when_it_is_tried_again() {
+    let mut s = half_undone();
+    s.acts(Action::RetryUndo);
+    assert!(s.alerts());
+    s.sent().claim();
+    assert!(!s.alerts());
+}
+
+#[test]
+fn retried_and_failing_again_it_is_half_undone_again_with_an_alert() {
+    let mut s = half_undone();
+    s.acts(Action::RetryUndo)
+        .sent()
+        .claim()
+        .overdue()
+        .claim()
+        .overdue();
+    assert_eq!(s.state(), "CompensationFailed");
+    assert!(s.alerts());
+}
+
+#[test]
+fn of_two_failed_undos_both_are_tried_again() {
+    let w = FORK.replace(
+        "\"threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
+        "\"threshold\": 0",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.succeed("p").succeed("q").refuse("join");
+    s.answer("p", failed()).overdue();
+    assert_eq!(s.state(), "Compensating", "q is still out");
+    assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undoing")]);
+    assert!(s.order.state.locked_by().is_some());
+    s.answer("q", failed()).overdue();
+    assert_eq!(s.state(), "CompensationFailed");
+    s.acts(Action::RetryUndo).claim();
+    assert_eq!(s.asks().len(), 2);
+}
+
+#[test]
+fn the_supervisor_gives_up_one_undo_and_the_one_beside_it_ends_the_order() {
+    let w = FORK.replace(
+        "\"threshold\": 3, \"delay\": \"4s\", \"max_delay\": \"10s\"",
+        "\"threshold\": 0",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.succeed("p").succeed("q").refuse("join");
+    s.answer("p", failed()).overdue().succeed("q");
+    assert_eq!(s.state(), "CompensationFailed");
+    assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undone")]);
+    assert_eq!(
+        s.order.state.cause().unwrap().fingerprint(),
+        "transient/p/http-503"
+    );
+    s.acts(Action::RetryUndo).claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 2)]);
+}
+
+#[test]
+fn a_closed_order_stays_what_it_is_and_says_who_and_why() {
+    for mut s in [stopped(), half_undone()] {
+        let before = s.order.clone();
+        s.after(9).acts(Action::Close);
+        let closed = s.order.closed.as_ref().unwrap();
+        assert_eq!((closed.at, closed.act.why.as_str()), (s.now, "because"));
+        assert_eq!(s.timeline().last(), Some(&IncidentKind::Closed));
+        assert_eq!((&s.order.state, s.order.due), (&before.state, before.due));
+        assert_eq!(s.order.sequence, before.sequence);
+        let then = s.tries(Action::Close);
+        assert_eq!(then, Then::Refused(Refusal::Already("closed")));
+    }
+}
+
+#[test]
+fn closing_loses_no_alert() {
+    let mut s = stopped();
+    s.acts(Action::Close);
+    assert!(s.alerts());
+    assert_eq!(s.when(Event::Overdue), Then::Repeat);
+    assert_eq!(s.when(Event::Confirmed), Then::Written);
+    let mut s = stopped();
+    s.when(Event::Confirmed);
+    s.acts(Action::Close);
+    assert_eq!(
+        (s.alerts(), s.order.due),
+        (false, None),
+        "nothing more to say"
+    );
+}
+
+#[test]
+fn what_was_closed_can_be_taken_up_again() {
+    let mut s = stopped();
+    s.acts(Action::Close).resubmit();
+    assert_eq!(s.order.closed, None);
+    let mut s = stopped();
+    s.acts(Action::Close).acts(Action::Cancel);
+    assert_eq!(s.order.closed, None);
+    let mut s = half_undone();
+    s.acts(Action::Close).acts(Action::RetryUndo);
+    assert_eq!(s.order.closed, None);
+}
+
+#[test]
+fn every_write_of_an_operator_is_by_an_operator() {
+    let mut s = Story::of(LINE).claimed();
+    s.acts(Action::Pause);
+    assert_eq!(s.order.outbox.writer, Writer::Operator);
+    assert_eq!(s.order.outbox.answers, None);
+}
+
+#[test]
+fn an_input_met_again_after_an_operators_act_finds_its_work_done() {
+    let mut s = Story::of(LINE).claimed();
+    let reply = s.reply("a", done());
+    s.succeed("a").acts(Action::Pause);
+    let then = s.when(Event::Reply(reply));
+    assert_eq!(then, Then::Ignored(Reason::NotAwaited));
+    assert!(matches!(s.step("b"), StepState::Running { .. }));
+}

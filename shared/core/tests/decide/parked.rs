@@ -1,0 +1,319 @@
+//! Work that is put off: the service is paused, its circuit breaker is open, or its limits are
+//! reached.
+
+use triad_core::decide::true_due;
+use triad_core::order::IncidentKind;
+use triad_core::{
+    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, decide,
+};
+
+use crate::support::{BEGIN, FORK, LINE, Story, Then, done, failed, found, put_off_until};
+
+const MINUTE: u64 = 60_000;
+
+/// One step, no patience with failures, ten minutes of it with being put off.
+const PATIENT: &str = r#"{"workflow": "w", "steps": [
+    {"id": "a", "agent": "x", "action": "go", "complete_within": "10s",
+     "supervisor": {"threshold": 0, "park": "10m"}, "compensation": {"action": "undo"}},
+    {"id": "b", "agent": "x", "action": "go", "complete_within": "10s",
+     "supervisor": {"threshold": 0, "park": "10m"}, "compensation": "none"}]}"#;
+
+#[test]
+fn work_that_is_put_off_is_parked_and_the_order_stays_claimed() {
+    let mut s = Story::of(LINE).claimed();
+    s.sent().after(1_000).put_off("a", 5 * MINUTE);
+    let parked = StepState::Parked {
+        attempt: Attempt(1),
+        until: Timestamp(s.now.0 + 5 * MINUTE),
+    };
+    assert_eq!(s.step("a"), &parked);
+    assert_eq!(s.state(), "Processing");
+    assert!(s.order.state.locked_by().is_some());
+    assert_eq!((s.asks(), s.told()), (vec![], vec![]), "nobody is bothered");
+}
+
+#[test]
+fn a_parked_order_is_due_when_its_work_is_to_be_tried_again() {
+    let mut s = Story::of(LINE).claimed();
+    s.put_off("a", 5 * MINUTE);
+    let until = Timestamp(BEGIN + 5 * MINUTE);
+    assert_eq!(s.order.complete_by(), Some(until));
+    assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
+    s.after(5 * MINUTE + 499);
+    let early = s.order.clone();
+    s.when(Event::Overdue);
+    assert_eq!(s.order.steps, early.steps, "not passed on every clock");
+    s.after(1);
+    assert_eq!(s.when(Event::Overdue), Then::Written);
+    assert_eq!(s.steps()[0], ("a", "retry-due"));
+}
+
+#[test]
+fn trying_again_is_no_failure_and_makes_the_next_attempt_under_the_same_key() {
+    let mut s = Story::of(LINE).claimed();
+    s.sent().put_off("a", MINUTE).overdue();
+    assert_eq!((s.state(), s.failures("a")), ("Pending", 0));
+    assert!(s.announces());
+    assert_eq!(s.told(), [], "waiting is not told as retrying");
+    s.claim();
+    let request = &s.requests()[0];
+    assert_eq!(request.attempt, Attempt(2));
+    assert_eq!(request.idempotency_key.0, "o-1/a/forward");
+}
+
+#[test]
+fn the_time_to_try_again_is_kept_within_bounds() {
+    let until = |wanted: u64| {
+        let mut s = Story::of(LINE).claimed();
+        s.after(1_000)
+            .answer("a", put_off_until(Timestamp(wanted), false));
+        s.step("a").parked_until().unwrap().0 - s.now.0
+    };
+    assert_eq!(until(0), 0, "never before now");
+    assert_eq!(until(u64::MAX), 15 * MINUTE, "never for longer than that");
+}
+
+#[test]
+fn a_wait_is_one_line_of_the_timeline_however_often_it_is_found_so() {
+    let mut s = Story::of(LINE).claimed();
+    for _ in 0..5 {
+        s.put_off("a", MINUTE).overdue().claim();
+    }
+    assert_eq!(s.timeline(), [IncidentKind::Parked]);
+    let line = &s.order.incidents[0];
+    assert_eq!(line.attempt, Some(Attempt(1)));
+    assert_eq!(line.failure.as_ref().unwrap().code, "breaker-open");
+    s.answer("a", failed()).overdue().claim();
+    s.put_off("a", MINUTE);
+    let again = [
+        IncidentKind::Parked,
+        IncidentKind::AttemptFailed,
+        IncidentKind::Parked,
+    ];
+    assert_eq!(s.timeline(), again, "another wait is another line");
+}
+
+#[test]
+fn being_put_off_for_longer_than_the_policy_allows_counts_as_a_failure() {
+    let mut s = Story::of(PATIENT).claimed();
+    s.succeed("a");
+    for _ in 0..2 {
+        s.put_off("b", 4 * MINUTE).overdue().claim();
+    }
+    s.put_off("b", 4 * MINUTE).overdue();
+    assert_eq!((s.state(), s.failures("b")), ("Compensating", 1));
+    let cause = s.order.state.cause().unwrap();
+    assert_eq!(cause.fingerprint(), "transient/b/breaker-open");
+    let refused = StepState::Refused {
+        attempt: Attempt(3),
+    };
+    assert_eq!(s.step("b"), &refused, "it was never called");
+}
+
+#[test]
+fn the_patience_is_a_day_where_nothing_is_said() {
+    let mut s = Story::of(LINE).claimed();
+    let mut rounds = 0;
+    while s.failures("a") == 0 {
+        s.put_off("a", 15 * MINUTE).overdue();
+        if s.failures("a") == 0 {
+            s.claim();
+        }
+        rounds += 1;
+    }
+    assert_eq!(rounds, 96, "quarters of an hour");
+}
+
+#[test]
+fn a_failure_ends_the_wait_and_the_next_one_is_measured_anew() {
+    let w = PATIENT.replace("\"threshold\": 0", "\"threshold\": 3");
+    let mut s = Story::of(&w).claimed();
+    s.put_off("a", 6 * MINUTE).overdue().claim();
+    s.answer("a", failed()).overdue().claim();
+    s.put_off("a", 6 * MINUTE).overdue();
+    assert_eq!(s.failures("a"), 1, "twelve minutes, but not of one wait");
+}
+
+#[test]
+fn an_answer_of_a_probe_ends_the_wait_too() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "probe": {"action": "ask"},
+         "supervisor": {"threshold": 3, "park": "10m"}, "compensation": "none"}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.overdue().claim().put_off("a", 6 * MINUTE);
+    s.overdue().claim().answer("a", found(false));
+    assert_eq!(s.record("a").parked_since, None, "the service is there");
+    s.put_off("a", 6 * MINUTE).overdue();
+    assert_eq!(s.failures("a"), 1, "only the silence");
+}
+
+#[test]
+fn an_attempt_that_was_put_off_without_a_call_needs_no_undo() {
+    let mut s = Story::of(FORK).claimed();
+    s.put_off("p", MINUTE).refuse("q");
+    assert_eq!(s.state(), "Compensated");
+    assert_eq!(s.steps()[0], ("p", "refused"));
+}
+
+#[test]
+fn an_attempt_that_was_put_off_after_a_doubtful_call_is_undone() {
+    let mut s = Story::of(FORK).claimed();
+    let until = s.now;
+    s.answer("p", put_off_until(until, true)).refuse("q");
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_doubt_outlives_the_wait() {
+    let mut s = Story::of(FORK).claimed();
+    s.overdue().claim().put_off("p", 0).overdue().claim();
+    s.put_off("p", MINUTE);
+    assert!(s.record("p").in_doubt, "the first attempt was silent");
+    s.refuse("q");
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn a_parked_step_does_not_hold_up_its_siblings() {
+    let mut s = Story::of(FORK).claimed();
+    s.put_off("p", 5 * MINUTE).succeed("q");
+    assert_eq!(
+        s.steps(),
+        [("p", "parked"), ("q", "completed"), ("join", "waiting")]
+    );
+    s.overdue().claim().succeed("p").succeed("join");
+    assert_eq!(s.state(), "Processed");
+}
+
+#[test]
+fn a_failing_sibling_is_retried_while_a_step_stays_parked() {
+    let mut s = Story::of(FORK).claimed();
+    s.put_off("q", 10 * MINUTE).answer("p", failed()).overdue();
+    assert_eq!((s.state(), s.failures("p")), ("Pending", 1));
+    assert_eq!(s.steps()[1], ("q", "parked"));
+    s.overdue().claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Forward, 2)]);
+    assert_eq!(s.steps()[1], ("q", "parked"), "until its own time");
+    s.succeed("p").overdue().claim().succeed("q");
+    assert_eq!(s.steps()[2], ("join", "running"));
+}
+
+#[test]
+fn an_order_that_stops_in_error_keeps_its_parked_step_for_the_next_round() {
+    let w = FORK.replace(
+        "\"delay\": \"4s\"",
+        "\"then\": \"error\", \"delay\": \"4s\"",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.put_off("p", 5 * MINUTE).refuse("q");
+    assert_eq!((s.state(), s.steps()[0]), ("Error", ("p", "parked")));
+    s.acts(Action::Resubmit { input: None });
+    assert_eq!(s.record("p").parked_since, None);
+    s.claim();
+    let both = [
+        ("p".into(), Direction::Forward, 2),
+        ("q".into(), Direction::Forward, 2),
+    ];
+    assert_eq!(s.asks(), both);
+}
+
+#[test]
+fn a_reply_to_an_attempt_that_was_put_off_changes_nothing() {
+    let mut s = Story::of(LINE).claimed();
+    let put_off = s.reply("a", put_off_until(s.now, false));
+    let success = s.reply("a", done());
+    assert_eq!(s.when(Event::Reply(put_off.clone())), Then::Written);
+    assert_eq!(s.when(Event::Reply(put_off)), Then::Repeat);
+    s.sent().overdue();
+    let stale = s.when(Event::Reply(success.clone()));
+    assert_eq!(stale, Then::Ignored(Reason::NotAwaited));
+    s.claim();
+    let stale = s.when(Event::Reply(success));
+    assert_eq!(stale, Then::Ignored(Reason::OlderAttempt));
+}
+
+#[test]
+fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b").put_off("a", 5 * MINUTE);
+    assert_eq!(s.steps()[0], ("a", "undo-parked"));
+    let until = Timestamp(BEGIN + 5 * MINUTE);
+    assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
+    s.overdue();
+    assert_eq!(
+        (s.state(), s.record("a").undo_failures),
+        ("Compensating", 0)
+    );
+    assert_eq!(s.order.state.locked_by(), None);
+    assert!(s.announces());
+    s.claim();
+    let request = &s.requests()[0];
+    assert_eq!(
+        (request.attempt.0, request.idempotency_key.0.as_str()),
+        (2, "o-1/a/undo")
+    );
+    s.succeed("a");
+    assert_eq!(
+        (s.state(), s.record("a").parked_since),
+        ("Compensated", None)
+    );
+}
+
+#[test]
+fn a_parked_undo_does_not_hold_up_the_one_beside_it_but_what_came_before() {
+    let w = r#"{"workflow": "w", "defaults": {"complete_within": "10s"}, "steps": [
+        {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+        {"id": "p", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+        {"id": "q", "agent": "y", "action": "go", "after": ["first"], "compensation": {"action": "undo"}},
+        {"id": "join", "agent": "x", "action": "go", "after": ["p", "q"], "compensation": "none"}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.succeed("first").succeed("p").succeed("q").refuse("join");
+    s.put_off("p", MINUTE).succeed("q");
+    assert_eq!(s.asks(), [], "first waits for p");
+    s.overdue().claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 2)]);
+    s.succeed("p");
+    assert_eq!(s.asks(), [("first".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
+    let mut s = Story::of(PATIENT).claimed();
+    s.succeed("a").refuse("b");
+    s.put_off("a", 8 * MINUTE).overdue().claim();
+    s.put_off("a", 8 * MINUTE).overdue();
+    assert_eq!(s.state(), "CompensationFailed");
+    assert_eq!(s.record("a").undo_failures, 1);
+    assert_eq!(
+        s.timeline(),
+        [
+            IncidentKind::AttemptFailed,
+            IncidentKind::UndoBegan,
+            IncidentKind::Parked,
+            IncidentKind::UndoFailed
+        ]
+    );
+    assert!(s.alerts());
+}
+
+#[test]
+fn a_claim_of_an_order_with_nothing_but_parked_work_keeps_its_time() {
+    let mut s = Story::of(FORK).claimed();
+    s.put_off("p", 10 * MINUTE)
+        .put_off("q", 5 * MINUTE)
+        .overdue();
+    assert_eq!(s.steps()[1], ("q", "retry-due"));
+    s.claim().put_off("q", 12 * MINUTE);
+    let ProcessState::Processing(claim) = &s.order.state else {
+        panic!("{:?}", s.order.state)
+    };
+    assert_eq!(
+        claim.complete_by,
+        Timestamp(BEGIN + 10 * MINUTE),
+        "p is next"
+    );
+    assert_eq!(
+        decide::true_due(&s.ctx(), &s.order),
+        Some(claim.complete_by)
+    );
+}

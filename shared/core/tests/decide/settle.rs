@@ -1,0 +1,293 @@
+//! An operator's word on an effect in doubt: it happened, or it did not.
+
+use serde_json::json;
+use triad_core::message::MAX_OUTPUT_BYTES;
+use triad_core::order::IncidentKind;
+use triad_core::status::Status;
+use triad_core::{Action, Direction, Event, Refusal, StepState};
+
+use crate::support::{ONCE, PROBED, Story, Then, refused};
+
+/// `p` and `q` may not be repeated, and run side by side after `first`.
+const TWO: &str = r#"{"workflow": "two", "defaults": {"complete_within": "10s"}, "steps": [
+    {"id": "first", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+    {"id": "p", "agent": "x", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "undo"}},
+    {"id": "q", "agent": "y", "action": "go", "after": ["first"], "at_most_once": true, "compensation": {"action": "undo"}},
+    {"id": "join", "agent": "x", "action": "go", "after": ["p", "q"], "compensation": "none"}]}"#;
+
+/// Stopped in Error: it is not known whether `once` happened.
+fn stopped() -> Story {
+    let mut s = Story::of(ONCE).claimed();
+    s.succeed("a").overdue();
+    s
+}
+
+/// Half undone: it is not known whether `once` happened.
+fn half_undone() -> Story {
+    let mut s = stopped();
+    s.acts(Action::Cancel).claim();
+    assert_eq!(s.state(), "CompensationFailed");
+    s
+}
+
+/// Stopped in Error: both `p` and `q` are in doubt.
+fn both_in_doubt() -> Story {
+    let mut s = Story::of(TWO).claimed();
+    s.succeed("first").answer("p", refused(true));
+    assert_eq!(s.steps()[2], ("q", "running"), "asked, and never heard of");
+    s
+}
+
+fn is_step_refused(then: &Then, reason: &str) {
+    let Then::Refused(Refusal::Step { why, .. }) = then else {
+        panic!("{then:?}")
+    };
+    assert!(why.contains(reason), "{why}");
+}
+
+fn doubt(s: &Story) -> String {
+    s.order.state.cause().unwrap().fingerprint()
+}
+
+#[test]
+fn an_effect_that_happened_completes_its_step_and_the_order_goes_on() {
+    let mut s = stopped();
+    s.sent();
+    assert_eq!(s.settle("once", Some(json!({"ref": 5}))), Then::Written);
+    let StepState::Completed {
+        position, output, ..
+    } = s.step("once")
+    else {
+        panic!("{:?}", s.step("once"))
+    };
+    assert_eq!((*position, output), (1, &json!({"ref": 5})));
+    assert!(!s.record("once").in_doubt);
+    assert_eq!((s.state(), s.order.round), ("Pending", 1));
+    assert!(s.announces());
+    assert_eq!(s.told().last().unwrap().1, Status::Resubmitted);
+    s.claim();
+    assert_eq!(s.asks(), [("c".into(), Direction::Forward, 1)]);
+}
+
+#[test]
+fn an_effect_that_did_not_happen_is_tried_again_under_its_key() {
+    let mut s = stopped();
+    assert_eq!(s.settle("once", None), Then::Written);
+    s.claim();
+    assert_eq!(s.asks(), [("once".into(), Direction::Forward, 2)]);
+    let request = &s.requests()[0];
+    assert_eq!(request.idempotency_key.0, "o-1/once/forward");
+    s.succeed("once").succeed("c");
+    assert_eq!(s.state(), "Processed");
+}
+
+#[test]
+fn what_the_operator_said_is_in_the_timeline() {
+    for (output, note) in [
+        (Some(json!({"ref": 5})), "applied: {\"ref\":5}"),
+        (None, "not applied"),
+    ] {
+        let mut s = stopped();
+        s.settle("once", output);
+        let line = s.order.incidents.last().unwrap();
+        assert_eq!(line.what, IncidentKind::Settled);
+        assert_eq!(line.note.as_deref(), Some(note));
+        assert_eq!(line.step.as_ref().unwrap().as_str(), "once");
+        assert_eq!(line.act.as_ref().unwrap().by, "ann");
+    }
+}
+
+#[test]
+fn a_step_whose_service_did_not_answer_the_probe_is_settled_too() {
+    let mut s = Story::of(PROBED).claimed();
+    s.succeed("a").answer("pay", refused(true));
+    assert_eq!(s.settle("pay", None), Then::Written);
+    s.claim();
+    assert_eq!(s.asks(), [("pay".into(), Direction::Forward, 2)]);
+}
+
+#[test]
+fn a_step_that_was_out_when_the_order_stopped_can_be_settled() {
+    let mut s = both_in_doubt();
+    s.after(60_000);
+    assert_eq!(s.settle("q", Some(json!(1))), Then::Written);
+    assert_eq!(s.steps()[2], ("q", "completed"), "however late");
+}
+
+#[test]
+fn with_two_in_doubt_each_is_settled_and_the_last_word_lets_the_order_go_on() {
+    for first in [None, Some(json!(1))] {
+        let mut s = both_in_doubt();
+        assert_eq!(doubt(&s), "ambiguous/p/in-doubt");
+        let stopped_at = s.order.state.finished_at();
+        assert_eq!(s.settle("p", first.clone()), Then::Written);
+        assert_eq!((s.state(), s.order.round), ("Error", 0));
+        assert_eq!(doubt(&s), "ambiguous/q/in-doubt", "what is asked now");
+        assert_eq!(s.order.state.finished_at(), stopped_at);
+        assert_eq!(s.asks(), []);
+        is_step_refused(&s.settle("p", None), "not in doubt");
+        let q = "q".to_owned().try_into().unwrap();
+        let then = s.tries(Action::Resubmit { input: None });
+        assert_eq!(then, Then::Refused(Refusal::InDoubt(q)));
+        assert_eq!(s.settle("q", None), Then::Written);
+        assert_eq!(s.state(), "Pending");
+        s.claim();
+        let again = s.asks().iter().any(|(step, _, _)| step == "p");
+        assert_eq!(again, first.is_none());
+    }
+}
+
+#[test]
+fn a_word_that_leaves_the_order_stopped_keeps_what_is_unsent_and_the_hint() {
+    let mut s = both_in_doubt();
+    let due = s.order.due;
+    s.settle("p", None);
+    assert!(s.alerts());
+    assert_eq!(s.order.due, due);
+    assert_eq!(s.when(Event::Overdue), Then::Repeat);
+    let mut s = both_in_doubt();
+    s.when(Event::Confirmed);
+    s.settle("p", None);
+    assert_eq!((s.alerts(), s.order.due), (false, None));
+}
+
+#[test]
+fn half_undone_an_effect_that_happened_is_undone_with_its_output() {
+    let mut s = half_undone();
+    assert_eq!(doubt(&s), "ambiguous/once/in-doubt");
+    assert_eq!(s.settle("once", Some(json!({"ref": 5}))), Then::Written);
+    assert_eq!(s.state(), "Compensating");
+    assert_eq!(s.order.state.cause().unwrap().code, "cancelled");
+    s.claim();
+    assert_eq!(s.asks(), [("once".into(), Direction::Undo, 1)]);
+    let applied = s.step("once").to_undo().unwrap();
+    assert_eq!(applied.output, json!({"ref": 5}));
+    s.succeed("once").succeed("a");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn half_undone_an_effect_that_did_not_happen_needs_no_undo() {
+    let mut s = half_undone();
+    assert_eq!(s.settle("once", None), Then::Written);
+    assert_eq!(s.steps()[1], ("once", "refused"));
+    s.claim();
+    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+}
+
+#[test]
+fn half_undone_with_two_in_doubt_the_last_word_lets_the_undo_go_on() {
+    let mut s = both_in_doubt();
+    s.acts(Action::Cancel).claim();
+    assert_eq!(s.state(), "CompensationFailed");
+    assert_eq!(s.settle("p", Some(json!(1))), Then::Written);
+    assert_eq!(s.state(), "CompensationFailed");
+    assert_eq!(doubt(&s), "ambiguous/q/in-doubt");
+    let q = "q".to_owned().try_into().unwrap();
+    let then = s.tries(Action::RetryUndo);
+    assert_eq!(then, Then::Refused(Refusal::InDoubt(q)));
+    assert_eq!(s.settle("q", None), Then::Written);
+    s.claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    s.succeed("p").succeed("first");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn undone_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_settled() {
+    let w = TWO.replace(
+        "\"compensation\": {\"action\": \"undo\"}",
+        "\"compensation\": \"none\"",
+    );
+    for happened in [None, Some(json!(1))] {
+        let mut s = Story::of(&w).claimed();
+        s.succeed("first").answer("p", refused(true));
+        s.acts(Action::Cancel).claim();
+        assert_eq!(
+            (s.state(), s.steps()[1]),
+            ("Compensated", ("p", "ambiguous"))
+        );
+        for step in ["p", "q"] {
+            let id = step.to_owned().try_into().unwrap();
+            let then = s.tries(Action::Resubmit { input: None });
+            assert_eq!(then, Then::Refused(Refusal::InDoubt(id)));
+            assert_eq!(s.settle(step, happened.clone()), Then::Written);
+            assert_eq!(s.state(), "Compensated", "it stays undone");
+        }
+        s.resubmit().claim().succeed("first");
+        assert_eq!(s.asks().len(), 2);
+        let stale = s.requests().iter().all(|r| r.attempt.0 == 2);
+        assert!(stale, "attempts are numbered on");
+    }
+}
+
+#[test]
+fn an_ambiguous_step_of_a_half_undone_order_is_settled_without_setting_it_going() {
+    let w = TWO.replace(
+        "\"at_most_once\": true, \"compensation\": {\"action\": \"undo\"}},\n    {\"id\": \"q\"",
+        "\"at_most_once\": true, \"compensation\": \"none\"},\n    {\"id\": \"q\"",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.succeed("first").succeed("q").answer("p", refused(true));
+    s.acts(Action::Cancel).claim();
+    s.overdue()
+        .claim()
+        .overdue()
+        .claim()
+        .overdue()
+        .claim()
+        .overdue();
+    assert_eq!(s.state(), "CompensationFailed");
+    assert_eq!(s.steps()[1], ("p", "ambiguous"));
+    assert_eq!(s.settle("p", None), Then::Written);
+    assert_eq!(s.state(), "CompensationFailed");
+    assert_eq!(s.steps()[1], ("p", "refused"));
+    s.acts(Action::RetryUndo);
+}
+
+#[test]
+fn only_what_is_in_doubt_can_be_settled() {
+    let mut s = stopped();
+    let before = s.order.clone();
+    is_step_refused(&s.settle("a", None), "not in doubt");
+    is_step_refused(&s.settle("c", Some(json!(1))), "not in doubt");
+    is_step_refused(&s.settle("zzz", None), "no such step");
+    assert_eq!(s.order, before);
+}
+
+#[test]
+fn what_is_undone_whether_it_happened_or_not_need_not_be_settled() {
+    let w = TWO.replace(
+        "\"id\": \"first\", \"agent\": \"x\", \"action\": \"go\"",
+        "\"id\": \"first\", \"agent\": \"x\", \"action\": \"go\", \"retry\": {\"calls\": 1}",
+    );
+    let mut s = Story::of(&w).claimed();
+    s.answer("first", refused(true));
+    assert_eq!(s.steps()[0], ("first", "undoing"));
+    let then = s.settle("first", None);
+    assert!(
+        matches!(then, Then::Refused(Refusal::State { .. })),
+        "{then:?}"
+    );
+}
+
+#[test]
+fn an_operators_output_is_bounded_as_an_agents_is() {
+    for (bytes, fits) in [(MAX_OUTPUT_BYTES - 2, true), (MAX_OUTPUT_BYTES - 1, false)] {
+        let mut s = stopped();
+        let then = s.settle("once", Some(json!("x".repeat(bytes))));
+        if fits {
+            assert_eq!(then, Then::Written);
+        } else {
+            is_step_refused(&then, "are allowed");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_at_length_is_cut_in_the_timeline() {
+    let mut s = stopped();
+    s.settle("once", Some(json!("x".repeat(5_000))));
+    let note = s.order.incidents.last().unwrap().note.as_ref().unwrap();
+    assert_eq!(note.len(), triad_core::timeline::MAX_NOTE_BYTES);
+}
