@@ -32,8 +32,6 @@ bugs! {
     OldReplyTaken = "attempt-of-a-reply-not-compared",
     /// A reply after its complete-by is taken.
     LateReplyTaken = "complete-by-of-a-reply-not-compared",
-    /// A late reply leaves the version as it is.
-    LateReplyKeepsVersion = "late-reply-does-not-fence",
     /// An input that is met again is not known.
     RepeatUnknown = "answered-input-not-remembered",
     /// A claimed order is claimed again.

@@ -57,7 +57,7 @@ pub(super) fn take(
         // Scheduler that has died or lost its partition, and whose write is still on its way:
         // landing after this reply was acknowledged it could finish the order with nobody left
         // to say so. Now it conflicts instead.
-        Some(Reason::Late) if !planted(Bug::LateReplyKeepsVersion) => {
+        Some(Reason::Late) => {
             let next = next_version(order, Writer::Scheduler);
             return Ok(transition(ctx, next, now));
         }

@@ -44,8 +44,9 @@ pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decis
         let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
         let failures = record.failures - u32::from(planted(Bug::ThresholdPassed));
         let delay = policy.retry_after(failures).filter(|_| left > 0);
-        let settles =
-            !record.in_doubt || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
+        let settles = !record.in_doubt
+            || planted(Bug::DoubtRepeated)
+            || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
         let Some(delay) = delay.filter(|_| settles) else {
             give_up(ctx, &mut next, index, failure, now);
             return transition(ctx, next, now);
