@@ -24,6 +24,7 @@ pub mod operate;
 pub mod order;
 pub mod outbox;
 pub mod plan;
+pub mod planted;
 pub mod rate;
 pub mod status;
 pub mod step;

@@ -22,6 +22,7 @@ use crate::message::{
     Alert, AlertKind, Envelope, Retry, SchedulerMessage, StatusMessage, StepRequest,
 };
 use crate::order::{Order, StepState};
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::topics;
 
@@ -138,7 +139,7 @@ impl Outbox {
         let mut entries: Vec<_> = self
             .entries
             .iter()
-            .filter(|e| e.goes_first())
+            .filter(|e| e.goes_first() && !planted(Bug::OutboxNotCarried))
             .cloned()
             .collect();
         let surplus = entries.len().saturating_sub(MAX_ENTRIES);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use triad_workflow::AgentName;
 
 use crate::ids::Timestamp;
+use crate::planted::{Bug, planted};
 
 /// Chunks that a second is granted in.
 const CHUNKS: u32 = 8;
@@ -60,7 +61,12 @@ impl Granted {
         Ok(Grant {
             record: Self {
                 second,
-                calls: taken + chunk,
+                calls: taken
+                    + if planted(Bug::GrantNotWritten) {
+                        0
+                    } else {
+                        chunk
+                    },
             },
             calls: chunk,
         })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 use triad_core::due::SHARDS;
+use triad_core::planted::{Bug, planted};
 use triad_core::{Context, Envelope, Order, OrderId, Timestamp, invariants, outbox, plan};
 use triad_workflow::{Millis, Workflow};
 
@@ -238,7 +239,9 @@ where
         let finished: Vec<_> = orders
             .into_iter()
             .zip(sent)
-            .filter(|((order, _), sent)| *sent && order.state.is_finished())
+            .filter(|((order, _), sent)| {
+                (*sent || planted(Bug::ConfirmsUnsent)) && order.state.is_finished()
+            })
             .map(|(both, _)| both)
             .collect();
         report.confirmed += confirm_all(

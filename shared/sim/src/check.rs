@@ -18,6 +18,7 @@ type Found = (&'static str, String);
 pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
     match state.store.order(id) {
         None => state.sent.rejected(state, id),
+        Some(_) if state.store.is_gone(id) => true,
         Some(o) => o.state.is_finished() && o.due.is_none() && doubts(o).is_empty(),
     }
 }

@@ -1,10 +1,11 @@
 //! The workflows of every world, and the later versions that are published while orders run.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use triad_core::{Context, Timing, WorkflowRef};
-use triad_workflow::{Limits, Millis, Workflow};
+use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
 
 /// Spans of every world: short, so that much happens in little virtual time.
 pub(crate) const TIMING: Timing = Timing {
@@ -159,7 +160,9 @@ pub(crate) fn versions() -> impl Iterator<Item = &'static Arc<Workflow>> {
 
 /// The workflow that an order is pinned to.
 pub(crate) fn compiled(wanted: &WorkflowRef) -> Option<Arc<Workflow>> {
-    versions().find(|w| w.hash == wanted.hash).cloned()
+    static BY_HASH: LazyLock<HashMap<DefinitionHash, Arc<Workflow>>> =
+        LazyLock::new(|| versions().map(|w| (w.hash.clone(), w.clone())).collect());
+    BY_HASH.get(&wanted.hash).cloned()
 }
 
 /// The identity of a version.

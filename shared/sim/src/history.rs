@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use triad_core::message::AlertKind;
 use triad_core::outbox::Writer;
 use triad_core::{
-    Direction, IdempotencyKey, Order, OrderId, ProcessState, StepState, Timestamp, invariants,
+    Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
+    invariants,
 };
-use triad_workflow::{StepIndex, Workflow};
+use triad_workflow::{Step, StepIndex, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::world::State;
@@ -89,7 +90,7 @@ impl State {
             }
             if matches!(
                 is.state,
-                StepState::Parked { .. } | StepState::Probing { .. }
+                StepState::Parked { .. } | StepState::UndoParked { .. } | StepState::Probing { .. }
             ) {
                 self.history.uneven.insert(after.id.clone());
             }
@@ -98,7 +99,40 @@ impl State {
             }
             if after.outbox.writer == Writer::Supervisor {
                 self.reach_policy(index, after, workflow);
+                self.check_patience(was, is, &workflow.steps[index]);
             }
+        }
+        let pivot = workflow.pivot().map(|p| &before.steps[p].state);
+        let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
+        if matches!(pivot, Some(StepState::Completed { .. })) && turned(after) && !turned(before) {
+            let seen = format!("{} is undone", after.id);
+            self.breach("past-the-pivot-nothing-is-undone", seen);
+        }
+    }
+
+    /// The Supervisor retries a silent attempt when complete-by has passed on every clock, and
+    /// what was put off for no longer than allowed is no failure.
+    fn check_patience(&mut self, was: &StepRecord, is: &StepRecord, step: &Step) {
+        let retried = matches!(
+            is.state,
+            StepState::RetryDue { .. } | StepState::UndoDue { .. }
+        );
+        if !retried || self.setup.wild_clocks {
+            return;
+        }
+        let slack = TIMING.skew.0 / 2;
+        // Of an order that turns round the silent steps are undone without waiting.
+        let turns = was.state.to_undo().is_none() && is.state.to_undo().is_some();
+        let early = was.state.complete_by().filter(|_| !turns);
+        if early.is_some_and(|at| self.now < at.0 + TIMING.skew.0 - slack) {
+            let seen = format!("{was:?} at {}", self.now);
+            self.breach("the-supervisor-waits-for-complete-by", seen);
+        }
+        let failed = is.failures > was.failures || is.undo_failures > was.undo_failures;
+        let put_off = was.state.parked_until().and(was.parked_since);
+        if failed && put_off.is_some_and(|since| self.now + slack <= since.0 + step.policy.park.0) {
+            let seen = format!("{was:?} at {}", self.now);
+            self.breach("what-is-put-off-is-no-failure", seen);
         }
     }
 
@@ -158,7 +192,9 @@ impl State {
 
     /// G6: every entry into a bad end calls for one alert, with the cause of that end.
     fn remember_end(&mut self, before: &Order, after: &Order) {
-        if before.state == after.state {
+        // A doubt that is settled while another stands changes the cause, and is no new end.
+        let same_end = before.state.finished_at() == after.state.finished_at();
+        if before.state == after.state || same_end {
             return;
         }
         let (kind, name, at, cause) = match &after.state {

@@ -277,6 +277,9 @@ async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
 /// Steps of a stopped order whose effect is in doubt and may not be repeated.
 pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
     let stopped = matches!(order.state.name(), "Error" | "CompensationFailed");
+    if !stopped || order.closed.is_some() {
+        return Vec::new();
+    }
     let Some(workflow) = definitions::compiled(&order.workflow) else {
         return Vec::new();
     };
@@ -285,9 +288,6 @@ pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
             && !workflow.steps[*i].repeat.is_safe()
             && !order.steps[*i].state.is_done()
     };
-    if !stopped || order.closed.is_some() {
-        return Vec::new();
-    }
     (0..order.steps.len()).filter(in_doubt).collect()
 }
 

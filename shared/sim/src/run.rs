@@ -13,7 +13,7 @@ use crate::world::{Beginning, Crash, OUTSIDE, World};
 use crate::{actors, chaos, definitions, scenario};
 
 /// Time between two plain orders: what the simulated instances take up without a backlog.
-const PLAIN_PAUSE_MS: u64 = 10;
+const PLAIN_PAUSE_MS: u64 = 150;
 
 /// How a world is built.
 #[derive(Debug, Clone, Copy, Default)]

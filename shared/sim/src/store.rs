@@ -61,6 +61,11 @@ impl StoreState {
         Some(&self.entries[*self.by_id.get(id)?].order)
     }
 
+    /// Whether a record has expired and gone.
+    pub(crate) fn is_gone(&self, id: &OrderId) -> bool {
+        self.by_id.get(id).is_some_and(|at| self.entries[*at].gone)
+    }
+
     pub(crate) fn details(&self, id: &OrderId) -> Option<Arc<Value>> {
         Some(self.entries[*self.by_id.get(id)?].details.clone())
     }

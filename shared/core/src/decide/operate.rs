@@ -12,6 +12,7 @@ use crate::ids::Timestamp;
 use crate::operate::{Action, Operation, Refusal};
 use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 
 /// How long a paused order is left alone before the Supervisor looks at it again.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
@@ -67,6 +68,7 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
     }
     if let Some(pivot) = ctx.workflow.pivot()
         && may_have_happened(&order.steps[pivot])
+        && !planted(Bug::PivotIgnored)
     {
         return Err(Refusal::PastPivot(order.steps[pivot].step.clone()));
     }
@@ -124,7 +126,9 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = Some(hold(act, now));
-    next.note(line(IncidentKind::Paused, act, now));
+    if !planted(Bug::ActNotWritten) {
+        next.note(line(IncidentKind::Paused, act, now));
+    }
     let review = now.plus(PAUSE_REVIEW);
     match &mut next.state {
         ProcessState::Compensating {

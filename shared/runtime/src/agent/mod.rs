@@ -16,6 +16,7 @@ use futures::stream::{self, StreamExt};
 use lru::LruCache;
 use triad_core::message::{Outcome, StepRequest};
 use triad_core::outbox;
+use triad_core::planted::{Bug, planted};
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
 use triad_workflow::AgentName;
 
@@ -181,7 +182,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// Claims the allowance of a request whose calls are counted; the answer where another
     /// delivery has claimed it before.
     async fn claim(&self, request: &StepRequest) -> Result<Option<Worked>, StoreError> {
-        if !request.counted || self.is_over(request) {
+        if !request.counted || self.is_over(request) || planted(Bug::LedgerSkipped) {
             return Ok(None);
         }
         if ledger::claim(&self.control, &self.entropy, request).await? {
@@ -190,7 +191,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let text = "an earlier delivery of this request may have made its calls";
         let outcome = Outcome::Failed {
             failure: Failure::new(FailureKind::Transient, "interrupted", text),
-            maybe_applied: true,
+            maybe_applied: !planted(Bug::LedgerDenies),
         };
         Ok(Some(Worked::Answer(request.allowance, outcome)))
     }

@@ -3,6 +3,7 @@
 use futures::future::{Either, select};
 use triad_core::agent::{Budget, backoff, budget};
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
+use triad_core::planted::{Bug, planted};
 use triad_core::{Failure, FailureKind, Timestamp};
 use triad_workflow::Millis;
 
@@ -120,8 +121,13 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         until: Option<Timestamp>,
     ) -> Result<Millis, Option<Worked>> {
         let now = self.clock.now();
-        let skew = self.settings.timing.skew;
-        let left = match budget(calls, request.allowance, request.complete_by, skew, now) {
+        let skew = if planted(Bug::AgentTooLate) {
+            Millis(0)
+        } else {
+            self.settings.timing.skew
+        };
+        let allowance = request.allowance + u32::from(planted(Bug::AllowancePassed));
+        let left = match budget(calls, allowance, request.complete_by, skew, now) {
             Budget::Call(left) => left,
             Budget::OutOfTime => return Err(Some(Worked::Silence)),
             Budget::OutOfCalls => return Err(None),

@@ -11,6 +11,7 @@ mod names;
 pub mod replay;
 
 use triad_core::message::{Alert, AlertKind, SOURCE};
+use triad_core::planted::{Bug, planted};
 use triad_core::{Envelope, Timestamp, topics};
 
 use crate::record::InputRecord;
@@ -85,7 +86,12 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         value: kept.to_vec(),
         headers,
     };
-    [letter, alert(&id, cause.code, &message, now)]
+    let alert = alert(&id, cause.code, &message, now);
+    match (planted(Bug::LetterLost), planted(Bug::LetterWithoutAlert)) {
+        (true, _) => [alert.clone(), alert],
+        (_, true) => [letter.clone(), letter],
+        (false, false) => [letter, alert],
+    }
 }
 
 /// The headers of a record that are within the bounds.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::message::SchedulerMessage;
+use triad_core::planted::{Bug, planted};
 use triad_core::{
     ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Reason, decide, invariants, outbox,
 };
@@ -180,7 +181,7 @@ where
                     });
                 }
                 // Nothing is left undone on the word of a copy.
-                _ if !known.fresh => outcome.again.push(work),
+                _ if !known.fresh && !planted(Bug::CopyTrusted) => outcome.again.push(work),
                 Ok(Decision::Repeat) => {
                     let messages = outbox::messages(&ctx, order).all();
                     outcome
@@ -211,7 +212,10 @@ where
     fn event(&self, message: &SchedulerMessage) -> Event {
         match message {
             SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
-                let (a, b) = (self.entropy.next_u64(), self.entropy.next_u64());
+                let (a, b) = match planted(Bug::ClaimIdShared) {
+                    true => (1, 1),
+                    false => (self.entropy.next_u64(), self.entropy.next_u64()),
+                };
                 Event::Claim(ClaimId(format!("{a:016x}{:08x}", b >> 32)))
             }
             SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
@@ -228,13 +232,19 @@ where
             .map(|d| Write {
                 expected: d.known.snapshot.order.version,
                 next: d.next.clone(),
-                token: self.entropy.next_u64(),
+                token: match planted(Bug::TokenShared) {
+                    true => 1,
+                    false => self.entropy.next_u64(),
+                },
             })
             .collect();
         let results = self.store.commit(writes).await;
         for (d, result) in decided.into_iter().zip(results) {
             match result {
                 Ok(Written::Written) => self.committed(d, outcome),
+                Ok(Written::Conflict) if planted(Bug::ConflictTakenAsWritten) => {
+                    self.committed(d, outcome);
+                }
                 Ok(Written::Conflict) => {
                     self.cache.forget(&d.work.id);
                     outcome.again.push(d.work);
@@ -280,7 +290,7 @@ where
     /// next write is decided on the record, which has them.
     fn keep(&self, written: Vec<(usize, Snapshot)>, answers: &[Handled]) {
         for (index, snapshot) in written {
-            if answers[index].is_done() {
+            if answers[index].is_done() || planted(Bug::CopyTakenAsSent) {
                 let mut order = (*snapshot.order).clone();
                 order.outbox = order.outbox.settled();
                 self.cache.put(Snapshot {
@@ -337,7 +347,9 @@ where
         let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
         let results = self.bus.publish(messages).await;
         for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result {
+            if let Err(e) = result
+                && !planted(Bug::SchedulerSendUnheard)
+            {
                 answers[index] = Handled::Again(e.to_string());
             }
         }
