@@ -11,16 +11,16 @@ locals {
     submission = [
       { table = "orders", actions = ["dynamodb:PutItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
-      { table = "workflows", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
+      { table = "workflows", actions = ["dynamodb:GetItem"] },
     ]
     scheduler = [
       { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
-      { table = "workflows", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
+      { table = "workflows", actions = ["dynamodb:GetItem"] },
     ]
     supervisor = [
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
-      { table = "workflows", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
+      { table = "workflows", actions = ["dynamodb:GetItem"] },
     ]
     alerts = []
     agent = [

@@ -2,7 +2,9 @@
 # Checks what is deployed, without deploying it: the Terraform module in infra/, its example, the
 # compose files of localstack/, and that no secret is in the repository.
 # Needs git and python3 (3.11 or newer) with venv; PyPI for the first run. Without terraform it
-# says so loudly and leaves the checks of the module out. Ends with exit code 0 if all is well.
+# says so loudly and leaves the checks of the module out.
+# Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 Terraform's providers could
+# not be had and so the module is not checked, the rest being well.
 #
 # TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror instead of the registry;
 # without it Terraform's own configuration holds.
@@ -63,22 +65,23 @@ module_checks() {
   init() {
     terraform -chdir="$1" init -backend=false -no-color > "$work/init.out" 2>&1 || {
       cat "$work/init.out" >&2
-      fail "terraform init failed in $1; without the registry, set TRIAD_TF_MIRROR to a directory with the provider"
+      echo "infra: terraform init failed in $1; without the registry, set TRIAD_TF_MIRROR to a directory with the provider" >&2
+      exit 3
     }
   }
 
   step "Terraform: form"
   terraform fmt -check -recursive -diff infra
 
+  step "Terraform: the inputs, which need no provider"
+  export TF_DATA_DIR="$work/inputs"
+  init infra/tests/inputs
+  terraform -chdir=infra/tests/inputs test -no-color
+
   step "Terraform: the example"
   export TF_DATA_DIR="$work/example"
   init infra/examples/complete
   terraform -chdir=infra/examples/complete validate -no-color
-
-  step "Terraform: the inputs"
-  export TF_DATA_DIR="$work/inputs"
-  init infra/tests/inputs
-  terraform -chdir=infra/tests/inputs test -no-color
 
   step "Terraform: the module"
   export TF_DATA_DIR="$work/module"
@@ -105,7 +108,7 @@ status=0
 if command -v terraform >/dev/null; then
   # In the background, because bash does not stop at errors in what stands before ||.
   ( module_checks ) &
-  wait $! || status=1
+  wait $! || status=$?
 else
   step "SKIPPED: terraform is missing. THE MODULE IN infra/ IS NOT CHECKED."
 fi
@@ -114,5 +117,9 @@ wait "$aside" || true
 cat "$work/aside.out"
 [ "$(cat "$work/aside.status" 2>/dev/null || echo 1)" = 0 ] || status=1
 
-if [ "$status" = 0 ]; then step "infra: all is well"; else step "infra: FAILED, see above"; fi
+case "$status" in
+  0) step "infra: all is well" ;;
+  3) step "SKIPPED: terraform init failed, see above. THE MODULE IN infra/ IS NOT CHECKED." ;;
+  *) step "infra: FAILED, see above"; status=1 ;;
+esac
 exit "$status"
