@@ -404,6 +404,13 @@ fn check_repeat(definition: &Definition, problems: &mut Problems) {
                 "its effect may not be repeated, so an attempt is one call: write retry.calls: 1",
             );
         }
+        let retry = step.retry.as_ref().or(definition.defaults.retry.as_ref());
+        if step.probe.is_some() && retry.and_then(|r| r.total) == Some(1) {
+            problems.add(
+                id,
+                "retry.total: 1 leaves no call to ask whether the effect happened: write at_most_once, or a larger total",
+            );
+        }
     }
 }
 

@@ -107,6 +107,16 @@ impl Expression {
         &self.steps
     }
 
+    /// The expression as written.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn tree(&self) -> &IdedExpr {
+        self.program.expression()
+    }
+
     /// Computes the value in a scope.
     ///
     /// # Errors
@@ -139,7 +149,7 @@ impl Expression {
 /// Runs the library's recursive code with room for the deepest expression the bounds allow.
 ///
 /// Measured: a level takes up to 32 KiB of stack unoptimised and 4 KiB optimised.
-fn with_stack<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     const ROOM: usize = if cfg!(debug_assertions) {
         6 << 20
     } else {
@@ -288,6 +298,15 @@ impl Scope {
         );
         context.add_variable_from_value("output", output.map_or(CelValue::Null, cel_value));
         Self { context }
+    }
+
+    /// A value as expressions see it.
+    pub(crate) fn value(value: &Value) -> CelValue {
+        cel_value(value)
+    }
+
+    pub(crate) fn context(&self) -> &Context<'static, 'static> {
+        &self.context
     }
 }
 

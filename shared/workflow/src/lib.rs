@@ -17,6 +17,7 @@ pub mod load;
 pub mod model;
 pub mod names;
 pub mod template;
+mod warn;
 pub mod workflow;
 
 pub use check::{Limits, Problem};

@@ -231,6 +231,62 @@ fn no_calls_and_too_many_calls_are_refused() {
 }
 
 #[test]
+fn a_total_below_the_calls_of_one_attempt_is_refused() {
+    let text = one(", retry: {calls: 3, total: 2}");
+    refused(&text, Some("a"), "retry.total is below retry.calls");
+    assert_eq!(told(&one(", retry: {calls: 3, total: 3}")), [""; 0]);
+    let undo = one("").replace(
+        "compensation: none",
+        "compensation: {action: undo, retry: {calls: 3, total: 2}}",
+    );
+    refused(&undo, Some("a"), "retry.total is below retry.calls");
+}
+
+#[test]
+fn a_step_that_stops_for_an_operator_and_asks_the_service_is_refused() {
+    let text = one(", at_most_once: true, probe: {action: ask}");
+    refused(&text, Some("a"), "declare one of the two");
+}
+
+#[test]
+fn several_calls_of_an_attempt_that_may_not_be_repeated_are_refused() {
+    for rule in ["at_most_once: true", "probe: {action: ask}"] {
+        let text = one(&format!(", {rule}, retry: {{calls: 2}}"));
+        refused(&text, Some("a"), "write retry.calls: 1");
+        let by_default =
+            one(&format!(", {rule}")).replace("steps:", "defaults: {retry: {calls: 2}}\nsteps:");
+        assert_eq!(told(&by_default), [""; 0], "a default gives way");
+    }
+}
+
+#[test]
+fn a_total_that_leaves_no_call_for_the_probe_is_refused() {
+    let text = one(", probe: {action: ask}, retry: {calls: 1, total: 1}");
+    refused(&text, Some("a"), "leaves no call to ask");
+    let by_default = one(", probe: {action: ask}")
+        .replace("steps:", "defaults: {retry: {calls: 1, total: 1}}\nsteps:");
+    refused(&by_default, Some("a"), "leaves no call to ask");
+    let enough = one(", probe: {action: ask}, retry: {calls: 1, total: 2}");
+    assert_eq!(told(&enough), [""; 0]);
+}
+
+#[test]
+fn a_bad_action_of_a_probe_is_refused() {
+    refused(&one(", probe: {action: 'a b'}"), Some("a"), "action");
+}
+
+#[test]
+fn a_probes_deadline_that_cannot_fit_is_refused() {
+    let text = one(", probe: {action: ask, complete_within: 900ms}");
+    refused(&text, Some("a"), "cannot fit");
+}
+
+#[test]
+fn a_misspelt_field_of_a_probe_is_refused_by_name() {
+    refused(&one(", probe: {actoin: ask}"), Some("a"), "actoin");
+}
+
+#[test]
 fn a_first_wait_above_the_longest_is_refused() {
     let text = one(", retry: {calls: 2, initial: 2s, max: 1s}");
     refused(&text, Some("a"), "above retry.max");

@@ -13,7 +13,7 @@ use reached::Reached;
 use world::World;
 
 /// Walks over each workflow.
-const WALKS: u64 = 300;
+const WALKS: u64 = 200;
 /// Random events of each walk, before faults stop.
 const EVENTS: usize = 150;
 

@@ -1,0 +1,283 @@
+//! Warnings: definitions that run, and fail at an awkward moment.
+//!
+//! A step that was silent, or lost its answer, is undone without an output. A compensation whose
+//! input reads inside `output` has no value then, so the order ends half undone, for an operator.
+//!
+//! The input cannot simply be computed without an output, because the order's details are not
+//! known when a definition is loaded. So each expression is computed as far as it depends on
+//! `output` alone, and the rest is taken as able to be anything: a warning means that there are
+//! details with which the expression fails, and that it fails because `output` is null.
+
+use std::collections::BTreeSet;
+
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, operators,
+};
+use cel::{Context, Value as CelValue};
+use serde_json::{Value, json};
+
+use crate::check::Problem;
+use crate::expr::{Expression, Scope, with_stack};
+use crate::workflow::{Repeat, Step, Workflow};
+
+const OUTPUT: &str = "output";
+/// Most parts of one call that are tried out with samples.
+const MAX_SAMPLED: usize = 2;
+
+impl Workflow {
+    /// What an author should know of a definition that has passed every check.
+    ///
+    /// # Example
+    /// ```
+    /// use triad_workflow::{Limits, Workflow};
+    /// let text = r#"{"workflow": "w", "steps": [{"id": "a", "agent": "x", "action": "go",
+    ///     "compensation": {"action": "undo", "input": "${output.reference}"}}]}"#;
+    /// let definition = serde_json::from_str(text).unwrap();
+    /// let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
+    /// assert!(workflow.warnings()[0].reason.contains("output is null"));
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Problem> {
+        let unknown = Scope::new(&Value::Null, &Value::Null, [], None);
+        let reader = Reader {
+            context: unknown.context(),
+        };
+        self.steps
+            .iter()
+            .flat_map(|step| reader.warnings_of(step))
+            .collect()
+    }
+}
+
+/// What a part of an expression comes to when `output` is null.
+enum Part {
+    /// It has this value, whatever the order.
+    Known(CelValue),
+    /// It depends on the order.
+    Open,
+    /// There are orders for which it has no value, because `output` is null.
+    Fails,
+}
+
+struct Reader<'a> {
+    context: &'a Context<'static, 'static>,
+}
+
+impl Reader<'_> {
+    fn warnings_of(&self, step: &Step) -> Vec<Problem> {
+        let when = match step.repeat {
+            Repeat::Safe => "it is not known whether the step was applied",
+            Repeat::Probe(_) => "the answer to the probe has no output",
+            // Undone only when its output is known.
+            Repeat::Never => return Vec::new(),
+        };
+        let inputs = step.compensation.iter().flat_map(|c| c.input.expressions());
+        inputs
+            .filter(|e| self.fails(e))
+            .map(|e| Problem {
+                step: Some(step.id.to_string()),
+                reason: format!(
+                    "compensation.input: `{0}` has no value where {when}, for output is null then: write `output == null ? null : {0}`, or give the service ${{output}} whole",
+                    e.source()
+                ),
+            })
+            .collect()
+    }
+
+    fn fails(&self, expression: &Expression) -> bool {
+        with_stack(|| matches!(self.part(expression.tree()), Part::Fails))
+    }
+
+    fn part(&self, node: &IdedExpr) -> Part {
+        let mut names = BTreeSet::new();
+        free_names(node, &mut Vec::new(), &mut names);
+        let reads_output = names.remove(OUTPUT);
+        if names.is_empty() {
+            return match CelValue::resolve(node, self.context) {
+                Ok(value) => Part::Known(value),
+                Err(_) if reads_output => Part::Fails,
+                Err(_) => Part::Open,
+            };
+        }
+        if !reads_output {
+            return Part::Open;
+        }
+        match &node.expr {
+            Expr::Call(call) => self.call(call),
+            Expr::Select(select) => self.all_of([&*select.operand]),
+            Expr::List(list) => self.all_of(&list.elements),
+            Expr::Map(map) => self.all_of(map.entries.iter().flat_map(entry)),
+            Expr::Struct(of) => self.all_of(of.entries.iter().flat_map(entry)),
+            Expr::Comprehension(over) => self.comprehension(over),
+            Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Part::Open,
+        }
+    }
+
+    fn all_of<'n>(&self, nodes: impl IntoIterator<Item = &'n IdedExpr>) -> Part {
+        let mut nodes = nodes.into_iter();
+        if nodes.any(|n| matches!(self.part(n), Part::Fails)) {
+            Part::Fails
+        } else {
+            Part::Open
+        }
+    }
+
+    fn call(&self, call: &CallExpr) -> Part {
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::CONDITIONAL, [condition, yes, no]) => match self.part(condition) {
+                Part::Known(CelValue::Bool(true)) => self.part(yes),
+                Part::Known(CelValue::Bool(false)) => self.part(no),
+                Part::Known(_) | Part::Fails => Part::Fails,
+                Part::Open => self.all_of([yes, no]),
+            },
+            (operators::LOGICAL_AND, [left, right]) => self.logic(left, right, false),
+            (operators::LOGICAL_OR, [left, right]) => self.logic(left, right, true),
+            _ => self.strict(call),
+        }
+    }
+
+    /// `&&` is false and `||` is true as soon as one side is, whatever the other.
+    fn logic(&self, left: &IdedExpr, right: &IdedExpr, decides: bool) -> Part {
+        let decided = |p: &Part| matches!(p, Part::Known(CelValue::Bool(b)) if *b == decides);
+        let left = self.part(left);
+        if decided(&left) {
+            return left;
+        }
+        let right = self.part(right);
+        if decided(&right) {
+            return right;
+        }
+        match (left, right) {
+            (Part::Fails, _) | (_, Part::Fails) => Part::Fails,
+            _ => Part::Open,
+        }
+    }
+
+    /// A call that needs a value of each of its parts. Where some are known, the others are tried
+    /// out: it fails if there is no type that the known ones go with.
+    fn strict(&self, call: &CallExpr) -> Part {
+        let mut tried = call.clone();
+        let mut open: Vec<String> = Vec::new();
+        let parts = tried.target.as_deref_mut().into_iter();
+        for node in parts.chain(&mut tried.args) {
+            match self.part(node) {
+                Part::Fails => return Part::Fails,
+                Part::Known(_) => {}
+                Part::Open => {
+                    let name = format!("@open{}", open.len());
+                    node.expr = Expr::Ident(name.clone());
+                    open.push(name);
+                }
+            }
+        }
+        let all = call.args.len() + usize::from(call.target.is_some());
+        if open.len() == all || open.len() > MAX_SAMPLED {
+            return Part::Open;
+        }
+        let node = IdedExpr {
+            id: 0,
+            expr: Expr::Call(tried),
+        };
+        let samples = samples();
+        let ways = samples.len().pow(u32::try_from(open.len()).unwrap_or(0));
+        let fits = (0..ways).any(|way| {
+            let mut context = self.context.new_inner_scope();
+            let mut rest = way;
+            for name in &open {
+                let sample = &samples[rest % samples.len()];
+                context.add_variable_from_value(name, Scope::value(sample));
+                rest /= samples.len();
+            }
+            CelValue::resolve(&node, &context).is_ok()
+        });
+        if fits { Part::Open } else { Part::Fails }
+    }
+
+    /// A macro: its body is computed for each element, of which there may be some.
+    fn comprehension(&self, over: &ComprehensionExpr) -> Part {
+        match self.part(&over.iter_range) {
+            Part::Fails => return Part::Fails,
+            Part::Known(CelValue::List(list)) if list.is_empty() => return Part::Open,
+            Part::Known(CelValue::Map(map)) if map.map.is_empty() => return Part::Open,
+            Part::Known(_) | Part::Open => {}
+        }
+        let own = [Some(&over.iter_var), over.iter_var2.as_ref()];
+        if own.into_iter().flatten().any(|name| name == OUTPUT) {
+            return Part::Open;
+        }
+        self.all_of([
+            &over.accu_init,
+            &over.loop_cond,
+            &over.loop_step,
+            &over.result,
+        ])
+    }
+}
+
+/// A value of each type, and filled ones of those that hold others.
+fn samples() -> [Value; 9] {
+    [
+        json!("s"),
+        json!(1),
+        json!(1.5),
+        json!(true),
+        Value::Null,
+        json!([]),
+        json!({}),
+        json!([null, 1, "s"]),
+        json!({"s": 1}),
+    ]
+}
+
+fn entry(entry: &IdedEntryExpr) -> impl Iterator<Item = &IdedExpr> {
+    let (key, value) = match &entry.expr {
+        EntryExpr::StructField(field) => (None, &field.value),
+        EntryExpr::MapEntry(entry) => (Some(&entry.key), &entry.value),
+    };
+    key.into_iter().chain([value])
+}
+
+/// The variables that a part reads, those of macros around it left out.
+fn free_names<'n>(node: &'n IdedExpr, own: &mut Vec<&'n str>, found: &mut BTreeSet<&'n str>) {
+    match &node.expr {
+        Expr::Unspecified | Expr::Literal(_) => {}
+        Expr::Ident(name) => {
+            if !own.contains(&name.as_str()) {
+                found.insert(name);
+            }
+        }
+        Expr::Select(select) => free_names(&select.operand, own, found),
+        Expr::Call(call) => {
+            for part in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
+                free_names(part, own, found);
+            }
+        }
+        Expr::List(list) => list.elements.iter().for_each(|e| free_names(e, own, found)),
+        Expr::Map(map) => map
+            .entries
+            .iter()
+            .flat_map(entry)
+            .for_each(|e| free_names(e, own, found)),
+        Expr::Struct(of) => of
+            .entries
+            .iter()
+            .flat_map(entry)
+            .for_each(|e| free_names(e, own, found)),
+        Expr::Comprehension(over) => {
+            free_names(&over.iter_range, own, found);
+            let known = own.len();
+            own.push(&over.iter_var);
+            own.extend(over.iter_var2.as_deref());
+            own.push(&over.accu_var);
+            for part in [
+                &over.accu_init,
+                &over.loop_cond,
+                &over.loop_step,
+                &over.result,
+            ] {
+                free_names(part, own, found);
+            }
+            own.truncate(known);
+        }
+    }
+}

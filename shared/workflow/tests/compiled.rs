@@ -1,0 +1,127 @@
+//! From a step as written to a step as it runs: what is declared, what is inherited, what is the
+//! default.
+
+use serde_json::{Value, json};
+use triad_workflow::{Limits, Millis, Repeat, Step, Workflow};
+
+/// A workflow of one step with these fields, and with these defaults.
+fn workflow(fields: &Value, defaults: &Value) -> Workflow {
+    let mut step = json!({"id": "a", "agent": "x", "action": "go",
+        "compensation": {"action": "undo"}});
+    for (field, value) in fields.as_object().unwrap() {
+        step[field] = value.clone();
+    }
+    let definition = json!({"workflow": "w", "defaults": defaults, "steps": [step]});
+    let definition = serde_json::from_value(definition).unwrap();
+    Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+}
+
+fn step(fields: &Value) -> Step {
+    workflow(fields, &json!({})).steps.remove(0)
+}
+
+#[test]
+fn a_step_is_safe_to_repeat_unless_it_says_otherwise() {
+    let step = step(&json!({}));
+    assert_eq!(step.repeat, Repeat::Safe);
+    assert_eq!((step.retry.calls, step.is_counted), (3, false));
+}
+
+#[test]
+fn an_attempt_that_may_not_be_repeated_is_one_counted_call() {
+    for (rule, value) in [
+        ("at_most_once", json!(true)),
+        ("probe", json!({"action": "ask"})),
+    ] {
+        let workflow = workflow(&json!({rule: value}), &json!({"retry": {"calls": 5}}));
+        let step = &workflow.steps[0];
+        assert!(!step.repeat.is_safe());
+        assert_eq!((step.retry.calls, step.is_counted), (1, true));
+        let undo = step.compensation.as_ref().unwrap();
+        assert_eq!(
+            (undo.retry.calls, undo.is_counted),
+            (5, false),
+            "an undo may"
+        );
+    }
+}
+
+#[test]
+fn a_probe_has_its_own_deadline_or_the_steps() {
+    let within = |probe: Value| {
+        let step = step(&json!({"probe": probe, "complete_within": "20s"}));
+        let Repeat::Probe(probe) = step.repeat else {
+            panic!("{:?}", step.repeat)
+        };
+        assert_eq!(probe.retry.calls, 3);
+        probe.complete_within
+    };
+    assert_eq!(within(json!({"action": "ask"})), Millis(20_000));
+    let own = json!({"action": "ask", "complete_within": "5s"});
+    assert_eq!(within(own), Millis(5_000));
+}
+
+#[test]
+fn without_a_declared_total_it_is_what_the_attempts_add_up_to() {
+    let supervisor = json!({"threshold": 2, "wait": {"delay": "1h", "times": 4}});
+    let total = |fields: Value| {
+        let mut fields = fields;
+        fields["supervisor"] = supervisor.clone();
+        step(&fields).total_calls
+    };
+    assert_eq!(total(json!({"retry": {"calls": 2}})), 2 * 7);
+    assert_eq!(total(json!({"at_most_once": true})), 7);
+    assert_eq!(
+        total(json!({"probe": {"action": "ask"}})),
+        (1 + 3) * 7,
+        "questions too"
+    );
+}
+
+#[test]
+fn a_declared_total_is_kept_and_counted() {
+    let step = step(&json!({"retry": {"calls": 2, "total": 5}}));
+    assert_eq!((step.total_calls, step.is_counted), (5, true));
+}
+
+#[test]
+fn an_undo_inherits_the_steps_retry_and_declares_its_own() {
+    let retry = json!({"calls": 2, "total": 5});
+    let inherited = step(&json!({"retry": retry})).compensation.unwrap();
+    assert_eq!((inherited.total_calls, inherited.is_counted), (5, true));
+    let own = json!({"action": "undo", "threshold": 4, "retry": {"calls": 3}});
+    let own = step(&json!({"retry": retry, "compensation": own}));
+    let own = own.compensation.unwrap();
+    assert_eq!((own.total_calls, own.is_counted), (3 * 5, false));
+}
+
+#[test]
+fn a_total_in_the_defaults_is_each_steps() {
+    let defaults = json!({"retry": {"calls": 1, "total": 6}});
+    let workflow = workflow(&json!({}), &defaults);
+    assert_eq!(workflow.steps[0].total_calls, 6);
+    assert_eq!(workflow.worst_case_calls(), 12, "forward and undo");
+}
+
+#[test]
+fn work_may_be_parked_for_a_day_or_as_long_as_is_said_forward_and_back() {
+    let day = Millis(24 * 3_600_000);
+    let park = |supervisor: Option<Value>| {
+        let fields = supervisor.map_or(json!({}), |s| json!({"supervisor": s}));
+        let step = step(&fields);
+        (step.policy.park, step.compensation.unwrap().park)
+    };
+    assert_eq!(park(None), (day, day));
+    assert_eq!(park(Some(json!({"threshold": 1}))), (day, day));
+    let said = json!({"threshold": 1, "park": "10m"});
+    assert_eq!(park(Some(said)), (Millis(600_000), Millis(600_000)));
+}
+
+#[test]
+fn what_is_not_said_is_not_in_the_hash() {
+    let hash = |fields: &Value| workflow(fields, &json!({})).hash;
+    let plain = hash(&json!({}));
+    assert_eq!(hash(&json!({"at_most_once": false})), plain);
+    assert_eq!(hash(&json!({"probe": null})), plain);
+    assert_ne!(hash(&json!({"at_most_once": true})), plain);
+}
