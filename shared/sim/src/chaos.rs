@@ -288,7 +288,7 @@ fn take_a_service_down(world: &World, span: u64) {
     let outage = {
         let mut state = world.state();
         let outage = Outage {
-            service: *state.rng.pick(&AGENTS),
+            service: state.rng.pick(&AGENTS),
             until: state.now + span,
             status: if state.rng.chance(300) { 429 } else { 503 },
             says_when: state.rng.chance(500),
