@@ -63,7 +63,7 @@ pub fn migrate(
         against.extend(stands_against(record, order, from, to));
     }
     if let Some(pivot) = from.pivot()
-        && may_have_happened(&order.steps[pivot])
+        && may_have_happened(&order.steps[pivot], &from.steps[pivot])
         && to.pivot().map(|p| &to.steps[p].id) != Some(&from.steps[pivot].id)
     {
         against.push(format!(

@@ -287,8 +287,9 @@ fn take_a_sink_down(world: &World, span: u64) {
 fn take_a_service_down(world: &World, span: u64) {
     let outage = {
         let mut state = world.state();
+        let service = *state.rng.pick(&AGENTS);
         let outage = Outage {
-            service: *state.rng.pick(&AGENTS),
+            service,
             until: state.now + span,
             status: if state.rng.chance(300) { 429 } else { 503 },
             says_when: state.rng.chance(500),

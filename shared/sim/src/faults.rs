@@ -106,7 +106,7 @@ impl Faults {
     /// Whether instances see the control store as it is, within their refresh: no read of it
     /// fails or hangs.
     pub(crate) fn control_is_clear(&self) -> bool {
-        self.throttle == 0 && self.stall == 0 && self.freeze == 0 && self.jump == 0
+        self.throttle + self.stall + self.freeze + self.jump + self.late_write == 0
     }
 
     /// Whether the due index shows what the records say.

@@ -105,7 +105,10 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         let poison = usize::try_from(state.rng.below(4)).unwrap_or(0);
         (orders, poison, state.rng.between(5_000, 120_000))
     };
-    chaos::send_orders(&world, orders, 10_000, poison);
+    // Where there is a cap on orders in flight, they come all at once.
+    let is_capped = world.state().setup.admission.in_flight.is_some();
+    let over_ms = if is_capped { 1_000 } else { 10_000 };
+    chaos::send_orders(&world, orders, over_ms, poison);
     chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);
     finish(seed, &world, faults_left)
 }

@@ -78,7 +78,7 @@ impl Setup {
                 own.concurrency = Some(usize::try_from(rng.between(1, 2)).unwrap_or(1));
             }
             if rng.chance(250) {
-                own.rate_per_second = u32::try_from(rng.between(2, 8)).ok();
+                own.rate_per_second = u32::try_from(rng.between(1, 4)).ok();
             }
             downstreams.insert(agent(name), own);
         }

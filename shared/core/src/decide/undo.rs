@@ -70,7 +70,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
             let in_doubt = record.in_doubt;
             // An agent's word is about one delivery of a request. Where calls are not counted,
             // another delivery may have had the effect that this one knows nothing of.
-            let in_doubt = in_doubt || (undoable && !step.is_counted);
+            let in_doubt = in_doubt || !step.is_counted;
             let in_doubt = in_doubt && !planted(Bug::DoubtNotUndone);
             match (in_doubt, undoable, step.repeat.is_safe()) {
                 (false, _, _) => StepState::Refused { attempt },

@@ -359,8 +359,12 @@ impl Guard {
             let stale = known
                 .read_at
                 .is_none_or(|at| now.since(at) >= self.refresh || now < at);
-            // Whoever finds it stale reads it; the others go on with what is known.
-            if stale && known.read_at.is_some() {
+            // Whoever finds it stale reads it; the others go on with what is known, unless that is
+            // old: after an idle time a whole batch would call what was paused long ago.
+            let recent = known
+                .read_at
+                .is_some_and(|at| now.since(at) < Millis(2 * self.refresh.0) && now >= at);
+            if stale && recent {
                 known.read_at = Some(now);
             }
             stale
