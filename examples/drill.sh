@@ -38,7 +38,7 @@ export TRIAD_BROKERS TRIAD_DYNAMODB_ENDPOINT USER=${USER:-operator}
 count() { "$triad" list --state "$1" --limit 100000 --json | wc -l; }
 at_rest() { [ $(($(count Pending) + $(count Processing) + $(count Compensating))) -eq 0 ]; }
 parked() { [ "$("$triad" list --state Processing --json | jq -s '[.[].steps[] | select(.state == "parked")] | length')" -ge 10 ]; }
-breaker_is() { "$triad" downstreams --json | jq -e --arg a "$1" --arg s "$2" 'select(.downstream == $a) | .record.breaker.state == $s' >/dev/null; }
+breaker_is() { "$triad" downstreams --json | jq -se --arg a "$1" --arg s "$2" 'any(.[]; .downstream == $a and .record.breaker.state == $s)' >/dev/null; }
 letters() { [ "$("$triad" dead-letters list --json | wc -l)" -ge "$1" ]; }
 
 # Shows a command and what it says.
@@ -70,7 +70,7 @@ until_true parked
 say "The payment service answers nothing but 503 with \`Retry-After\`. Its circuit breaker has"
 echo "opened, for all instances; 20 orders wait for its next probe. None of them has failed."
 show downstreams
-show get 1001
+show get "$("$triad" list --state Processing --json | jq -r 'select(any(.steps[]; .state == "parked")) | .order_id' | head -1)"
 services '{}'
 until_true at_rest
 until_true breaker_is payment closed
