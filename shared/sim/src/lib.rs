@@ -29,6 +29,8 @@ mod faults;
 pub mod fleet;
 mod history;
 mod operators;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod ports;
 mod remote;
 mod rng;
