@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checks everything: form, lints, unit tests, the simulated world, real processes and protocols.
-# Needs a C compiler, make and zlib's headers (librdkafka is built from source) and python3 with
-# venv (two of the other clients). Ends with exit code 0 if all is well.
+# Needs a C compiler, make and zlib's headers (librdkafka is built from source), python3 with venv
+# (two of the other clients), curl and jq (the drill). Ends with exit code 0 if all is well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 step() { printf '\n== %s\n' "$*"; }
 
-for tool in cargo cc make python3; do
+for tool in cargo cc curl jq make python3; do
   command -v "$tool" >/dev/null || { echo "verify: $tool is missing; install it first" >&2; exit 2; }
 done
 
@@ -33,6 +33,9 @@ fi
 
 step "Documentation examples"
 cargo test --workspace --locked --doc
+
+step "The drill"
+examples/drill.sh target/debug/triad > target/drill.md
 
 step "The simulated world: seeds, and every crash point of four workloads with every other"
 cargo build --release --locked -p triad-sim

@@ -10,7 +10,7 @@ const LATE: &str = "workflow: late
 steps: [{id: only, agent: payment, action: charge, compensation: none}]
 ";
 
-const WHY: [&str; 4] = ["--by", "anna", "--why", "it is fixed"];
+const WHY: [&str; 4] = ["--by", "ops", "--why", "it is fixed"];
 
 fn orders_record(key: &str, value: &[u8]) -> Raw {
     Raw {
@@ -77,7 +77,9 @@ async fn a_poison_record_is_listed_shown_corrected_and_replayed_once() {
         (&letter["key"], &letter["replayed_at"]),
         (&json!("poison"), &Value::Null)
     );
-    let table = dev.triad(&["dead-letters", "list"]).await.good().out;
+    let ran = dev.triad(&["dead-letters", "list"]).await.good();
+    assert!(ran.err.is_empty(), "{}", ran.err);
+    let table = ran.out;
     assert!(
         table.contains("not-an-order") && table.contains(id),
         "{table}"
@@ -122,7 +124,7 @@ async fn a_poison_record_is_listed_shown_corrected_and_replayed_once() {
     assert_eq!(count(&dev, "orders").await, 2, "it was sent twice");
     let shown = dev.triad(&["dead-letters", "show", id, "--json"]).await;
     let shown = shown.good().json_lines().remove(0);
-    assert_eq!(shown["replays"][0]["by"], "anna");
+    assert_eq!(shown["replays"][0]["by"], "ops");
     assert_eq!(shown["replays"][0]["why"], "it is fixed");
     assert_eq!(shown["replays"][0]["corrected"], sound);
     let listed = list(&dev, &[]).await;
@@ -268,12 +270,12 @@ async fn a_letter_that_is_not_there_or_an_act_without_reason_replays_nothing() {
     let ran = replay(&dev, &[id, "orders/0/99"]).await.ended(1);
     assert!(ran.err.contains("nothing was replayed"), "{ran:?}");
     for arguments in [
-        &["replay", id, "--by", "anna"][..],
+        &["replay", id, "--by", "ops"][..],
         &["replay", id, "--why", "no name"],
-        &["replay", id, "--by", "anna", "--why", " "],
-        &["replay", "--by", "anna", "--why", "x"],
-        &["replay", id, "--all", "--by", "anna", "--why", "x"],
-        &["replay", id, "--rate", "0/s", "--by", "anna", "--why", "x"],
+        &["replay", id, "--by", "ops", "--why", " "],
+        &["replay", "--by", "ops", "--why", "x"],
+        &["replay", id, "--all", "--by", "ops", "--why", "x"],
+        &["replay", id, "--rate", "0/s", "--by", "ops", "--why", "x"],
         &[
             "replay",
             id,
@@ -281,7 +283,7 @@ async fn a_letter_that_is_not_there_or_an_act_without_reason_replays_nothing() {
             "--value",
             "/dev/null",
             "--by",
-            "anna",
+            "ops",
             "--why",
             "x",
         ],
@@ -291,11 +293,11 @@ async fn a_letter_that_is_not_there_or_an_act_without_reason_replays_nothing() {
             "--value",
             "/no/such/file",
             "--by",
-            "anna",
+            "ops",
             "--why",
             "x",
         ],
-        &["replay", "orders", "--by", "anna", "--why", "x"],
+        &["replay", "orders", "--by", "ops", "--why", "x"],
         &["show", "orders/1"],
         &["list", "--since", "soon"],
     ] {

@@ -13,6 +13,7 @@ use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_kafka::{KafkaConfig, Topic, WorkerConfig, create_topics, run_batches, run_stream};
 use triad_reference::{FaultPlan, Faults};
 use triad_runtime::{Handled, InputRecord};
+use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::engines::{Engines, loopback, workflow};
 use triad_tests::orders::{lines, orders};
@@ -383,4 +384,20 @@ async fn a_slow_service_holds_up_no_other_ones_requests_and_each_agent_has_its_g
         done.then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_priority_benchmark_runs_and_tells_the_lanes_apart() {
+    let arguments = ["bench", "--priority", "--orders", "50", "--json"];
+    let said = triad(&arguments, &[], b"").await.good().json_lines();
+    let rows = said[0]["rows"].as_array().unwrap();
+    assert_eq!(
+        (rows.len(), &said[0]["good"]),
+        (4, &json!(true)),
+        "{said:?}"
+    );
+    for row in rows {
+        assert!(row["orders"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["p99_ms"].as_f64() >= row["p50_ms"].as_f64(), "{row}");
+    }
 }

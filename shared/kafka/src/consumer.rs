@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::consumer::{
     BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer,
 };
-use rdkafka::error::KafkaError as RdError;
+use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{ClientContext, TopicPartitionList};
 use triad_runtime::InputRecord;
@@ -20,6 +20,9 @@ pub(crate) struct Context;
 
 impl ClientContext for Context {
     fn error(&self, error: RdError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+            return; // No fault: who asked to be told of a partition's end.
+        }
         // librdkafka connects again by itself; people are told where it tries.
         tracing::warn!(%error, reason, "Kafka");
     }
@@ -68,7 +71,7 @@ pub(crate) fn join(
 
 /// Commits the stored offsets.
 pub(crate) fn commit<C: ConsumerContext>(consumer: &impl Consumer<C>, mode: CommitMode) {
-    use rdkafka::error::RDKafkaErrorCode::{AssignmentLost, NoOffset};
+    use RDKafkaErrorCode::{AssignmentLost, NoOffset};
     match consumer.commit_consumer_state(mode) {
         Ok(()) => {}
         Err(e) if matches!(e.rdkafka_error_code(), Some(NoOffset | AssignmentLost)) => {}

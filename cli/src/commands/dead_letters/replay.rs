@@ -350,7 +350,7 @@ fn tell(args: &ReplayArgs, letters: &Letters, letter: &Letter, outcome: &Outcome
         Outcome::Replayed => ("replayed", None),
         Outcome::WouldBe => ("would-be-replayed", None),
         Outcome::Before(at) => {
-            let why = format!("was replayed at {}; --again replays it", moment(*at));
+            let why = format!("it was replayed at {}; --again replays it", moment(*at));
             ("replayed-before", Some(why))
         }
         Outcome::Failed(why) => ("failed", Some(why.clone())),
@@ -361,10 +361,11 @@ fn tell(args: &ReplayArgs, letters: &Letters, letter: &Letter, outcome: &Outcome
             "kind": "letter", "id": id, "cause": letter.cause, "outcome": name, "why": why,
         }));
     }
-    let id = text::line(&id);
-    letters.print(&match why {
-        None => format!("{id}  {}", name.replace('-', " ")),
-        Some(why) => format!("{id}  {}: {}", name.replace('-', " "), text::line(&why)),
-    });
+    let shown = match outcome {
+        Outcome::Before(_) => "not replayed".to_owned(),
+        Outcome::Replayed | Outcome::WouldBe | Outcome::Failed(_) => name.replace('-', " "),
+    };
+    let why = why.map_or_else(String::new, |why| format!(": {}", text::line(&why)));
+    letters.print(&format!("{}  {shown}{why}", text::line(&id)));
     Ok(())
 }
