@@ -1,7 +1,5 @@
 //! The control store: small shared records as items.
 
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use triad_runtime::{Clock, ControlRecord, ControlStore, ControlWrite, StoreError, Written};
 
 use crate::capacity::Kind;
@@ -52,9 +50,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
             .item(attr::KEY, text(write.key))
             .item(attr::VERSION, number(version))
             .item(VALUE, text(write.value.to_string()))
-            .item(item::WRITE_TOKEN, number(write.token))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .set_return_consumed_capacity(self.capacity.wanted());
+            .item(item::WRITE_TOKEN, number(write.token));
         if let Some(at) = write.expires {
             request = request.item(attr::EXPIRES_AT, number(at.0.div_ceil(1000)));
         }
@@ -68,26 +64,6 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
                 .expression_attribute_names("#key", attr::KEY)
                 .expression_attribute_values(":now", number(self.clock.now().0 / 1000)),
         };
-        match request.send().await {
-            Ok(done) => {
-                self.capacity.add(Kind::Write, done.consumed_capacity());
-                Ok(Written::Written)
-            }
-            Err(e) => match e.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(failed)) => {
-                    // An earlier try of this very write may have taken effect.
-                    let own = failed
-                        .item()
-                        .and_then(item::token)
-                        .is_some_and(|t| t == write.token);
-                    Ok(if own {
-                        Written::Written
-                    } else {
-                        Written::Conflict
-                    })
-                }
-                _ => Err(classify(&e)),
-            },
-        }
+        self.put(request, write.token).await
     }
 }

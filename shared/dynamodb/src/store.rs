@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
     KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
@@ -123,9 +124,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .put_item()
             .table_name(&self.tables.order_state)
             .set_item(Some(item::encode(&write.next, write.token, self.retention)))
-            .expression_attribute_values(":expected", number(write.expected))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .set_return_consumed_capacity(self.capacity.wanted());
+            .expression_attribute_values(":expected", number(write.expected));
         // The version alone fences every writer. A claim says the pattern's own condition too.
         request = match write.next.state.locked_by() {
             Some(claim) => request
@@ -136,6 +135,18 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 .expression_attribute_values(":claim", text(&claim.0)),
             None => request.condition_expression("Version = :expected"),
         };
+        self.put(request, write.token).await
+    }
+
+    /// Carries out a conditional put whose item holds the token.
+    pub(crate) async fn put(
+        &self,
+        request: PutItemFluentBuilder,
+        token: u64,
+    ) -> Result<Written, StoreError> {
+        let request = request
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.wanted());
         match request.send().await {
             Ok(done) => {
                 self.capacity.add(Kind::Write, done.consumed_capacity());
@@ -147,7 +158,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                     let own = failed
                         .item()
                         .and_then(item::token)
-                        .is_some_and(|t| t == write.token);
+                        .is_some_and(|t| t == token);
                     Ok(if own {
                         Written::Written
                     } else {
