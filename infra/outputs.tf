@@ -1,13 +1,46 @@
-output "table_arns" {
-  description = "ARNs of the tables, for the functions' roles."
+output "triad" {
+  description = "The installation, as the command line reads it from `terraform output -json`."
   value = {
-    orders      = aws_dynamodb_table.orders.arn
-    order_state = aws_dynamodb_table.order_state.arn
-    workflows   = aws_dynamodb_table.workflows.arn
+    region              = local.region
+    table_prefix        = var.name_prefix
+    tables              = local.table_names
+    brokers             = var.kafka.brokers
+    kafka_auth          = var.kafka.auth
+    kafka_secret_arn    = var.kafka.secret_arn
+    kafka_ca_secret_arn = var.kafka.ca_secret_arn
+    kafka_settings      = local.kafka_settings
+    agents              = keys(var.agents)
+    reply_topics        = var.reply_topics
+    topics              = local.all_topics
+    functions           = local.function_names
+    mappings            = { for topic, mapping in aws_lambda_event_source_mapping.this : topic => mapping.uuid }
+    alerts_topic_arn    = local.alerts_topic_arn
+    failure_bucket_arn  = local.failure_bucket_arn
+    metric_namespace    = local.metric_namespace
   }
 }
 
-output "due_index_arn" {
-  description = "ARN of the due index, for the Supervisor's role."
-  value       = "${aws_dynamodb_table.order_state.arn}/index/due"
+output "table_arns" {
+  description = "ARNs of the tables, for roles of operators and for backups."
+  value       = local.table_arns
+}
+
+output "index_arns" {
+  description = "ARNs of the indexes, for roles of operators."
+  value       = { due = local.due_index_arn, attention = local.attention_index_arn }
+}
+
+output "kms_key_arn" {
+  description = "The customer key in use."
+  value       = local.kms_key_arn
+}
+
+output "role_arns" {
+  description = "Roles of the functions, by function."
+  value       = { for function, role in aws_iam_role.function : function => role.arn }
+}
+
+output "policies" {
+  description = "What each role may do, for reviews: the policies' statements by function."
+  value       = local.statements
 }

@@ -1,10 +1,11 @@
-# The tables, with the keys and the index of shared/dynamodb/src/tables.rs.
+# The tables, with the keys and indexes of shared/dynamodb/src/tables.rs.
 
 resource "aws_dynamodb_table" "orders" {
-  name                        = "${var.name_prefix}orders"
+  name                        = local.table_names.orders
   billing_mode                = "PAY_PER_REQUEST"
   hash_key                    = "OrderID"
   deletion_protection_enabled = var.deletion_protection
+  tags                        = var.tags
 
   attribute {
     name = "OrderID"
@@ -16,15 +17,17 @@ resource "aws_dynamodb_table" "orders" {
   }
 
   server_side_encryption {
-    enabled = true
+    enabled     = true
+    kms_key_arn = local.kms_key_arn
   }
 }
 
 resource "aws_dynamodb_table" "order_state" {
-  name                        = "${var.name_prefix}order-state"
+  name                        = local.table_names.order_state
   billing_mode                = "PAY_PER_REQUEST"
   hash_key                    = "OrderID"
   deletion_protection_enabled = var.deletion_protection
+  tags                        = var.tags
 
   attribute {
     name = "OrderID"
@@ -41,12 +44,33 @@ resource "aws_dynamodb_table" "order_state" {
     type = "N"
   }
 
-  # Sparse: only orders that somebody must look at have the two attributes.
+  attribute {
+    name = "Attention"
+    type = "S"
+  }
+
+  attribute {
+    name = "AttentionAt"
+    type = "N"
+  }
+
+  # Sparse: only orders that are under way, or not yet confirmed, have the two attributes. The
+  # workflow is in it so that Submission can count what is under way by workflow.
   global_secondary_index {
-    name            = "due"
-    hash_key        = "DueShard"
-    range_key       = "DueAt"
-    projection_type = "KEYS_ONLY"
+    name               = "due"
+    hash_key           = "DueShard"
+    range_key          = "DueAt"
+    projection_type    = "INCLUDE"
+    non_key_attributes = ["Workflow"]
+  }
+
+  # Sparse: only orders that an operator must look at have the two attributes.
+  global_secondary_index {
+    name               = "attention"
+    hash_key           = "Attention"
+    range_key          = "AttentionAt"
+    projection_type    = "INCLUDE"
+    non_key_attributes = ["Cause", "Workflow"]
   }
 
   # Set on finished orders only.
@@ -60,16 +84,18 @@ resource "aws_dynamodb_table" "order_state" {
   }
 
   server_side_encryption {
-    enabled = true
+    enabled     = true
+    kms_key_arn = local.kms_key_arn
   }
 }
 
 resource "aws_dynamodb_table" "workflows" {
-  name                        = "${var.name_prefix}workflows"
+  name                        = local.table_names.workflows
   billing_mode                = "PAY_PER_REQUEST"
   hash_key                    = "Name"
   range_key                   = "Version"
   deletion_protection_enabled = var.deletion_protection
+  tags                        = var.tags
 
   attribute {
     name = "Name"
@@ -86,6 +112,35 @@ resource "aws_dynamodb_table" "workflows" {
   }
 
   server_side_encryption {
+    enabled     = true
+    kms_key_arn = local.kms_key_arn
+  }
+}
+
+# Circuit breakers, pauses, the ledger of calls: what agents share between their instances.
+resource "aws_dynamodb_table" "control" {
+  name                        = local.table_names.control
+  billing_mode                = "PAY_PER_REQUEST"
+  hash_key                    = "Key"
+  deletion_protection_enabled = var.deletion_protection
+  tags                        = var.tags
+
+  attribute {
+    name = "Key"
+    type = "S"
+  }
+
+  ttl {
+    attribute_name = "ExpiresAt"
+    enabled        = true
+  }
+
+  point_in_time_recovery {
     enabled = true
+  }
+
+  server_side_encryption {
+    enabled     = true
+    kms_key_arn = local.kms_key_arn
   }
 }

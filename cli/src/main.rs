@@ -5,6 +5,7 @@
 
 mod commands;
 mod dev;
+mod operate;
 mod output;
 mod worker;
 
@@ -38,7 +39,18 @@ enum Command {
     Worker(commands::worker::WorkerArgs),
     Submit(commands::submit::SubmitArgs),
     Get(commands::get::GetArgs),
-    List(commands::list::ListArgs),
+    List(operate::list::ListArgs),
+    Resubmit(operate::orders::ResubmitArgs),
+    Cancel(operate::orders::CancelArgs),
+    RetryUndo(operate::orders::RetryUndoArgs),
+    Close(operate::orders::CloseArgs),
+    Settle(operate::orders::SettleArgs),
+    Pause(operate::downstream::PauseArgs),
+    Resume(operate::downstream::ResumeArgs),
+    Downstreams(operate::downstream::DownstreamsArgs),
+    Workflows(operate::workflows::WorkflowsArgs),
+    Migrate(operate::migrate::MigrateArgs),
+    DeadLetters(commands::dead_letters::DeadLettersArgs),
     Validate(commands::validate::ValidateArgs),
     Publish(commands::publish::PublishArgs),
     Init(commands::init::InitArgs),
@@ -87,7 +99,18 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Worker(args) => commands::worker::run(args).await,
         Command::Submit(args) => commands::submit::run(args).await,
         Command::Get(args) => commands::get::run(args).await,
-        Command::List(args) => commands::list::run(args).await,
+        Command::List(args) => operate::list::run(args).await,
+        Command::Resubmit(args) => operate::orders::resubmit(args).await,
+        Command::Cancel(args) => operate::orders::cancel(args).await,
+        Command::RetryUndo(args) => operate::orders::retry_undo(args).await,
+        Command::Close(args) => operate::orders::close(args).await,
+        Command::Settle(args) => operate::orders::settle(args).await,
+        Command::Pause(args) => operate::downstream::pause(args).await,
+        Command::Resume(args) => operate::downstream::resume(args).await,
+        Command::Downstreams(args) => operate::downstream::show(args).await,
+        Command::Workflows(args) => operate::workflows::run(args).await,
+        Command::Migrate(args) => operate::migrate::run(args).await,
+        Command::DeadLetters(args) => commands::dead_letters::run(args).await,
         Command::Validate(args) => commands::validate::run(&args),
         Command::Publish(args) => commands::publish::run(args).await,
         Command::Init(args) => commands::init::run(args).await,

@@ -10,11 +10,11 @@ use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_batches, run_stream};
 use triad_runtime::agent::Remotes;
 use triad_setup::Wiring;
-use triad_workflow::{AgentName, Millis};
+use triad_workflow::Millis;
 
-/// Records that Submission or the Scheduler takes up at once.
+/// Records of one lane that Submission or the Scheduler takes up at once.
 const BATCH: usize = 256;
-/// Requests that are under way at once in one agent.
+/// Requests that are under way at once in each agent.
 const IN_FLIGHT: usize = 256;
 /// Longest sweep; the next one goes on where it stopped.
 const SWEEP_TIME: Millis = Millis(20_000);
@@ -64,22 +64,29 @@ pub async fn run(
     result
 }
 
-fn config(wiring: &Wiring, group: &str, topics: Vec<String>, max_records: usize) -> WorkerConfig {
+/// A loop over both lanes: `name` says the group, the topics are those of either priority.
+fn config(
+    wiring: &Wiring,
+    name: &str,
+    topic: impl Fn(Priority) -> String,
+    max_records: usize,
+) -> WorkerConfig {
     WorkerConfig {
         kafka: wiring.config.kafka.clone(),
-        group: format!("triad-{group}"),
-        topics,
+        group: format!("triad-{name}"),
+        high: topic(Priority::High),
+        normal: topic(Priority::Normal),
         max_records,
     }
 }
 
 fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
-    let topics = vec![topics::ORDERS_HIGH.to_owned(), topics::ORDERS.to_owned()];
-    let config = config(wiring, "submission", topics, BATCH);
+    let topic = |lane| topics::orders(lane).to_owned();
+    let config = config(wiring, "submission", topic, BATCH);
     let handler = Arc::new(wiring.submission());
     let stop = stop.clone();
     loops.spawn(async move {
-        let handle = |records: Vec<_>| {
+        let handle = move |records: Vec<_>| {
             let handler = handler.clone();
             async move { handler.handle(&records).await }
         };
@@ -88,16 +95,12 @@ fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &C
 }
 
 fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
-    let config = config(
-        wiring,
-        "scheduler",
-        vec![topics::SCHEDULER.to_owned()],
-        BATCH,
-    );
+    let topic = |lane| topics::scheduler(lane).to_owned();
+    let config = config(wiring, "scheduler", topic, BATCH);
     let handler = Arc::new(wiring.scheduler());
     let stop = stop.clone();
     loops.spawn(async move {
-        let handle = |records: Vec<_>| {
+        let handle = move |records: Vec<_>| {
             let handler = handler.clone();
             async move { handler.handle(&records).await }
         };
@@ -105,32 +108,27 @@ fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &Ca
     });
 }
 
-/// One consumer for all agents of the process: fewer connections, and each request is a task of
-/// its own, so that a slow service holds up nobody.
+/// A loop for each agent, with a consumer group and room of its own: another agent beside it
+/// changes nothing about its group, and a slow service holds up no other one's requests.
 fn agents(
     loops: &mut JoinSet<anyhow::Result<()>>,
     wiring: &Wiring,
     remotes: &Remotes,
     stop: &CancellationToken,
 ) {
-    let names: Vec<AgentName> = remotes.names().cloned().collect();
-    let lane = |priority| names.iter().map(move |n| topics::agent(n, priority));
-    let topics: Vec<String> = lane(Priority::High).chain(lane(Priority::Normal)).collect();
-    if topics.is_empty() {
-        return;
-    }
-    let list: Vec<&str> = names.iter().map(AgentName::as_str).collect();
-    let group = format!("agent.{}", list.join("."));
-    let config = config(wiring, &group, topics, IN_FLIGHT);
     let handler = Arc::new(wiring.agent(remotes.clone()));
-    let stop = stop.clone();
-    loops.spawn(async move {
-        let handle = move |record| {
-            let handler = handler.clone();
-            async move { handler.handle_one(&record, None).await }
-        };
-        Ok(run_stream(config, stop, handle).await?)
-    });
+    for name in remotes.names() {
+        let topic = |lane| topics::agent(name, lane);
+        let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);
+        let (handler, stop) = (handler.clone(), stop.clone());
+        loops.spawn(async move {
+            let handle = move |record| {
+                let handler = handler.clone();
+                async move { handler.handle_one(&record, None).await }
+            };
+            Ok(run_stream(config, stop, handle).await?)
+        });
+    }
 }
 
 fn supervisor(

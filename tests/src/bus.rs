@@ -22,6 +22,12 @@ impl MemoryBus {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.queue.pop_front()
     }
+
+    /// Puts a record back, behind the others.
+    pub fn keep(&self, record: InputRecord) {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.queue.push_back(record);
+    }
 }
 
 impl Bus for MemoryBus {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde_json::{Map, Value, json};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_core::{OrderId, WorkflowRef, topics};
+use triad_core::{Order, OrderId, WorkflowRef, topics};
 use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, connect, create_tables};
 use triad_embedded::Embedded;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
@@ -191,14 +191,30 @@ impl Engines {
         ]
     }
 
+    /// Sets how the reference service misbehaves from now on.
+    ///
+    /// # Panics
+    /// When they are out of bounds.
+    pub fn set_faults(&self, faults: Faults) {
+        self.service.set_faults(faults).expect("sound faults");
+    }
+
+    /// The process record of an order; `None` when there is none.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn record(&self, id: &str) -> Option<Order> {
+        let id = OrderId::new(id).expect("an order id");
+        let found = self.store.store().load(vec![id]).await.remove(0);
+        found.expect("tables can be read")
+    }
+
     /// The state of an order; `None` when there is none.
     ///
     /// # Panics
     /// When the tables cannot be read.
     pub async fn state(&self, id: &str) -> Option<&'static str> {
-        let id = OrderId::new(id).expect("an order id");
-        let found = self.store.store().load(vec![id]).await.remove(0);
-        Some(found.expect("tables can be read")?.state.name())
+        Some(self.record(id).await?.state.name())
     }
 
     /// How many orders are in a state.

@@ -28,6 +28,13 @@ impl Ledger {
         }
     }
 
+    /// Calls that have arrived under a key.
+    #[must_use]
+    pub fn calls(&self, key: &str) -> u32 {
+        let found = self.keys.iter().find(|k| k.key == key);
+        found.map_or(0, |k| k.calls)
+    }
+
     /// Nothing was applied or undone more than once, by key or by step.
     ///
     /// # Panics

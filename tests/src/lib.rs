@@ -3,6 +3,7 @@
 pub mod bad;
 pub mod bus;
 pub mod cli;
+pub mod clock;
 pub mod dev;
 pub mod engines;
 pub mod event_source;

@@ -98,7 +98,14 @@ async fn cost(cached_orders: usize) -> Units {
         .fold(Remotes::new(), |all, name| {
             all.with(AgentName::new(name).unwrap(), Service)
         });
-    let agent = Agent::new(remotes, bus.clone(), SystemClock, SystemEntropy, settings);
+    let agent = Agent::new(
+        remotes,
+        store.clone(),
+        bus.clone(),
+        SystemClock,
+        SystemEntropy,
+        settings,
+    );
 
     for number in 0..ORDERS {
         let details = details(number);
@@ -141,11 +148,11 @@ async fn cost(cached_orders: usize) -> Units {
 async fn handle<S, B, C, E>(
     submission: &Submission<S, B, C>,
     scheduler: &Scheduler<S, B, C, E>,
-    agent: &Agent<B, C, E>,
+    agent: &Agent<S, B, C, E>,
     record: InputRecord,
 ) -> bool
 where
-    S: StateStore + triad_runtime::DefinitionStore + Clone,
+    S: StateStore + triad_runtime::DefinitionStore + triad_runtime::ControlStore + Clone,
     B: Bus,
     C: triad_runtime::Clock,
     E: triad_runtime::Entropy,

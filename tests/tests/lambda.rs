@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use triad_reference::Faults;
+use triad_reference::{FaultPlan, Faults};
 use triad_runtime::InputRecord;
 use triad_tests::engines::Engines;
 use triad_tests::event_source::{EventSource, INVOCATION, failures, invoke, start_function};
@@ -131,6 +131,59 @@ async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
         (engines.state("silent").await == Some("Processed")).then_some(())
     })
     .await;
+    engines.ledger().await.assert_nothing_twice();
+}
+
+#[tokio::test]
+async fn a_service_that_is_down_parks_its_orders_until_it_is_back() {
+    let down = FaultPlan {
+        down: true,
+        ..FaultPlan::default()
+    };
+    let faults = Faults {
+        services: [("payment".to_owned(), down)].into(),
+        ..Faults::default()
+    };
+    let engines = Engines::start(SHORT, faults).await;
+    let variables = engines.variables(&engines.brokers());
+    let topics = engines.agent_topics();
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let mut sources = [
+        source(&engines, "triad-submission", &["orders"]),
+        source(&engines, "triad-scheduler", &["scheduler"]),
+        source(&engines, "triad-agent", &topics),
+    ];
+    let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
+    let submitted: Vec<Raw> = (0..4)
+        .map(|n| submitted(&order(&format!("p-{n}"), 1)))
+        .collect();
+    write(&engines.brokers(), &submitted).await;
+    let parked = async || {
+        let mut parked = 0;
+        for n in 0..4 {
+            let record = engines.record(&format!("p-{n}")).await;
+            parked += usize::from(record.is_some_and(|o| o.steps[0].state.name() == "parked"));
+        }
+        parked
+    };
+    until("the orders wait", async || {
+        for source in &mut sources {
+            source.turn().await;
+        }
+        (parked().await >= 3).then_some(())
+    })
+    .await;
+    engines.set_faults(Faults::default());
+    until("the orders are processed", async || {
+        for source in &mut sources {
+            source.turn().await;
+        }
+        sweep(&api).await;
+        (engines.count("Processed").await == 4).then_some(())
+    })
+    .await;
+    let record = engines.record("p-3").await.expect("it is stored");
+    assert!(record.steps[0].failures <= 1, "waiting is no failure");
     engines.ledger().await.assert_nothing_twice();
 }
 

@@ -177,8 +177,8 @@ async fn due(store: &DynamoStore<SystemClock>, shard: u32, until: u64, limit: u3
     loop {
         let got = store.due(shard, Timestamp(until), limit, page).await;
         let got = got.unwrap();
-        assert!(got.orders.len() <= limit as usize);
-        found.extend(got.orders.iter().map(ToString::to_string));
+        assert!(got.rows.len() <= limit as usize);
+        found.extend(got.rows.iter().map(|r| r.order.to_string()));
         page = got.next;
         if page.is_none() {
             return found;

@@ -83,3 +83,36 @@ async fn a_worker_waits_for_a_broker_and_says_so() {
     engines.all_in("Processed", 3).await;
     engines.ledger().await.assert_nothing_twice();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
+    let down = FaultPlan {
+        down: true,
+        ..FaultPlan::default()
+    };
+    let faults = Faults {
+        services: [("payment".to_owned(), down)].into(),
+        ..Faults::default()
+    };
+    let engines = Engines::start(FULFILMENT, faults).await;
+    let brokers = engines.brokers();
+    let _workers: Vec<Process> = KINDS
+        .iter()
+        .chain(["agent"].iter())
+        .map(|kind| worker(&engines, &brokers, kind))
+        .collect();
+    submit(&brokers, 20).await;
+    until("every order waits for the service", async || {
+        let mut parked = 0;
+        for n in 0..20 {
+            let record = engines.record(&format!("worked-{n}")).await;
+            let waits = |o: triad_core::Order| o.steps[1].parked_since.is_some();
+            parked += usize::from(record.is_some_and(waits));
+        }
+        (parked >= 18).then_some(())
+    })
+    .await;
+    engines.set_faults(Faults::default());
+    engines.all_in("Processed", 20).await;
+    engines.ledger().await.assert_nothing_twice();
+}

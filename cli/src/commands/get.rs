@@ -7,11 +7,11 @@ use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::{Value, json};
-use triad_core::order::IncidentKind;
-use triad_core::{Order, OrderId, StepState, Timestamp};
+use triad_core::{Order, OrderId};
 use triad_runtime::StateStore;
 
 use super::connection::StoreArgs;
+use super::timeline;
 use crate::output::{Usage, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it
@@ -20,7 +20,8 @@ use crate::output::{Usage, moment, print_line};
   triad get 10248
   triad get 10248 --json | jq .steps
 
-Exit code 1 if there is no such order.")]
+Exit code 1 if there is no such order. The timeline has every attempt: those that failed with
+their cause, what operators did with who and why.")]
 pub struct GetArgs {
     /// The order's id
     order: String,
@@ -62,6 +63,9 @@ pub fn as_json(order: &Order) -> Value {
         "cause": order.state.cause(),
         "version": order.version,
         "status_sequence": order.sequence,
+        "round": order.round,
+        "paused": order.paused,
+        "closed": order.closed,
         "steps": order.steps,
         "incidents": order.incidents,
     })
@@ -72,6 +76,22 @@ fn print(order: &Order) {
     println!("State      {}", order.state.name());
     if let Some(cause) = order.state.cause() {
         println!("Cause      {cause}");
+    }
+    if let Some(hold) = &order.paused {
+        println!(
+            "Paused     {} by {}: {}",
+            moment(hold.at),
+            hold.act.by,
+            hold.act.why
+        );
+    }
+    if let Some(hold) = &order.closed {
+        println!(
+            "Closed     {} by {}: {}",
+            moment(hold.at),
+            hold.act.by,
+            hold.act.why
+        );
     }
     println!("Workflow   {}", order.workflow);
     println!("Submitted  {}", moment(order.submitted_at));
@@ -95,8 +115,8 @@ fn print(order: &Order) {
         steps.add_row([
             step.step.to_string(),
             step.state.name().to_owned(),
-            attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
-            step.calls.to_string(),
+            timeline::attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
+            (step.calls + step.undo_calls).to_string(),
             (step.failures + step.undo_failures).to_string(),
             step.error
                 .as_ref()
@@ -105,75 +125,10 @@ fn print(order: &Order) {
     }
     println!("{steps}");
     println!();
-    let mut timeline = Table::new();
-    timeline.load_style(NOTHING).set_header(["Time", "What"]);
-    for (at, what) in events(order) {
-        timeline.add_row([moment(at), what]);
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(["Time", "What"]);
+    for (at, what) in timeline::events(order) {
+        table.add_row([moment(at), what]);
     }
-    println!("{timeline}");
-}
-
-fn attempt(state: &StepState) -> Option<u32> {
-    match state {
-        StepState::Waiting | StepState::Skipped => None,
-        StepState::Running { attempt, .. }
-        | StepState::Failed { attempt }
-        | StepState::RetryDue { attempt }
-        | StepState::Completed { attempt, .. }
-        | StepState::Refused { attempt }
-        | StepState::Ambiguous { attempt }
-        | StepState::UndoDue { attempt, .. }
-        | StepState::Undoing { attempt, .. }
-        | StepState::UndoFailed { attempt, .. }
-        | StepState::Undone { attempt, .. } => Some(attempt.0),
-    }
-}
-
-/// Everything that the record knows, in the order of time.
-fn events(order: &Order) -> Vec<(Timestamp, String)> {
-    let mut events = vec![(order.submitted_at, "submitted".to_owned())];
-    for step in &order.steps {
-        let name = &step.step;
-        match &step.state {
-            StepState::Running {
-                attempt, started, ..
-            } => events.push((*started, format!("{name}: attempt {attempt} started"))),
-            StepState::Completed {
-                attempt,
-                started,
-                finished,
-                ..
-            } => {
-                events.push((*started, format!("{name}: attempt {attempt} started")));
-                events.push((*finished, format!("{name}: completed")));
-            }
-            StepState::Undoing {
-                attempt, started, ..
-            } => events.push((*started, format!("{name}: undo attempt {attempt} started"))),
-            StepState::Undone { finished, .. } => {
-                events.push((*finished, format!("{name}: undone")));
-            }
-            _ => {}
-        }
-    }
-    for incident in &order.incidents {
-        let failure = incident
-            .failure
-            .as_ref()
-            .map_or_else(String::new, |f| format!(": {f}"));
-        let attempt = incident
-            .attempt
-            .map_or_else(String::new, |a| format!(" {a}"));
-        let what = match incident.what {
-            IncidentKind::AttemptFailed => format!("attempt{attempt} failed{failure}"),
-            IncidentKind::UndoFailed => format!("undo attempt{attempt} failed{failure}"),
-            IncidentKind::UndoBegan => format!("undo began{failure}"),
-        };
-        events.push((incident.at, what));
-    }
-    if let Some(at) = order.state.finished_at() {
-        events.push((at, order.state.name().to_owned()));
-    }
-    events.sort_by_key(|(at, _)| *at);
-    events
+    println!("{table}");
 }

@@ -58,6 +58,6 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
     create_tables(&args.store.client().await?, &tables)
         .await
         .context("the tables could not be made")?;
-    println!("{} topics and 3 tables are there", new.len());
+    println!("{} topics and 4 tables are there", new.len());
     Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,11 @@
 
 pub mod bench;
 pub mod connection;
+pub mod dead_letters;
 pub mod get;
 pub mod init;
-pub mod list;
 pub mod publish;
 pub mod submit;
+pub mod timeline;
 pub mod validate;
 pub mod worker;

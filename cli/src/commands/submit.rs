@@ -34,6 +34,9 @@ pub struct SubmitArgs {
     /// Lane
     #[arg(long, value_enum, default_value_t = Lane::Normal)]
     priority: Lane,
+    /// Send every line as it is, checked by nobody but Submission
+    #[arg(long)]
+    raw: bool,
     /// Print a JSON line instead of text
     #[arg(long)]
     json: bool,
@@ -69,6 +72,15 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
         .enumerate()
         .filter(|(_, l)| !l.trim().is_empty())
     {
+        if args.raw {
+            messages.push(Envelope {
+                topic: topics::orders(priority).to_owned(),
+                key: None,
+                value: line.as_bytes().to_vec(),
+                headers: Vec::new(),
+            });
+            continue;
+        }
         match Submission::decode(Some(line.as_bytes())) {
             Ok(order) => messages.push(Envelope {
                 topic: topics::orders(priority).to_owned(),

@@ -91,6 +91,9 @@ impl Engines {
                     confirm_within: Millis(2_000),
                 },
                 reply_topics: options.reply_topics.iter().cloned().collect(),
+                // Somebody is watching.
+                refresh_downstreams: Millis(500),
+                recheck_held: Millis(1_000),
                 ..Settings::default()
             },
             partial_batch_responses: true,
@@ -188,10 +191,9 @@ fn agents_of(workflows: &[Workflow], service: SocketAddr) -> BTreeMap<AgentName,
         .flat_map(|s| std::iter::once(&s.agent).chain(s.compensation.as_ref().map(|c| &c.agent)))
         .map(|name| {
             let config = AgentConfig {
-                base_url: format!("http://{service}/{name}"),
                 // Longer than any stall: what ends a stalled call is the step's deadline.
                 call_timeout: Some(Millis(60_000)),
-                headers: BTreeMap::new(),
+                ..AgentConfig::at(format!("http://{service}/{name}"))
             };
             (name.clone(), config)
         })

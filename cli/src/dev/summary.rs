@@ -181,7 +181,8 @@ fn count_failures(order: &Order, failures: &mut BTreeMap<String, usize>) {
 }
 
 impl Latency {
-    fn of(all: &[Duration]) -> Self {
+    /// Of these times; of none, zeros.
+    pub fn of(all: &[Duration]) -> Self {
         let mut sorted = all.to_vec();
         sorted.sort_unstable();
         let at = |percent: usize| {

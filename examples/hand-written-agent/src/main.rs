@@ -26,9 +26,8 @@ async fn main() -> anyhow::Result<()> {
     let config = WorkerConfig {
         kafka: wiring.config.kafka.clone(),
         group: format!("triad-agent.{name}"),
-        topics: [Priority::High, Priority::Normal]
-            .map(|lane| topics::agent(&name, lane))
-            .to_vec(),
+        high: topics::agent(&name, Priority::High),
+        normal: topics::agent(&name, Priority::Normal),
         max_records: IN_FLIGHT,
     };
     let agent = Arc::new(wiring.agent(Remotes::new().with(name, Points::default())));

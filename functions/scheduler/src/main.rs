@@ -1,4 +1,4 @@
-//! The Scheduler function: takes batches of the topic `scheduler`.
+//! The Scheduler function: takes batches of the topics `scheduler` and `scheduler.high`.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ async fn main() -> Result<(), RunError> {
         Box::pin(async move {
             let time = Millis::from(invocation.deadline.remaining());
             let report = supervisor.sweep(time).await;
-            tracing::info!(?report, "sweep");
+            tracing::info!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
             Ok::<Report, String>(report)
         })
     })

@@ -8,9 +8,11 @@
 //! Time, claim ids and definitions are arguments; messages are plain data.
 
 pub mod agent;
+pub mod breaker;
 pub mod budget;
 pub mod context;
 pub mod decide;
+pub mod downstream;
 pub mod due;
 pub mod event;
 pub mod failure;
@@ -22,6 +24,8 @@ pub mod operate;
 pub mod order;
 pub mod outbox;
 pub mod plan;
+pub mod planted;
+pub mod rate;
 pub mod status;
 pub mod step;
 pub mod submission;

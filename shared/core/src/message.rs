@@ -38,6 +38,18 @@ impl Envelope {
         traceparent: Option<&str>,
         body: &T,
     ) -> Self {
+        Self::event(topic, order.as_str(), ce_type, ce_id, traceparent, body)
+    }
+
+    /// A message with a key.
+    pub(crate) fn event<T: Serialize>(
+        topic: String,
+        key: &str,
+        ce_type: &str,
+        ce_id: String,
+        traceparent: Option<&str>,
+        body: &T,
+    ) -> Self {
         let header = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
         let mut headers = vec![
             header("ce_specversion", "1.0"),
@@ -51,7 +63,7 @@ impl Envelope {
         }
         Self {
             topic,
-            key: Some(order.as_str().as_bytes().to_vec()),
+            key: Some(key.as_bytes().to_vec()),
             value: serde_json::to_vec(body).expect("messages hold only JSON values"),
             headers,
         }

@@ -15,6 +15,7 @@ use crate::order::{
     Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState, WorkflowRef,
 };
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 
 /// What a migration changes about one step of an order.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -62,7 +63,7 @@ pub fn migrate(
         against.extend(stands_against(record, order, from, to));
     }
     if let Some(pivot) = from.pivot()
-        && may_have_happened(&order.steps[pivot])
+        && may_have_happened(&order.steps[pivot], &from.steps[pivot])
         && to.pivot().map(|p| &to.steps[p].id) != Some(&from.steps[pivot].id)
     {
         against.push(format!(
@@ -70,7 +71,7 @@ pub fn migrate(
             from.steps[pivot].id
         ));
     }
-    if !against.is_empty() {
+    if !against.is_empty() && !planted(Bug::MigrationUnchecked) {
         return Err(against);
     }
     let changes = changes(from, to);

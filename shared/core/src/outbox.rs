@@ -22,6 +22,7 @@ use crate::message::{
     Alert, AlertKind, Envelope, Retry, SchedulerMessage, StatusMessage, StepRequest,
 };
 use crate::order::{Order, StepState};
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::topics;
 
@@ -138,7 +139,7 @@ impl Outbox {
         let mut entries: Vec<_> = self
             .entries
             .iter()
-            .filter(|e| e.goes_first())
+            .filter(|e| e.goes_first() && !planted(Bug::OutboxNotCarried))
             .cloned()
             .collect();
         let surplus = entries.len().saturating_sub(MAX_ENTRIES);
@@ -230,7 +231,7 @@ fn retry(order: &Order) -> Envelope {
         order_id: order.id.clone(),
     });
     Envelope::about(
-        topics::SCHEDULER.to_owned(),
+        topics::scheduler(order.priority).to_owned(),
         &order.id,
         "triad.order.retry",
         format!("{}/retry/{}", order.id, order.version),
@@ -245,7 +246,7 @@ pub fn announcement(accepted: crate::message::Accepted) -> Envelope {
     let order = accepted.order_id.clone();
     let trace = accepted.traceparent.clone();
     Envelope::about(
-        topics::SCHEDULER.to_owned(),
+        topics::scheduler(accepted.priority).to_owned(),
         &order,
         "triad.order.accepted",
         format!("{order}/accepted"),
@@ -436,7 +437,7 @@ pub fn reply(
         outcome,
     });
     Envelope::about(
-        topics::SCHEDULER.to_owned(),
+        topics::scheduler(request.priority).to_owned(),
         &request.order_id,
         "triad.step.reply",
         format!(

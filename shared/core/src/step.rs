@@ -306,3 +306,92 @@ impl StepRecord {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// State and record share one JSON object: no two fields may have the same name.
+    #[test]
+    fn every_state_survives_in_its_record() {
+        let attempt = Attempt(2);
+        let (started, finished, complete_by, until) =
+            (Timestamp(1), Timestamp(2), Timestamp(3), Timestamp(4));
+        let applied = Applied {
+            position: Some(1),
+            output: Value::from("out"),
+        };
+        let states = [
+            StepState::Waiting,
+            StepState::Skipped,
+            StepState::Running {
+                attempt,
+                started,
+                complete_by,
+            },
+            StepState::Probing {
+                attempt,
+                started,
+                complete_by,
+            },
+            StepState::Parked { attempt, until },
+            StepState::Failed {
+                attempt,
+                started,
+                calls: 7,
+            },
+            StepState::RetryDue { attempt },
+            StepState::Completed {
+                attempt,
+                started,
+                finished,
+                position: 1,
+                output: Value::from(1),
+            },
+            StepState::Refused { attempt },
+            StepState::Ambiguous { attempt },
+            StepState::UndoDue {
+                attempt,
+                applied: applied.clone(),
+            },
+            StepState::Undoing {
+                attempt,
+                started,
+                complete_by,
+                applied: applied.clone(),
+            },
+            StepState::UndoParked {
+                attempt,
+                until,
+                applied: applied.clone(),
+            },
+            StepState::UndoFailed {
+                attempt,
+                started,
+                calls: 7,
+                applied: applied.clone(),
+            },
+            StepState::NotUndone { attempt, applied },
+            StepState::Undone { attempt, finished },
+        ];
+        for state in states {
+            let record = StepRecord {
+                state,
+                failures: 1,
+                undo_failures: 2,
+                calls: 3,
+                undo_calls: 4,
+                key: 5,
+                earlier: 6,
+                in_doubt: true,
+                parked_since: Some(Timestamp(9)),
+                input: Some(Value::from(8)),
+                error: None,
+                ..StepRecord::new(StepId::new("a").expect("a name"))
+            };
+            let text = serde_json::to_string(&record).expect("it is JSON");
+            let again: StepRecord = serde_json::from_str(&text).expect(&text);
+            assert_eq!(again, record);
+        }
+    }
+}

@@ -8,8 +8,10 @@ use crate::order::Priority;
 pub const ORDERS: &str = "orders";
 /// Order submissions of the high lane.
 pub const ORDERS_HIGH: &str = "orders.high";
-/// Everything that the Scheduler handles.
+/// Everything that the Scheduler handles about orders of the normal lane.
 pub const SCHEDULER: &str = "scheduler";
+/// Everything that the Scheduler handles about orders of the high lane.
+pub const SCHEDULER_HIGH: &str = "scheduler.high";
 /// Default topic of status messages.
 pub const STATUS: &str = "status";
 /// Alerts for operators.
@@ -37,6 +39,31 @@ pub fn orders(priority: Priority) -> &'static str {
     }
 }
 
+/// Topic of the Scheduler for an order of this priority. All messages about an order go to the
+/// same one: its events stay in their order.
+#[must_use]
+pub fn scheduler(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Normal => SCHEDULER,
+        Priority::High => SCHEDULER_HIGH,
+    }
+}
+
+/// Whether a topic is one that the Scheduler reads.
+#[must_use]
+pub fn is_scheduler(topic: &str) -> bool {
+    [SCHEDULER, SCHEDULER_HIGH].contains(&topic)
+}
+
+/// Whether a topic is one from which Triad takes its input: what a dead letter can come from.
+#[must_use]
+pub fn is_input(topic: &str) -> bool {
+    [ORDERS, ORDERS_HIGH].contains(&topic) || is_scheduler(topic) || {
+        let agent = topic.strip_prefix("agent.");
+        agent.is_some_and(|rest| check_name(rest.strip_suffix(".high").unwrap_or(rest)).is_ok())
+    }
+}
+
 /// Whether a text has the form of a reply topic: `reply.` and a name.
 #[must_use]
 pub fn is_reply_topic(text: &str) -> bool {
@@ -47,7 +74,15 @@ pub fn is_reply_topic(text: &str) -> bool {
 /// Every topic of an installation.
 #[must_use]
 pub fn all(agents: &[AgentName], reply_topics: &[String]) -> Vec<String> {
-    let fixed = [ORDERS, ORDERS_HIGH, SCHEDULER, STATUS, ALERTS, DEAD_LETTER];
+    let fixed = [
+        ORDERS,
+        ORDERS_HIGH,
+        SCHEDULER,
+        SCHEDULER_HIGH,
+        STATUS,
+        ALERTS,
+        DEAD_LETTER,
+    ];
     let mut topics: Vec<String> = fixed.iter().map(ToString::to_string).collect();
     for name in agents {
         topics.push(agent(name, Priority::Normal));
@@ -55,4 +90,45 @@ pub fn all(agents: &[AgentName], reply_topics: &[String]) -> Vec<String> {
     }
     topics.extend(reply_topics.iter().cloned());
     topics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lane_has_topics_of_its_own_and_all_of_them_are_made() {
+        let payment = AgentName::new("payment").unwrap();
+        let made = all(std::slice::from_ref(&payment), &["reply.shop".to_owned()]);
+        let of = |p| {
+            [
+                orders(p).to_owned(),
+                scheduler(p).to_owned(),
+                agent(&payment, p),
+            ]
+        };
+        for (high, normal) in of(Priority::High).into_iter().zip(of(Priority::Normal)) {
+            assert_eq!(high, format!("{normal}.high"));
+            for topic in [high, normal] {
+                assert!(made.contains(&topic), "{topic}");
+                assert!(is_input(&topic), "{topic}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_triad_only_writes_is_no_input() {
+        for topic in [
+            STATUS,
+            ALERTS,
+            DEAD_LETTER,
+            "reply.shop",
+            "agent.",
+            "agent..high",
+            "agent.a.b",
+            "other",
+        ] {
+            assert!(!is_input(topic), "{topic}");
+        }
+    }
 }

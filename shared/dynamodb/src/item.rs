@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use triad_core::due::shard_of;
 use triad_core::{Claim, ClaimId, Order, OrderId, Priority, ProcessState, Timestamp, Version};
 use triad_runtime::StoreError;
+use triad_runtime::operator::Attention;
 use triad_workflow::Millis;
 
 use crate::tables::attr;
@@ -20,20 +21,22 @@ pub(crate) type Item = HashMap<String, AttributeValue>;
 const LOCKED_BY: &str = "LockedBy";
 const COMPLETE_BY: &str = "CompleteBy";
 const FAILURE_COUNT: &str = "FailureCount";
-const WORKFLOW: &str = "Workflow";
+const WORKFLOW: &str = attr::WORKFLOW;
 const PRIORITY: &str = "Priority";
 const HIGH: &str = "high";
 const REPLY_TOPIC: &str = "ReplyTopic";
 const TRACE: &str = "TraceParent";
 const SUBMITTED_AT: &str = "SubmittedAt";
 const FINISHED_AT: &str = "FinishedAt";
-const CAUSE: &str = "Cause";
+const CAUSE: &str = attr::CAUSE;
 const STEPS: &str = "Steps";
 const SEQUENCE: &str = "Sequence";
 const OUTBOX: &str = "Outbox";
 const INCIDENTS: &str = "Incidents";
 const ROUND: &str = "Round";
-const WRITE_TOKEN: &str = "WriteToken";
+const PAUSED: &str = "Paused";
+const CLOSED: &str = "Closed";
+pub(crate) const WRITE_TOKEN: &str = "WriteToken";
 
 pub(crate) fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
@@ -88,6 +91,17 @@ pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
     if order.round > 0 {
         put(ROUND, number(order.round));
     }
+    if let Some(hold) = &order.paused {
+        put(PAUSED, json(hold));
+    }
+    if let Some(hold) = &order.closed {
+        put(CLOSED, json(hold));
+    }
+    if let Some((kind, at)) = Attention::of(order) {
+        let key = attention_key(kind, shard_of(&order.id));
+        put(attr::ATTENTION, text(key));
+        put(attr::ATTENTION_AT, number(at.0));
+    }
     if let Some(due) = order.due {
         put(attr::DUE_SHARD, number(shard_of(&order.id)));
         put(attr::DUE_AT, number(due.0));
@@ -98,6 +112,11 @@ pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
         put(attr::EXPIRES_AT, number(at.plus(retention).0 / 1000));
     }
     item
+}
+
+/// Hash key of a shard of the attention index.
+pub(crate) fn attention_key(kind: Attention, shard: u32) -> String {
+    format!("{}/{shard}", kind.name())
 }
 
 /// An item as a record.
@@ -128,6 +147,8 @@ pub(crate) fn decode(item: &Item) -> Result<Order, StoreError> {
         incidents: optional_json(item, INCIDENTS)?.unwrap_or_default(),
         round: optional_integer(item, ROUND)?
             .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(ROUND, e)))?,
+        paused: optional_json(item, PAUSED)?,
+        closed: optional_json(item, CLOSED)?,
     })
 }
 
@@ -191,7 +212,7 @@ pub(crate) fn optional_string(item: &Item, name: &str) -> Option<String> {
     item.get(name).and_then(|v| v.as_s().ok()).cloned()
 }
 
-fn integer(item: &Item, name: &str) -> Result<u64, StoreError> {
+pub(crate) fn integer(item: &Item, name: &str) -> Result<u64, StoreError> {
     optional_integer(item, name)?.ok_or_else(|| bad(name, "is missing"))
 }
 
@@ -199,7 +220,7 @@ fn small(item: &Item, name: &str) -> Result<u32, StoreError> {
     u32::try_from(integer(item, name)?).map_err(|e| bad(name, e))
 }
 
-fn optional_integer(item: &Item, name: &str) -> Result<Option<u64>, StoreError> {
+pub(crate) fn optional_integer(item: &Item, name: &str) -> Result<Option<u64>, StoreError> {
     match item.get(name) {
         None | Some(AttributeValue::Null(_)) => Ok(None),
         Some(AttributeValue::N(n)) => n.parse().map(Some).map_err(|e| bad(name, e)),
@@ -211,7 +232,10 @@ fn parse<T: DeserializeOwned>(json: &str, name: &str) -> Result<T, StoreError> {
     serde_json::from_str(json).map_err(|e| bad(name, e))
 }
 
-fn optional_json<T: DeserializeOwned>(item: &Item, name: &str) -> Result<Option<T>, StoreError> {
+pub(crate) fn optional_json<T: DeserializeOwned>(
+    item: &Item,
+    name: &str,
+) -> Result<Option<T>, StoreError> {
     optional_string(item, name)
         .map(|json| parse(&json, name))
         .transpose()
@@ -221,20 +245,27 @@ fn optional_json<T: DeserializeOwned>(item: &Item, name: &str) -> Result<Option<
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use triad_core::order::{Applied, Incident, IncidentKind, StepRecord, StepState};
+    use triad_core::order::{Act, Applied, Hold, Incident, IncidentKind, StepRecord, StepState};
     use triad_core::outbox::{Emission, Outbox, Writer};
     use triad_core::{Attempt, Failure, FailureKind};
 
     /// A record with something in every attribute.
     fn full() -> Order {
         let cause = Failure::new(FailureKind::Permanent, "out-of-stock", "none left");
+        let act = Act::new("ann", "asked for");
         let record = |step: &str, state| StepRecord {
-            step: triad_workflow::StepId::new(step).unwrap(),
             state,
             failures: 1,
-            undo_failures: 0,
+            undo_failures: 2,
             calls: 2,
+            undo_calls: 3,
+            key: 1,
+            earlier: 4,
+            in_doubt: true,
+            parked_since: Some(Timestamp(3_000)),
+            input: Some(json!({"amount": 7})),
             error: Some(cause.clone()),
+            ..StepRecord::new(triad_workflow::StepId::new(step).unwrap())
         };
         Order {
             id: OrderId::new("10248").unwrap(),
@@ -276,13 +307,22 @@ mod tests {
                 entries: vec![Emission::Retry],
             },
             due: Some(Timestamp(6_000)),
-            incidents: vec![Incident {
-                at: Timestamp(4_000),
-                what: IncidentKind::UndoBegan,
-                attempt: None,
-                failure: Some(cause),
-            }],
+            incidents: vec![
+                Incident::new(IncidentKind::UndoBegan, Timestamp(4_000)).of(&cause),
+                Incident {
+                    act: Some(act.clone()),
+                    ..Incident::new(IncidentKind::Paused, Timestamp(4_500))
+                },
+            ],
             round: 1,
+            paused: Some(Hold {
+                at: Timestamp(4_500),
+                act: act.clone(),
+            }),
+            closed: Some(Hold {
+                at: Timestamp(4_600),
+                act,
+            }),
         }
     }
 
@@ -320,6 +360,14 @@ mod tests {
     fn a_record_is_stored_as_the_golden_item() {
         let golden: Value = serde_json::from_str(GOLDEN).unwrap();
         assert_eq!(to_json(&encode(&full(), 42, Millis(0))), golden);
+    }
+
+    #[test]
+    #[ignore = "writes the golden file anew"]
+    fn write_golden_file() {
+        let text = serde_json::to_string_pretty(&to_json(&encode(&full(), 42, Millis(0)))).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/order-state.json");
+        std::fs::write(path, text + "\n").unwrap();
     }
 
     #[test]

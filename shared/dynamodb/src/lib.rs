@@ -8,8 +8,11 @@
 
 mod capacity;
 mod connect;
+mod control;
+mod definitions;
 mod error;
 mod item;
+mod operator;
 mod orders;
 mod store;
 mod tables;

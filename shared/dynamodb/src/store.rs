@@ -14,9 +14,9 @@ use serde_json::Value;
 use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
-    Clock, Created, DefinitionStore, DuePage, NewOrder, StateStore, StoreError, Write, Written,
+    Clock, Created, DuePage, DueRow, NewOrder, StateStore, StoreError, Write, Written,
 };
-use triad_workflow::{DefinitionHash, Millis, WorkflowName};
+use triad_workflow::Millis;
 
 use crate::capacity::{Capacity, Kind};
 use crate::error::classify;
@@ -33,19 +33,14 @@ const MAX_UNPROCESSED_ROUNDS: usize = 8;
 /// Records of one page of [`StateStore::list`].
 const LIST_PAGE: i32 = 500;
 
-/// Sort key under which the present version of a workflow is named.
-const CURRENT: &str = "current";
-const DEFINITION: &str = "Definition";
-const HASH: &str = "Hash";
-
 /// State and definitions in DynamoDB tables.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<C> {
-    client: Client,
-    tables: Tables,
-    clock: C,
+    pub(crate) client: Client,
+    pub(crate) tables: Tables,
+    pub(crate) clock: C,
     retention: Millis,
-    capacity: Arc<Capacity>,
+    pub(crate) capacity: Arc<Capacity>,
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
@@ -301,6 +296,11 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         items.into_iter().map(|i| self.live(i?)).collect()
     }
 
+    async fn glance(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+        let items = self.get(&self.tables.order_state, &ids, false).await;
+        items.into_iter().map(|i| self.live(i?)).collect()
+    }
+
     async fn details(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
         // Details never change: half the price will do, and what a young replica does not have
         // yet is asked for again in full.
@@ -345,17 +345,22 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
             .await
             .map_err(|e| classify(&e))?;
         self.capacity.add(Kind::Read, got.consumed_capacity());
-        let orders = got
+        let rows = got
             .items()
             .iter()
-            .filter_map(|i| OrderId::new(item::string(i, attr::ORDER_ID).ok()?).ok())
+            .filter_map(|i| {
+                Some(DueRow {
+                    order: OrderId::new(item::string(i, attr::ORDER_ID).ok()?).ok()?,
+                    workflow: definition(i).map(|w| w.name),
+                })
+            })
             .collect();
         let next = got.last_evaluated_key().and_then(|key| {
             let at = key.get(attr::DUE_AT)?.as_n().ok()?;
             let id = key.get(attr::ORDER_ID)?.as_s().ok()?;
             Some(format!("{at}/{id}"))
         });
-        Ok(DuePage { orders, next })
+        Ok(DuePage { rows, next })
     }
 
     async fn list(
@@ -391,6 +396,11 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
     }
 }
 
+/// The pinned definition in an item or an index row.
+pub(crate) fn definition(item: &Item) -> Option<WorkflowRef> {
+    item::optional_string(item, attr::WORKFLOW)?.parse().ok()
+}
+
 /// Where a page of the due index begins, from its printed form.
 fn due_key(shard: u32, page: &str) -> Result<Item, StoreError> {
     let (at, id) = page
@@ -401,72 +411,4 @@ fn due_key(shard: u32, page: &str) -> Result<Item, StoreError> {
         (attr::DUE_AT.to_owned(), number(at)),
         (attr::ORDER_ID.to_owned(), text(id)),
     ]))
-}
-
-impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
-    async fn publish(
-        &self,
-        definition: WorkflowRef,
-        canonical_json: String,
-    ) -> Result<(), StoreError> {
-        let put = |version: &str| {
-            self.client
-                .put_item()
-                .table_name(&self.tables.workflows)
-                .item(attr::NAME, text(definition.name.as_str()))
-                .item(attr::VERSION, text(version))
-        };
-        // The content first: a name never points at what is not there.
-        put(definition.hash.as_str())
-            .item(DEFINITION, text(canonical_json))
-            .send()
-            .await
-            .map_err(|e| classify(&e))?;
-        put(CURRENT)
-            .item(HASH, text(definition.hash.as_str()))
-            .send()
-            .await
-            .map_err(|e| classify(&e))?;
-        Ok(())
-    }
-
-    async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
-        let Some(found) = self.workflow_item(&name, CURRENT).await? else {
-            return Ok(None);
-        };
-        item::string(&found, HASH)?
-            .parse()
-            .map(Some)
-            .map_err(StoreError::Permanent)
-    }
-
-    async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
-        match self
-            .workflow_item(&wanted.name, wanted.hash.as_str())
-            .await?
-        {
-            Some(found) => item::string(&found, DEFINITION).map(Some),
-            None => Ok(None),
-        }
-    }
-}
-
-impl<C: Clock + Clone> DynamoStore<C> {
-    async fn workflow_item(
-        &self,
-        name: &WorkflowName,
-        version: &str,
-    ) -> Result<Option<Item>, StoreError> {
-        let got = self
-            .client
-            .get_item()
-            .table_name(&self.tables.workflows)
-            .key(attr::NAME, text(name.as_str()))
-            .key(attr::VERSION, text(version))
-            .consistent_read(true)
-            .send()
-            .await
-            .map_err(|e| classify(&e))?;
-        Ok(got.item)
-    }
 }

@@ -19,6 +19,8 @@ pub struct Tables {
     pub order_state: String,
     /// Published workflow definitions.
     pub workflows: String,
+    /// Circuit breakers, pauses, rate limits, the call ledger.
+    pub control: String,
 }
 
 impl Tables {
@@ -29,18 +31,26 @@ impl Tables {
             orders: format!("{prefix}orders"),
             order_state: format!("{prefix}order-state"),
             workflows: format!("{prefix}workflows"),
+            control: format!("{prefix}control"),
         }
     }
 }
 
 /// The sparse due index on the process records.
 pub(crate) const DUE_INDEX: &str = "due";
+/// The sparse index of orders that need an operator.
+pub(crate) const ATTENTION_INDEX: &str = "attention";
 
 /// Attribute names of keys, conditions and filters; those of the rest are in `item`.
 pub(crate) mod attr {
     pub const ORDER_ID: &str = "OrderID";
     pub const DUE_SHARD: &str = "DueShard";
     pub const DUE_AT: &str = "DueAt";
+    pub const ATTENTION: &str = "Attention";
+    pub const ATTENTION_AT: &str = "AttentionAt";
+    pub const WORKFLOW: &str = "Workflow";
+    pub const CAUSE: &str = "Cause";
+    pub const KEY: &str = "Key";
     pub const EXPIRES_AT: &str = "ExpiresAt";
     pub const NAME: &str = "Name";
     pub const VERSION: &str = "Version";
@@ -81,15 +91,23 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .attribute_definitions(attribute(attr::ORDER_ID, text.clone())?);
     created(orders.send().await)?;
 
+    let included = |attributes: &[&str]| {
+        Projection::builder()
+            .projection_type(ProjectionType::Include)
+            .set_non_key_attributes(Some(attributes.iter().map(ToString::to_string).collect()))
+            .build()
+    };
     let due = GlobalSecondaryIndex::builder()
         .index_name(DUE_INDEX)
         .key_schema(key(attr::DUE_SHARD, hash.clone())?)
         .key_schema(key(attr::DUE_AT, KeyType::Range)?)
-        .projection(
-            Projection::builder()
-                .projection_type(ProjectionType::KeysOnly)
-                .build(),
-        )
+        .projection(included(&[attr::WORKFLOW]))
+        .build();
+    let attention = GlobalSecondaryIndex::builder()
+        .index_name(ATTENTION_INDEX)
+        .key_schema(key(attr::ATTENTION, hash.clone())?)
+        .key_schema(key(attr::ATTENTION_AT, KeyType::Range)?)
+        .projection(included(&[attr::CAUSE, attr::WORKFLOW]))
         .build();
     let order_state = client
         .create_table()
@@ -98,20 +116,22 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .key_schema(key(attr::ORDER_ID, hash.clone())?)
         .attribute_definitions(attribute(attr::ORDER_ID, text.clone())?)
         .attribute_definitions(attribute(attr::DUE_SHARD, number.clone())?)
-        .attribute_definitions(attribute(attr::DUE_AT, number)?)
-        .global_secondary_indexes(build(due)?);
+        .attribute_definitions(attribute(attr::DUE_AT, number.clone())?)
+        .attribute_definitions(attribute(attr::ATTENTION, text.clone())?)
+        .attribute_definitions(attribute(attr::ATTENTION_AT, number)?)
+        .global_secondary_indexes(build(due)?)
+        .global_secondary_indexes(build(attention)?);
     if created(order_state.send().await)? {
-        let ttl = TimeToLiveSpecification::builder()
-            .attribute_name(attr::EXPIRES_AT)
-            .enabled(true)
-            .build();
-        client
-            .update_time_to_live()
-            .table_name(&tables.order_state)
-            .time_to_live_specification(build(ttl)?)
-            .send()
-            .await
-            .map_err(|e| classify(&e))?;
+        expire(client, &tables.order_state).await?;
+    }
+    let control = client
+        .create_table()
+        .table_name(&tables.control)
+        .billing_mode(BillingMode::PayPerRequest)
+        .key_schema(key(attr::KEY, hash.clone())?)
+        .attribute_definitions(attribute(attr::KEY, text.clone())?);
+    if created(control.send().await)? {
+        expire(client, &tables.control).await?;
     }
 
     let workflows = client
@@ -123,6 +143,22 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .attribute_definitions(attribute(attr::NAME, text.clone())?)
         .attribute_definitions(attribute(attr::VERSION, text)?);
     created(workflows.send().await)?;
+    Ok(())
+}
+
+/// Lets a table's items expire.
+async fn expire(client: &Client, table: &str) -> Result<(), StoreError> {
+    let ttl = TimeToLiveSpecification::builder()
+        .attribute_name(attr::EXPIRES_AT)
+        .enabled(true)
+        .build();
+    client
+        .update_time_to_live()
+        .table_name(table)
+        .time_to_live_specification(build(ttl)?)
+        .send()
+        .await
+        .map_err(|e| classify(&e))?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderValue, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 use triad_core::message::MAX_OUTPUT_BYTES;
@@ -68,7 +68,7 @@ impl HttpService {
         base.path_segments_mut()
             .map_err(|()| wrong())?
             .pop_if_empty();
-        let mut headers = reqwest::header::HeaderMap::new();
+        let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             let bad = || HttpSettingsError::Header(name.clone());
             let name = reqwest::header::HeaderName::try_from(name).map_err(|_| bad())?;
@@ -133,7 +133,7 @@ impl RemoteService for HttpService {
         }
         let response = request.send().await.map_err(|e| unanswered(&e))?;
         let status = response.status();
-        let retry_after = retry_after(&response);
+        let retry_after = retry_after(response.headers());
         let body = read(response).await;
         if status.is_success() {
             // An answer that cannot be used may stand for an effect: the same key asks again.
@@ -193,16 +193,18 @@ fn error_of(status: StatusCode, body: &[u8]) -> (String, String) {
     (code, message)
 }
 
-/// `Retry-After` in seconds; the form with a date is left to the agent's own backoff.
-fn retry_after(response: &reqwest::Response) -> Option<Millis> {
-    let seconds: u64 = response
-        .headers()
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()?;
-    Some(Millis(seconds.saturating_mul(1000)))
+/// `Retry-After`: seconds, or a date held against the answer's own `Date`, so that a difference
+/// of the clocks does not matter (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap) -> Option<Millis> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let asked = text(RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse::<u64>() {
+        return Some(Millis(seconds.saturating_mul(1000)));
+    }
+    let until = httpdate::parse_http_date(asked).ok()?;
+    let now = httpdate::parse_http_date(text(DATE)?).ok()?;
+    let wait = until.duration_since(now).unwrap_or_default();
+    Some(Millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// Reads a body up to its bound.
@@ -248,5 +250,31 @@ fn transient(
         message,
         retry_after,
         maybe_applied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_on_the_answers_own_clock() {
+        let of = |asked: &'static str, date: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(asked));
+            if let Some(date) = date {
+                headers.insert(DATE, HeaderValue::from_static(date));
+            }
+            retry_after(&headers)
+        };
+        let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(of("120", None), Some(Millis(120_000)));
+        assert_eq!(
+            of("Sun, 06 Nov 1994 08:50:07 GMT", date),
+            Some(Millis(30_000))
+        );
+        assert_eq!(of("Sun, 06 Nov 1994 08:00:00 GMT", date), Some(Millis(0)));
+        assert_eq!(of("Sun, 06 Nov 1994 08:50:07 GMT", None), None);
+        assert_eq!(of("soon", date), None);
     }
 }

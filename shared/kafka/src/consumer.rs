@@ -35,11 +35,11 @@ impl ConsumerContext for Context {
 
 pub(crate) type GroupConsumer = StreamConsumer<Context>;
 
-/// Joins a group.
+/// Joins a group that reads one topic.
 pub(crate) fn join(
     config: &KafkaConfig,
     group: &str,
-    topics: &[String],
+    topic: &str,
 ) -> Result<GroupConsumer, KafkaError> {
     let consumer: GroupConsumer = config
         .client(&[
@@ -49,17 +49,19 @@ pub(crate) fn join(
             ("auto.offset.reset", "earliest"),
             ("session.timeout.ms", "10000"),
             ("heartbeat.interval.ms", "2000"),
-            // Bounds on what is fetched ahead of the handlers.
+            // Bounds on what is fetched ahead of the handlers; a full queue is looked at again
+            // soon, or large records would come at the pace of these looks.
             ("queued.min.messages", "2000"),
-            ("queued.max.messages.kbytes", "16384"),
+            ("queued.max.messages.kbytes", "8192"),
+            ("fetch.max.bytes", "8388608"),
+            ("fetch.queue.backoff.ms", "50"),
             ("fetch.wait.max.ms", "500"),
             ("partition.assignment.strategy", "range,roundrobin"),
         ])
         .create_with_context(Context)
         .map_err(|e| KafkaError::Settings(e.to_string()))?;
-    let names: Vec<&str> = topics.iter().map(String::as_str).collect();
     consumer
-        .subscribe(&names)
+        .subscribe(&[topic])
         .map_err(|e| KafkaError::Refused(e.to_string()))?;
     Ok(consumer)
 }

@@ -6,14 +6,22 @@
 //! Architecture invariant: rdkafka's types do not leave this crate.
 
 mod admin;
+mod batches;
 mod bus;
 mod config;
 mod consumer;
+mod held;
+mod lanes;
+mod progress;
 mod reader;
-mod worker;
+mod retry;
+mod stream;
 
 pub use admin::{Topic, create_topics, wait_for_broker};
+pub use batches::run_batches;
 pub use bus::KafkaBus;
 pub use config::{KafkaConfig, KafkaError};
+pub use held::Held;
+pub use lanes::{LONGEST_YIELD, WorkerConfig};
 pub use reader::{Read, Reader, ReaderStart};
-pub use worker::{WorkerConfig, run_batches, run_stream};
+pub use stream::run_stream;

@@ -148,7 +148,7 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
         answer,
     };
     match decision.mishap {
-        Mishap::Down => return failed(Cause::Down, down(decision)),
+        Mishap::Down => return failed(Cause::Down, down(decision.retry_after_s)),
         Mishap::Transient {
             status,
             after_effect: false,
@@ -176,6 +176,21 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
         cause,
         answer,
     }
+}
+
+/// Answers the question whether the effect under a forward key is in place. An effect that was
+/// undone, or that never can be because its undo came first, is not.
+#[must_use]
+pub fn probe(book: &Book, service: &str, key: &str) -> Answer {
+    let applied = matches!(book.status(service, key), Status::Applied { .. });
+    let mut answer = Map::new();
+    answer.insert("applied".to_owned(), applied.into());
+    if applied {
+        let mut output = Map::new();
+        output.insert("reference".to_owned(), reference_of(service, key).into());
+        answer.insert("output".to_owned(), output.into());
+    }
+    Answer::Output(Value::Object(answer))
 }
 
 /// The contract itself, all faults aside.
@@ -246,12 +261,13 @@ fn refused(cause: Cause) -> Judgement {
     }
 }
 
-fn down(decision: &Decision) -> Answer {
+/// What a service that is down answers.
+pub(crate) fn down(retry_after_s: Option<u32>) -> Answer {
     Answer::Error {
         status: 503,
         code: "down",
         message: "the service is down",
-        retry_after_s: Some(decision.retry_after_s.unwrap_or(1)),
+        retry_after_s: Some(retry_after_s.unwrap_or(1)),
     }
 }
 
@@ -309,6 +325,10 @@ fn undo_output(call: &Call, reversed: bool) -> Value {
 }
 
 fn reference(call: &Call) -> String {
-    let hash = hash::bytes(0, call.head.key.as_bytes());
-    format!("{}-{:010x}", call.head.service, hash >> 24)
+    reference_of(&call.head.service, &call.head.key)
+}
+
+fn reference_of(service: &str, key: &str) -> String {
+    let hash = hash::bytes(0, key.as_bytes());
+    format!("{service}-{:010x}", hash >> 24)
 }

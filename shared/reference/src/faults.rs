@@ -194,9 +194,16 @@ impl Faults {
         let mishap = if plan.down {
             Mishap::Down
         } else if roll < plan.transient {
+            let after_effect = hash::unit(after) < plan.transient_after_effect;
+            // Who answers 429 has not begun: it is never the answer after the effect.
+            let statuses: &[u16] = if after_effect {
+                &[503, 500]
+            } else {
+                &[503, 500, 429]
+            };
             Mishap::Transient {
-                status: [503, 500, 429][(draw(of_call, Draw::Status) % 3) as usize],
-                after_effect: hash::unit(after) < plan.transient_after_effect,
+                status: statuses[draw(of_call, Draw::Status) as usize % statuses.len()],
+                after_effect,
             }
         } else if roll < plan.transient + plan.garbage {
             Mishap::Garbage {

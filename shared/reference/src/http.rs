@@ -39,6 +39,9 @@ pub(crate) async fn handle(shared: Arc<Shared>, request: Request) -> Response {
         (&Method::PUT, "/_faults") => put_faults(&shared, body).await,
         (_, "/_ledger" | "/_ledger/summary" | "/_health") => Err(not_allowed("GET")),
         (_, "/_faults") => Err(not_allowed("GET or PUT")),
+        (&Method::POST, path) if is_probe(&parts.headers) => {
+            probe(path, &parts.headers, &shared).map(answer)
+        }
         (&Method::POST, path) => match head(path, &parts.headers) {
             Ok(head) => match input(body).await {
                 Ok(input) => Ok(answer(shared.clone().call(Call { head, input }).await)),
@@ -121,16 +124,39 @@ async fn input(body: Body) -> Result<Value, Invalid> {
     serde_json::from_slice(&body).map_err(|error| bad("bad_json", error.to_string()))
 }
 
-fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
-    let names = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-    let Some((service, action)) = names.filter(|(service, action)| name(service) && name(action))
-    else {
-        return Err((
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "a call goes to /{service}/{action}, of letters, digits, '-', '_' and '.'".to_owned(),
-        ));
+/// Whether the caller only asks if an effect happened.
+fn is_probe(headers: &HeaderMap) -> bool {
+    headers
+        .get("triad-direction")
+        .is_some_and(|d| d.as_bytes() == b"probe")
+}
+
+/// Answers whether the effect under a forward key happened. It is no call: it has no line in the
+/// ledger, and of all faults it has only that of being down.
+fn probe(path: &str, headers: &HeaderMap, shared: &Shared) -> Result<Answer, Invalid> {
+    let (service, _) = names(path)?;
+    let Some(key) = text(headers, "idempotency-key", MAX_KEY)? else {
+        return Err(bad("no_key", "the header Idempotency-Key is required"));
     };
+    Ok(shared.probe(service, &key))
+}
+
+fn names(path: &str) -> Result<(&str, &str), Invalid> {
+    let names = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    names
+        .filter(|(service, action)| name(service) && name(action))
+        .ok_or_else(|| {
+            (
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "a call goes to /{service}/{action}, of letters, digits, '-', '_' and '.'"
+                    .to_owned(),
+            )
+        })
+}
+
+fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
+    let (service, action) = names(path)?;
     let Some(key) = text(headers, "idempotency-key", MAX_KEY)? else {
         return Err(bad("no_key", "the header Idempotency-Key is required"));
     };
@@ -138,7 +164,10 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
         None | Some("forward") => Direction::Forward,
         Some("undo") => Direction::Undo,
         Some(_) => {
-            return Err(bad("bad_direction", "Triad-Direction is forward or undo"));
+            return Err(bad(
+                "bad_direction",
+                "Triad-Direction is forward, undo or probe",
+            ));
         }
     };
     let undoes = text(headers, "triad-undoes", MAX_KEY)?;

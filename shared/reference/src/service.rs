@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::book::{Book, Full, LedgerLine};
-use crate::contract::{Answer, Call, judge};
+use crate::contract::{self, Answer, Call, judge};
 use crate::faults::{Decision, Faults, FaultsError, Mishap};
 use crate::http;
 use crate::ledger_file::{LedgerError, LedgerFile};
@@ -251,6 +251,15 @@ impl Shared {
 
     pub(crate) fn count_invalid(&self) {
         self.invalid.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the effect under a forward key is in place.
+    pub(crate) fn probe(&self, service: &str, key: &str) -> Answer {
+        let core = self.core();
+        if core.faults.plan(service).down {
+            return contract::down(core.faults.plan(service).retry_after_s);
+        }
+        contract::probe(&core.book, service, key)
     }
 
     /// Handles one call from its arrival to its answer.

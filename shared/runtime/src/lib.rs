@@ -6,12 +6,16 @@
 //! Architecture invariant: no handler knows DynamoDB, Kafka, Lambda or HTTP, and none reads a
 //! clock or draws a random number except through a port.
 
+mod admission;
 pub mod agent;
 pub mod cache;
+pub mod control;
 pub mod dead_letter;
 mod decode;
 pub mod definitions;
 pub mod handled;
+pub mod metric;
+pub mod operator;
 pub mod ports;
 pub mod record;
 pub mod remote;
@@ -22,9 +26,10 @@ pub mod supervisor;
 pub mod system;
 mod waves;
 
+pub use control::{ControlRecord, ControlStore, ControlWrite};
 pub use handled::Handled;
 pub use ports::{
-    Bus, BusError, Clock, Created, DefinitionStore, DuePage, Entropy, NewOrder, StateStore,
+    Bus, BusError, Clock, Created, DefinitionStore, DuePage, DueRow, Entropy, NewOrder, StateStore,
     StoreError, Write, Written,
 };
 pub use record::InputRecord;

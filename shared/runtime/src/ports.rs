@@ -83,9 +83,18 @@ pub enum Written {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DuePage {
     /// Orders whose hint has passed, earliest first. A hint, and no more.
-    pub orders: Vec<OrderId>,
+    pub rows: Vec<DueRow>,
     /// Where the next page begins; `None` at the end. A page may be empty and not the last.
     pub next: Option<String>,
+}
+
+/// A row of the due index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueRow {
+    /// The order.
+    pub order: OrderId,
+    /// Its workflow, where the index has it.
+    pub workflow: Option<WorkflowName>,
 }
 
 /// A page of process records.
@@ -116,6 +125,15 @@ pub trait StateStore: Send + Sync + 'static {
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
+
+    /// Reads process records that may be a moment old, where the store has that for less. A
+    /// decision on one is as good as its conditional write; one that writes nothing is not.
+    fn glance(
+        &self,
+        orders: Vec<OrderId>,
+    ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
+        self.load(orders)
+    }
 
     /// Reads order details, which never change once they are written.
     fn details(
@@ -208,6 +226,12 @@ impl<T: StateStore> StateStore for Arc<T> {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
         (**self).load(orders)
+    }
+    fn glance(
+        &self,
+        orders: Vec<OrderId>,
+    ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
+        (**self).glance(orders)
     }
     fn details(
         &self,

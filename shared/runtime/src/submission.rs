@@ -3,17 +3,28 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use triad_core::planted::{Bug, planted};
 use triad_core::submission::{Refusal, Submission as OrderEvent};
-use triad_core::{Accepted, Envelope, Order, OrderId, Priority, WorkflowRef, outbox, topics};
-use triad_workflow::Workflow;
+use triad_core::{
+    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, WorkflowRef,
+    outbox, topics,
+};
+use triad_workflow::{Millis, Workflow};
 
+use crate::admission::Gate;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
-use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore};
+use crate::metric;
+use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{Held, waves};
+
+/// Looks for room before an order is left in its topic.
+const LOOKS: usize = 4;
+/// Time between two of them.
+const BETWEEN_LOOKS: Millis = Millis(250);
 
 /// The Submission handler.
 #[derive(Debug)]
@@ -22,12 +33,15 @@ pub struct Submission<S, B, C> {
     bus: B,
     clock: C,
     definitions: Definitions<S>,
+    gate: Gate,
     settings: Settings,
 }
 
 /// An order that can be stored.
 struct Admitted {
     index: usize,
+    /// When its record was produced, or now where the record does not say.
+    produced: Timestamp,
     accepted: Accepted,
     workflow: Arc<Workflow>,
     details: Arc<Value>,
@@ -50,6 +64,7 @@ where
     pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
+            gate: Gate::new(settings.admission.clone()),
             store,
             bus,
             clock,
@@ -95,7 +110,9 @@ where
                 .iter()
                 .map(|o| (o.index, o.accepted.order_id.clone()))
                 .collect();
-            let to_send = self.store_wave(records, wave, &mut answers).await;
+            let (wave, rejected) = self.let_in(wave, &mut answers).await;
+            let mut to_send = self.store_wave(records, wave, &mut answers).await;
+            to_send.extend(rejected);
             self.send(to_send, &mut answers).await;
             for (index, id) in members {
                 if !answers[index].is_done() {
@@ -154,13 +171,100 @@ where
             due: now.plus(soon),
             details: details.clone(),
         };
+        let produced = u64::try_from(record.timestamp_ms).map_or(now, Timestamp);
         Ok(Ok(Admitted {
             index,
+            produced,
             accepted,
             workflow,
             details: Arc::new(details),
             digest,
         }))
+    }
+
+    /// Holds a wave against the caps on orders in flight. What has no room waits in its topic,
+    /// or is rejected with a status once it has waited for as long as it may.
+    ///
+    /// The first that has to wait is waited for a little while, so that a full system is asked
+    /// again a few times a second and not as fast as it answers.
+    async fn let_in(
+        &self,
+        wave: Vec<Admitted>,
+        answers: &mut [Handled],
+    ) -> (Vec<Admitted>, Vec<ToSend>) {
+        if !self.gate.is_set() {
+            return (wave, Vec::new());
+        }
+        let mut admitted = Vec::with_capacity(wave.len());
+        let mut rejected = Vec::new();
+        let mut full: Option<String> = None;
+        for order in wave {
+            let verdict = match &full {
+                Some(why) => Ok(Err(why.clone())),
+                None => self.has_room(&order, admitted.is_empty()).await,
+            };
+            match verdict {
+                Ok(Ok(())) => admitted.push(order),
+                Ok(Err(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
+                    match self.is_stored(&order).await {
+                        // Accepted before and delivered again: it has its place.
+                        Ok(true) => admitted.push(order),
+                        Ok(false) => rejected.push(self.reject(order, &why)),
+                        Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+                    }
+                }
+                Ok(Err(why)) => {
+                    answers[order.index] = Handled::Again(why.clone());
+                    full = Some(why);
+                }
+                Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+            }
+        }
+        (admitted, rejected)
+    }
+
+    /// Looks for room, more than once where nothing else waits for this order.
+    async fn has_room(
+        &self,
+        order: &Admitted,
+        alone: bool,
+    ) -> Result<Result<(), String>, StoreError> {
+        let workflow = &order.accepted.workflow.name;
+        let mut verdict = Ok(());
+        for _ in 0..LOOKS {
+            let now = self.clock.now();
+            verdict = self.gate.admit(&self.store, workflow, alone, now).await?;
+            if verdict.is_ok() || !alone || self.gate.rejects(order.produced, now) {
+                break;
+            }
+            self.clock.sleep(BETWEEN_LOOKS).await;
+        }
+        Ok(verdict)
+    }
+
+    async fn is_stored(&self, order: &Admitted) -> Result<bool, StoreError> {
+        let mut found = self.store.load(vec![order.accepted.order_id.clone()]).await;
+        Ok(found.pop().transpose()?.flatten().is_some())
+    }
+
+    fn reject(&self, order: Admitted, why: &str) -> ToSend {
+        let accepted = order.accepted;
+        tracing::warn!(metric = metric::ORDER_REJECTED, order = %accepted.order_id, why, "order rejected");
+        let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
+        let status = outbox::rejected(
+            &accepted.order_id,
+            accepted.reply_topic.as_deref(),
+            accepted.traceparent.as_deref(),
+            cause,
+            self.clock.now(),
+        );
+        ToSend {
+            index: order.index,
+            messages: outbox::Messages {
+                first: vec![status],
+                then: Vec::new(),
+            },
+        }
     }
 
     /// Stores one wave of orders; returns what is to be sent for each.
@@ -187,7 +291,11 @@ where
                     index: order.index,
                     messages: announce(order.accepted, &order.workflow),
                 }),
-                Ok(Created::Exists { digest }) if digest == order.digest => repeated.push(order),
+                Ok(Created::Exists { digest })
+                    if digest == order.digest || planted(Bug::DigestIgnored) =>
+                {
+                    repeated.push(order);
+                }
                 Ok(Created::Exists { .. }) => {
                     let refusal = Refusal::Conflict(order.accepted.order_id.to_string());
                     to_send.push(self.refuse(order.index, &records[order.index], &refusal));
@@ -246,6 +354,7 @@ where
 
     fn refuse(&self, index: usize, record: &InputRecord, refusal: &Refusal) -> ToSend {
         tracing::warn!(
+            metric = metric::DEAD_LETTER,
             topic = record.topic,
             partition = record.partition,
             offset = record.offset,
@@ -282,7 +391,9 @@ where
         let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
         let results = self.bus.publish(messages).await;
         for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result {
+            if let Err(e) = result
+                && !planted(Bug::SubmissionSendUnheard)
+            {
                 answers[index] = Handled::Again(e.to_string());
             }
         }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
+use triad_core::breaker::BreakerSettings;
 use triad_core::{Timing, topics};
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
-use triad_runtime::settings::Settings;
+use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis};
 
 /// Everything that an installation is told.
@@ -24,7 +25,9 @@ pub struct Config {
     /// HTTP agents by name (`TRIAD_AGENTS`).
     pub agents: BTreeMap<AgentName, AgentConfig>,
     /// Bounds and spans of the handlers (`TRIAD_SKEW`, `TRIAD_ANNOUNCE_WITHIN`,
-    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY`).
+    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY`, and for admission
+    /// `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`,
+    /// `TRIAD_BACKLOG_WAIT`).
     pub settings: Settings,
     /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`).
     pub partial_batch_responses: bool,
@@ -42,6 +45,38 @@ pub struct AgentConfig {
     /// Headers of every call.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Calls under way at once in one process. Absent: no limit of its own.
+    #[serde(default)]
+    pub concurrency: Option<std::num::NonZeroU16>,
+    /// Calls a second, of all processes together. Absent: no limit.
+    #[serde(default)]
+    pub rate_per_second: Option<std::num::NonZeroU16>,
+    /// When its circuit breaker opens and closes. Absent: the defaults.
+    #[serde(default)]
+    pub breaker: BreakerSettings,
+}
+
+impl AgentConfig {
+    /// An agent of a service at a URL, with every default.
+    #[must_use]
+    pub fn at(base_url: String) -> Self {
+        Self {
+            base_url,
+            call_timeout: None,
+            headers: BTreeMap::new(),
+            concurrency: None,
+            rate_per_second: None,
+            breaker: BreakerSettings::default(),
+        }
+    }
+
+    fn limits(&self) -> DownstreamSettings {
+        DownstreamSettings {
+            breaker: self.breaker,
+            concurrency: self.concurrency.map(|n| usize::from(n.get())),
+            rate_per_second: self.rate_per_second.map(|n| u32::from(n.get())),
+        }
+    }
 }
 
 /// Every missing or bad setting.
@@ -145,7 +180,7 @@ impl Config {
                 Err(format!("{t:?} is not an http or https URL"))
             }
         });
-        let agents = r.parsed("TRIAD_AGENTS", BTreeMap::new(), |t| {
+        let agents: BTreeMap<AgentName, AgentConfig> = r.parsed("TRIAD_AGENTS", BTreeMap::new(), |t| {
             serde_json::from_str(t).map_err(|e| {
                 format!("is not a JSON object such as {{\"payment\": {{\"base_url\": \"https://…\"}}}}: {e}")
             })
@@ -175,6 +210,7 @@ impl Config {
             Ok(n) if (1..=10_000).contains(&n) => Ok(n),
             _ => Err(format!("{t:?} is not a number from 1 to 10000")),
         };
+        let admission = admission(&mut r);
         let config = Self {
             kafka: KafkaConfig {
                 brokers,
@@ -183,10 +219,14 @@ impl Config {
             endpoint,
             tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
             retention: r.span("TRIAD_RETENTION", DEFAULT_RETENTION),
-            agents,
             settings: Settings {
                 timing,
                 reply_topics,
+                admission,
+                downstreams: agents
+                    .iter()
+                    .map(|(n, a)| (n.clone(), a.limits()))
+                    .collect(),
                 agent_concurrency: r.parsed(
                     "TRIAD_AGENT_CONCURRENCY",
                     defaults.agent_concurrency,
@@ -194,6 +234,7 @@ impl Config {
                 ),
                 ..defaults
             },
+            agents,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
         };
         if r.problems.is_empty() {
@@ -201,6 +242,30 @@ impl Config {
         } else {
             Err(ConfigError(r.problems))
         }
+    }
+}
+
+/// The caps on orders in flight, and what becomes of those beyond them.
+fn admission(r: &mut Reader<'_>) -> AdmissionSettings {
+    let in_flight = r.parsed("TRIAD_MAX_IN_FLIGHT", None, |t| match t.parse::<u32>() {
+        Ok(n) if n > 0 => Ok(Some(n)),
+        _ => Err(format!("{t:?} is not a number from 1")),
+    });
+    let per_workflow = r.parsed("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", BTreeMap::new(), |t| {
+        serde_json::from_str(t).map_err(|e| {
+            format!("is not a JSON object such as {{\"order-fulfilment\": 2000}}: {e}")
+        })
+    });
+    let rejects = r.parsed("TRIAD_ADMISSION", false, |t| match t {
+        "slow" => Ok(false),
+        "reject" => Ok(true),
+        other => Err(format!("{other:?} is neither slow nor reject")),
+    });
+    let wait = r.span("TRIAD_BACKLOG_WAIT", Millis(0));
+    AdmissionSettings {
+        in_flight,
+        per_workflow,
+        reject_after: rejects.then_some(wait),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use triad_core::Timestamp;
 use triad_lambda::{BatchMode, Invocation, ParsedRecord, RecordOutcome, RunConfig, RunError};
+use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, Handled, InputRecord};
@@ -76,7 +77,7 @@ where
                 sound.push(record);
             }
             ParsedRecord::Malformed(bad) => {
-                let cause = Cause::new("malformed-event-record", bad.cause.to_string());
+                let cause = Cause::new(MALFORMED_EVENT_RECORD, bad.cause.to_string());
                 let record = InputRecord {
                     topic: bad.topic,
                     partition: bad.partition,

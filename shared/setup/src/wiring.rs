@@ -3,6 +3,7 @@
 use triad_dynamodb::{DynamoStore, connect};
 use triad_kafka::{KafkaBus, KafkaError};
 use triad_runtime::agent::{Agent, Remotes};
+use triad_runtime::operator::Operator;
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::submission::Submission;
 use triad_runtime::supervisor::Supervisor;
@@ -66,9 +67,22 @@ impl Wiring {
 
     /// The agent handler over some remote services.
     #[must_use]
-    pub fn agent(&self, remotes: Remotes) -> Agent<Bus, SystemClock, SystemEntropy> {
+    pub fn agent(&self, remotes: Remotes) -> Agent<Store, Bus, SystemClock, SystemEntropy> {
         Agent::new(
             remotes,
+            self.store.clone(),
+            self.bus.clone(),
+            SystemClock,
+            SystemEntropy,
+            self.config.settings.clone(),
+        )
+    }
+
+    /// The operator's acts.
+    #[must_use]
+    pub fn operator(&self) -> Operator<Store, Bus, SystemClock, SystemEntropy> {
+        Operator::new(
+            self.store.clone(),
             self.bus.clone(),
             SystemClock,
             SystemEntropy,

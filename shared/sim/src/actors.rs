@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use triad_core::{Envelope, topics};
 use triad_runtime::agent::{Agent, Remotes};
+use triad_runtime::operator::Operator;
 use triad_runtime::scheduler::Scheduler;
-use triad_runtime::settings::Settings;
 use triad_runtime::submission::Submission;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::{Handled, InputRecord};
 use triad_workflow::{AgentName, Millis};
 
 use crate::bus::Fetch;
+use crate::definitions::{AGENTS, TIMING};
 use crate::executor::Owner;
+use crate::operators;
 use crate::ports::Ports;
 use crate::remote::SimRemote;
-use crate::scenario::{AGENTS, TIMING};
+use crate::rng::Rng;
 use crate::world::{Instance, InstanceId, Kind, World};
 
 /// Longest pause between two sweeps of one Supervisor.
@@ -29,8 +31,9 @@ const SWEEP_TIME: Millis = Millis(20_000);
 pub(crate) enum Handler {
     Submission(Arc<Submission<Ports, Ports, Ports>>),
     Scheduler(Arc<Scheduler<Ports, Ports, Ports, Ports>>),
-    Agent(Arc<Agent<Ports, Ports, Ports>>),
+    Agent(Arc<Agent<Ports, Ports, Ports, Ports>>),
     Supervisor(Arc<Supervisor<Ports, Ports, Ports, Ports>>),
+    Operator(Arc<Operator<Ports, Ports, Ports, Ports>>),
 }
 
 impl Handler {
@@ -39,27 +42,18 @@ impl Handler {
             Self::Submission(h) => h.handle(batch).await,
             Self::Scheduler(h) => h.handle(batch).await,
             Self::Agent(h) => h.handle(batch, None).await,
-            Self::Supervisor(_) => Vec::new(),
+            Self::Supervisor(_) | Self::Operator(_) => Vec::new(),
         }
-    }
-}
-
-fn settings(cached_orders: usize) -> Settings {
-    Settings {
-        timing: TIMING,
-        reply_topics: ["reply.app".to_owned()].into(),
-        refresh_definitions: Millis(5_000),
-        cached_orders,
-        agent_concurrency: 4,
-        sweep_page: 3,
-        sweep_limit: 200,
     }
 }
 
 fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
     let p = Ports::new(world.clone(), who);
-    let cached = *world.state().rng.pick(&[0, 2, 64]);
-    let s = settings(cached);
+    let s = {
+        let mut state = world.state();
+        let cached = *state.rng.pick(&[0, 2, 64]);
+        state.setup.settings(cached)
+    };
     let all = || (p.clone(), p.clone(), p.clone());
     let ((store, bus, clock), entropy) = (all(), p.clone());
     Some(match kind {
@@ -71,13 +65,14 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
         Kind::Supervisor => {
             Handler::Supervisor(Arc::new(Supervisor::new(store, bus, clock, entropy, s)))
         }
+        Kind::Operator => Handler::Operator(Arc::new(Operator::new(store, bus, clock, entropy, s))),
         Kind::Agent => {
             let remotes = AGENTS.into_iter().fold(Remotes::new(), |remotes, service| {
                 let name = AgentName::new(service).expect("a good name");
                 let ports = p.clone();
                 remotes.with(name, SimRemote { ports, service })
             });
-            Handler::Agent(Arc::new(Agent::new(remotes, bus, clock, entropy, s)))
+            Handler::Agent(Arc::new(Agent::new(remotes, store, bus, clock, entropy, s)))
         }
     })
 }
@@ -86,7 +81,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
 fn reader(topic: &str) -> Option<Kind> {
     match topic {
         topics::ORDERS | topics::ORDERS_HIGH => Some(Kind::Submission),
-        topics::SCHEDULER => Some(Kind::Scheduler),
+        t if topics::is_scheduler(t) => Some(Kind::Scheduler),
         t if t.starts_with("agent.") => Some(Kind::Agent),
         _ => None,
     }
@@ -112,6 +107,7 @@ pub(crate) fn set_up(world: &World) {
             (topics::ORDERS, 2),
             (topics::ORDERS_HIGH, 1),
             (topics::SCHEDULER, 3),
+            (topics::SCHEDULER_HIGH, 1),
             (topics::STATUS, 1),
             ("reply.app", 1),
             (topics::ALERTS, 1),
@@ -128,17 +124,16 @@ pub(crate) fn set_up(world: &World) {
             (Kind::Scheduler, "scheduler", 3),
             (Kind::Agent, "agent", 3),
             (Kind::Supervisor, "supervisor", 2),
+            (Kind::Operator, "operator", 2),
         ] {
             for n in 0..count {
-                // Any two clocks are at most the skew apart.
-                let half = TIMING.skew.0 / 2;
-                let error = state.rng.between(0, half * 2);
-                let clock_error_ms = i64::try_from(error).unwrap_or(0) - 250;
+                let clock_error_ms = small_error(&mut state.rng);
                 state.instances.push(Instance {
                     kind,
                     name: format!("{name}-{n}"),
                     clock_error_ms,
                     alive: false,
+                    frozen_until: 0,
                 });
             }
         }
@@ -156,11 +151,17 @@ pub(crate) fn set_up(world: &World) {
     }
 }
 
-/// A living instance of a kind.
+/// An error of a clock such that any two are at most the skew apart.
+pub(crate) fn small_error(rng: &mut Rng) -> i64 {
+    let half = i64::try_from(TIMING.skew.0 / 2).unwrap_or(0);
+    i64::try_from(rng.between(0, TIMING.skew.0)).unwrap_or(0) - half
+}
+
+/// A living instance of a kind that is not frozen.
 pub(crate) fn somebody(world: &World, kind: Kind) -> Option<InstanceId> {
     let mut state = world.state();
     let alive: Vec<InstanceId> = (0..state.instances.len())
-        .filter(|&i| state.instances[i].kind == kind && state.instances[i].alive)
+        .filter(|&i| state.instances[i].kind == kind && state.is_awake(i))
         .collect();
     (!alive.is_empty()).then(|| *state.rng.pick(&alive))
 }
@@ -176,6 +177,9 @@ pub(crate) fn start(world: &World, who: InstanceId) {
         state.instances[who].alive = true;
         state.handlers.insert(who, handler.clone());
         state.note(who, || "starts".into());
+    }
+    if let Handler::Operator(operator) = &handler {
+        operators::work(world, who, operator.clone());
     }
     if let Handler::Supervisor(supervisor) = handler {
         let world = world.clone();
@@ -239,10 +243,14 @@ async fn consume(
         let done = answers.iter().take_while(|a| a.is_done()).count();
         position += done;
         if done > 0 {
-            ports.perhaps_die("fault: died after an effect").await;
+            let number = ports.before("offset commit").await;
             world.commit_offset(who, &topic, partition, generation, position);
+            ports.after(number).await;
         }
         if let Some(Handled::Again(why)) = answers.get(done) {
+            if why.ends_with("are in flight") {
+                world.state().coverage.reach("saw: order held back");
+            }
             world.state().note(who, || {
                 format!("{topic}-{partition}@{position} again: {why}")
             });

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use triad_core::Envelope;
-use triad_core::message::StepRequest;
+use triad_core::{Direction, Envelope, Timestamp};
 use triad_runtime::{BusError, InputRecord};
 
 use crate::executor::Owner;
@@ -19,7 +19,34 @@ const MAX_BATCH: u64 = 6;
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub at: u64,
-    pub envelope: Envelope,
+    pub envelope: Arc<Envelope>,
+}
+
+/// What has come of a batch so far.
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    /// Topics and partitions that take nothing more of it.
+    broken: Vec<(String, usize)>,
+    /// What lands later.
+    pub late: Vec<Envelope>,
+}
+
+/// A request as an agent was handed it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delivered {
+    pub times: u32,
+    pub complete_by: Timestamp,
+    pub allowance: u32,
+}
+
+/// What the checker reads of a request.
+#[derive(Debug, serde::Deserialize)]
+struct RequestHead {
+    idempotency_key: String,
+    direction: Direction,
+    attempt: u32,
+    complete_by: Timestamp,
+    allowance: u32,
 }
 
 /// Who reads a partition.
@@ -39,8 +66,8 @@ pub(crate) struct BusState {
     pub topics: BTreeMap<String, Vec<Partition>>,
     /// Topics that take nothing at present.
     pub down: Vec<String>,
-    /// Request records handed to agents, by idempotency key and attempt.
-    pub deliveries: BTreeMap<(String, u32), u32>,
+    /// Request records handed to agents, by idempotency key, direction and attempt.
+    pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
 }
 
 impl BusState {
@@ -76,16 +103,23 @@ fn place(key: Option<&[u8]>, partitions: usize) -> usize {
 
 impl State {
     /// Appends one message; returns where.
-    pub(crate) fn append(&mut self, who: InstanceId, envelope: &Envelope) -> (usize, usize) {
+    pub(crate) fn append(&mut self, who: InstanceId, envelope: Envelope) -> (usize, usize) {
         let at = self.now;
-        let count = self.bus.topics.get(&envelope.topic).map_or(0, Vec::len);
-        let partition = place(envelope.key.as_deref(), count);
-        let topic = envelope.topic.clone();
-        let Some(target) = self.bus.partition(&topic, partition) else {
-            self.breach("world-no-such-topic", topic);
+        let Some(partitions) = self.bus.topics.get_mut(&envelope.topic) else {
+            self.breach("world-no-such-topic", envelope.topic);
             return (0, 0);
         };
+        let partition = place(envelope.key.as_deref(), partitions.len());
+        let target = &mut partitions[partition];
         let offset = target.log.len();
+        let envelope = Arc::new(envelope);
+        let rejects = self.setup.admission.reject_after.is_some()
+            && envelope.headers.iter().any(|(n, v)| {
+                n == "ce_type" && v.as_deref() == Some(b"triad.order.rejected".as_slice())
+            });
+        if rejects {
+            self.coverage.reach("saw: order rejected");
+        }
         target.log.push(Stored {
             at,
             envelope: envelope.clone(),
@@ -94,7 +128,7 @@ impl State {
         self.note(who, || {
             let value = String::from_utf8_lossy(&envelope.value);
             let shown: String = value.chars().take(160).collect();
-            format!("bus: {topic}-{partition}@{offset} {shown}")
+            format!("bus: {}-{partition}@{offset} {shown}", envelope.topic)
         });
         for waker in woken {
             waker.wake();
@@ -102,46 +136,60 @@ impl State {
         (partition, offset)
     }
 
-    /// Sends a batch as the faults have it. Within a partition a failure fails all that follows,
-    /// as an idempotent producer's does. The second value is what lands later.
-    pub(crate) fn bus_publish(
+    /// Sends one message of a batch as the faults have it. Within a partition a failure fails all
+    /// that follows, as an idempotent producer's does.
+    pub(crate) fn send_one(
         &mut self,
         who: InstanceId,
-        messages: &[Envelope],
-    ) -> (Vec<Result<(), BusError>>, Vec<Envelope>) {
+        message: Envelope,
+        sending: &mut Sending,
+    ) -> Result<(), BusError> {
         let error = |why: &str| Err(BusError::Transient(why.to_owned()));
-        let mut broken: Vec<(String, usize)> = Vec::new();
-        let mut late = Vec::new();
-        let mut results = Vec::with_capacity(messages.len());
-        for message in messages {
-            let count = self.bus.topics.get(&message.topic).map_or(0, Vec::len);
-            let lane = (message.topic.clone(), place(message.key.as_deref(), count));
-            if broken.contains(&lane) {
-                results.push(error("an earlier one failed"));
-                continue;
-            }
-            let down = self.bus.down.contains(&message.topic);
-            if down || self.fault("fault: send failed", self.faults.publish_fail) {
-                broken.push(lane);
-                results.push(error("not reachable"));
-            } else if self.fault("fault: send landed late", self.faults.publish_late) {
-                broken.push(lane);
-                late.push(message.clone());
-                results.push(error("timed out"));
-            } else {
-                self.append(who, message);
-                if self.fault("fault: message stored twice", self.faults.duplicate) {
-                    self.append(who, message);
-                }
-                if self.fault("fault: send not acknowledged", self.faults.publish_lost) {
-                    broken.push(lane);
-                    results.push(error("not acknowledged"));
-                } else {
-                    results.push(Ok(()));
-                }
-            }
+        let count = self.bus.topics.get(&message.topic).map_or(0, Vec::len);
+        let partition = place(message.key.as_deref(), count);
+        let lane = |m: &Envelope| (m.topic.clone(), partition);
+        if sending.broken.contains(&lane(&message)) {
+            return error("an earlier one failed");
         }
-        (results, late)
+        let down = self.bus.down.contains(&message.topic);
+        if down || self.fault("fault: send failed", self.faults.publish_fail) {
+            sending.broken.push(lane(&message));
+            return error("not reachable");
+        }
+        if self.fault("fault: send landed late", self.faults.publish_late) {
+            sending.broken.push(lane(&message));
+            sending.late.push(message);
+            return error("timed out");
+        }
+        let unheard = |s: &mut Self| s.fault("fault: send not acknowledged", s.faults.publish_lost);
+        let twice = self.fault("fault: message stored twice", self.faults.duplicate);
+        if twice {
+            self.append(who, message.clone());
+        }
+        if unheard(self) {
+            sending.broken.push(lane(&message));
+            self.append(who, message);
+            return error("not acknowledged");
+        }
+        self.append(who, message);
+        Ok(())
+    }
+
+    fn deliver(&mut self, r: RequestHead) {
+        let direction = match r.direction {
+            Direction::Forward => "forward",
+            Direction::Undo => "undo",
+            Direction::Probe => "probe",
+        };
+        let key = (r.idempotency_key, direction, r.attempt);
+        let delivered = self.bus.deliveries.entry(key).or_insert(Delivered {
+            times: 0,
+            complete_by: r.complete_by,
+            allowance: r.allowance,
+        });
+        delivered.times += 1;
+        // A request made again after a migration may have another allowance.
+        delivered.allowance = delivered.allowance.max(r.allowance);
     }
 
     /// Records for a consumer; `None` if there are none yet.
@@ -177,9 +225,8 @@ impl State {
         if topic.starts_with("agent.") {
             for record in &records {
                 let value = record.value.as_deref().unwrap_or_default();
-                if let Ok(r) = serde_json::from_slice::<StepRequest>(value) {
-                    let key = (r.idempotency_key.0, r.attempt.0);
-                    *self.bus.deliveries.entry(key).or_default() += 1;
+                if let Ok(r) = serde_json::from_slice::<RequestHead>(value) {
+                    self.deliver(r);
                 }
             }
         }

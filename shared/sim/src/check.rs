@@ -3,40 +3,48 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use triad_core::message::{Alert, AlertKind, StatusMessage};
-use triad_core::{Direction, IdempotencyKey, Order, ProcessState, StepState, topics};
-use triad_reference::contract::Kind;
+use triad_core::status::Status;
+use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepState, topics};
 use triad_workflow::{Step, Workflow};
 
-use crate::scenario;
+use crate::definitions;
+use crate::operators::doubts;
 use crate::world::State;
 
 /// An invariant's name and what was seen.
 type Found = (&'static str, String);
 
-/// What has not finished yet.
-pub(crate) fn unfinished(state: &State) -> Vec<String> {
+/// Whether an order is where it may stay.
+pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
+    match state.store.order(id) {
+        None => state.sent.rejected(state, id),
+        Some(_) if state.store.is_gone(id) => true,
+        Some(o) => o.state.is_finished() && o.due.is_none() && doubts(o).is_empty(),
+    }
+}
+
+/// What has not finished yet, of these orders and in the topics.
+pub(crate) fn unfinished<'a>(
+    state: &State,
+    orders: impl Iterator<Item = &'a OrderId>,
+) -> Vec<String> {
     let mut open = Vec::new();
     if state.sent.open > 0 {
         open.push(format!("{} orders are not sent", state.sent.open));
     }
-    for id in &state.sent.orders {
-        match state.store.order(id) {
-            None => open.push(format!("{id} is not stored")),
-            Some(o) if !o.state.is_finished() => {
-                open.push(format!("{id} is {}", o.state.name()));
-            }
-            Some(o) if o.due.is_some() => open.push(format!("{id} is not confirmed")),
-            Some(_) => {}
-        }
+    for id in orders.filter(|id| !is_at_rest(state, id)) {
+        open.push(match state.store.order(id) {
+            None => format!("{id} is not stored"),
+            Some(o) if !o.state.is_finished() => format!("{id} is {}", o.state.name()),
+            Some(o) if o.due.is_some() => format!("{id} is not confirmed"),
+            Some(_) => format!("{id} is in doubt"),
+        });
     }
     for (topic, partitions) in &state.bus.topics {
         for (at, p) in partitions.iter().enumerate() {
             if p.owner.is_some() && p.committed < p.log.len() {
-                open.push(format!(
-                    "{topic}-{at} is at {} of {}",
-                    p.committed,
-                    p.log.len()
-                ));
+                let (at_offset, of) = (p.committed, p.log.len());
+                open.push(format!("{topic}-{at} is at {at_offset} of {of}"));
             }
         }
     }
@@ -47,39 +55,48 @@ pub(crate) fn unfinished(state: &State) -> Vec<String> {
 pub(crate) fn whole(state: &State) -> Vec<Found> {
     let mut found = Vec::new();
     for order in state.store.orders() {
-        let Some(workflow) = scenario::compiled(&order.workflow) else {
+        let Some(workflow) = definitions::compiled(&order.workflow) else {
             continue;
         };
         effects(state, order, &workflow, &mut found);
         order_of_effects(state, order, &workflow, &mut found);
         calls(state, order, &workflow, &mut found);
     }
-    twice(state, &mut found);
+    let twice = state.remote.twice();
+    if !twice.is_empty() {
+        found.push(("g2-applied-once", twice.join(", ")));
+    }
     statuses(state, &mut found);
     alerts(state, &mut found);
     letters(state, &mut found);
     found
 }
 
-fn key(order: &Order, step: &Step, direction: Direction) -> IdempotencyKey {
-    IdempotencyKey::of(&order.id, &step.id, direction, order.round)
-}
-
 /// G2, G10: what is in place is what the record says.
 fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
-    for (record, step) in order.steps.iter().zip(&workflow.steps) {
-        let forward = key(order, step, Direction::Forward);
-        let in_place = state.remote.in_place(step.agent.as_str(), &forward.0);
-        let told = |what: &str| format!("{forward} {what}; {:?}", record.state);
+    for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
+        let in_place = state.effects_of(order, index, workflow);
+        let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
+        // A step without a compensation leaves its effect behind when its order is undone, and an
+        // operator may have the order done again.
+        if in_place > 1 && step.compensation.is_some() {
+            found.push(("g2-one-effect-of-a-step", told("is in place twice")));
+        }
+        let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key);
+        let by_this_key = state.remote.in_place(step.agent.as_str(), &key.0) > 0;
+        let in_place = in_place > 0;
         match (&order.state, &record.state) {
-            (ProcessState::Processed { .. }, StepState::Completed { .. }) if !in_place => {
+            (ProcessState::Processed { .. }, StepState::Completed { .. }) if !by_this_key => {
                 found.push(("g2-completed-is-applied", told("is not in place")));
             }
             (ProcessState::Compensated { .. }, _) if in_place && step.compensation.is_some() => {
                 found.push(("g10-compensated-leaves-no-effect", told("is in place")));
             }
+            (_, StepState::Undone { .. }) if by_this_key => {
+                found.push(("g10-undone-is-not-in-place", told("is in place")));
+            }
             (_, StepState::Refused { .. } | StepState::Skipped | StepState::Waiting)
-                if in_place =>
+                if by_this_key =>
             {
                 found.push(("g2-not-applied-unasked", told("is in place")));
             }
@@ -88,161 +105,197 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Fo
     }
 }
 
-/// G2: once for each key, and one key for each step.
-fn twice(state: &State, found: &mut Vec<Found>) {
-    let summary = state.remote.book.summary();
-    let mut examples = summary.keys_applied_twice_examples;
-    examples.extend(summary.steps_applied_twice_examples);
-    if !examples.is_empty() {
-        found.push(("g2-applied-once", examples.join(", ")));
-    }
-    for view in state.remote.book.page(0, usize::MAX) {
-        if view.applied > 1 || view.undone > 1 {
-            let seen = format!("{}: {} and {}", view.key, view.applied, view.undone);
-            found.push(("g2-applied-once-undone-once", seen));
-        }
-    }
-}
-
-/// G3: steps take effect after what they come after, and are undone in the demanded order.
+/// G3: steps take effect after what they come after. That they are undone in the reverse order
+/// is seen when an undo lands.
 fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
-    let mine = || {
-        state
-            .remote
-            .ledger
-            .iter()
-            .filter(|e| e.order == order.id.as_str())
-    };
+    if state.history.moved.contains(&order.id) {
+        // Its steps came after others under another version.
+        return;
+    }
     let mut applied: BTreeSet<&str> = BTreeSet::new();
-    for effect in mine().filter(|e| e.kind == Kind::Applied) {
-        let Some(index) = workflow.step_index(&effect.step) else {
+    let applications = state.remote.applied.get(&order.id);
+    for step in applications.into_iter().flatten() {
+        let Some(index) = workflow.step_index(step) else {
             continue;
         };
         for &before in &workflow.steps[index].after {
-            let skipped = order.steps[before].state == StepState::Skipped;
+            let skipped = state.history.skipped.contains(&(order.id.clone(), before));
             let id = workflow.steps[before].id.as_str();
             if !skipped && !applied.contains(id) {
-                let seen = format!("{}: {} before {id}", order.id, effect.step);
+                let seen = format!("{}: {step} before {id}", order.id);
                 found.push(("g3-order-of-steps", seen));
             }
         }
-        applied.insert(&effect.step);
-    }
-    let mut undone: Vec<&str> = Vec::new();
-    for effect in mine().filter(|e| matches!(e.kind, Kind::Undone | Kind::Tombstoned)) {
-        if !undone.contains(&effect.step.as_str()) {
-            undone.push(&effect.step);
-        }
-    }
-    let plan = state.store.undo_plan.get(&order.id);
-    let plan: Vec<&str> = plan.into_iter().flatten().map(|s| s.as_str()).collect();
-    let complete = matches!(order.state, ProcessState::Compensated { .. });
-    if !plan.starts_with(&undone) || (complete && plan.len() != undone.len()) {
-        let seen = format!("{}: undone {undone:?}, to be undone {plan:?}", order.id);
-        found.push(("g3-order-of-undo", seen));
+        applied.insert(step);
     }
 }
 
 /// G5: attempts within the threshold; calls within the allowance of each delivered request, and
-/// so within the budget wherever no request was delivered twice.
+/// where a total is declared, within that for every round, whatever was delivered how often.
 fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
-    for step in &workflow.steps {
-        let undo = step.compensation.as_ref();
-        let forward = (
-            Direction::Forward,
-            step.policy.max_attempts(),
-            step.retry.calls,
-        );
-        let undo = undo.map(|c| (Direction::Undo, c.threshold + 1, c.retry.calls));
-        for (direction, most, allowance) in std::iter::once(forward).chain(undo) {
-            let key = key(order, step, direction).0;
-            let of_key = (key.clone(), 0)..=(key.clone(), u32::MAX);
-            let delivered: Vec<_> = state.bus.deliveries.range(of_key).collect();
-            let calls = state.remote.calls.get(&key).copied().unwrap_or(0);
-            let deliveries: u32 = delivered.iter().map(|(_, n)| **n).sum();
-            let last = delivered.iter().map(|((_, attempt), _)| *attempt).max();
-            let seen = format!("{key}: {calls} calls, {delivered:?}, allowance {allowance}");
-            if last.unwrap_or(0) > most {
-                found.push(("g5-attempts-within-threshold", seen));
-            } else if calls > deliveries * allowance {
-                found.push(("g5-calls-within-allowance", seen));
+    let rounds = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
+    let uneven = state.history.uneven.contains(&order.id);
+    for (record, step) in order.steps.iter().zip(&workflow.steps) {
+        for direction in [Direction::Forward, Direction::Undo, Direction::Probe] {
+            let most = match direction {
+                Direction::Undo => step.compensation.as_ref().map_or(0, |c| c.threshold + 1),
+                Direction::Forward | Direction::Probe => step.policy.max_attempts(),
+            };
+            for number in 0..=record.key {
+                let key = IdempotencyKey::of(&order.id, &step.id, direction, number).0;
+                deliveries(state, &key, direction, (!uneven).then_some(most), found);
             }
+        }
+        totals(state, order, step, rounds, found);
+    }
+}
+
+fn deliveries(
+    state: &State,
+    key: &str,
+    direction: Direction,
+    most: Option<u32>,
+    found: &mut Vec<Found>,
+) {
+    let name = match direction {
+        Direction::Forward => "forward",
+        Direction::Undo => "undo",
+        Direction::Probe => "probe",
+    };
+    let of_key = (key.to_owned(), name, 0)..=(key.to_owned(), name, u32::MAX);
+    let delivered: Vec<_> = state.bus.deliveries.range(of_key).collect();
+    let calls = state.remote.calls.get(&(key.to_owned(), name));
+    let calls = calls.copied().unwrap_or(0);
+    let allowed: u32 = delivered.iter().map(|(_, d)| d.times * d.allowance).sum();
+    let last = delivered.iter().map(|((_, _, attempt), _)| *attempt).max();
+    if most.is_some_and(|most| last.unwrap_or(0) > most) {
+        let seen = format!("{key} {name}: {delivered:?}");
+        found.push(("g5-attempts-within-threshold", seen));
+    } else if calls > allowed {
+        let seen = format!("{key} {name}: {calls} calls, {delivered:?}");
+        found.push(("g5-calls-within-allowance", seen));
+    }
+}
+
+/// The declared total of a step, at the service itself.
+fn totals(state: &State, order: &Order, step: &Step, rounds: u32, found: &mut Vec<Found>) {
+    for undo in [false, true] {
+        // An order may have been moved between versions: the largest total of them.
+        let of = |s: &Step| {
+            let undo_total = s
+                .compensation
+                .as_ref()
+                .map(|c| (c.is_counted, c.total_calls));
+            match undo {
+                true => undo_total,
+                false => Some((s.is_counted, s.total_calls)),
+            }
+        };
+        let declared: Vec<_> = definitions::versions()
+            .filter(|w| w.name == order.workflow.name)
+            .flat_map(|w| &w.steps)
+            .filter(|s| s.id == step.id)
+            .filter_map(of)
+            .collect();
+        if declared.is_empty() || declared.iter().any(|(counted, _)| !counted) {
+            continue;
+        }
+        let total = declared.iter().map(|(_, total)| *total).max().unwrap_or(0);
+        let id = (order.id.clone(), step.id.to_string(), undo);
+        let calls = state.remote.of_step.get(&id).copied().unwrap_or(0);
+        if calls > total * rounds {
+            let seen = format!(
+                "{}/{}: {calls} calls of {total}, {rounds} rounds",
+                order.id, step.id
+            );
+            found.push(("g5-calls-within-the-declared-total", seen));
         }
     }
 }
 
-/// G8: first occurrences in order, from 1 to the last that was written down, without a gap.
+/// G8: first occurrences in order, from 1 to the last that was written down, without a gap; a
+/// sequence means one thing.
 fn statuses(state: &State, found: &mut Vec<Found>) {
-    let mut next: BTreeMap<String, u32> = BTreeMap::new();
+    let mut told: BTreeMap<OrderId, Vec<Status>> = BTreeMap::new();
     for topic in [topics::STATUS, "reply.app"] {
         for stored in state.bus.all(topic) {
             let Ok(status) = serde_json::from_slice::<StatusMessage>(&stored.envelope.value) else {
                 found.push(("g8-statuses-are-readable", topic.to_owned()));
                 continue;
             };
-            let next = next.entry(status.order_id.to_string()).or_insert(1);
-            if status.sequence == *next {
-                *next += 1;
-            } else if status.sequence > *next {
-                let seen = format!(
-                    "{}: {} comes before {next}",
-                    status.order_id, status.sequence
-                );
+            if status.status == Status::Rejected && status.sequence == 0 {
+                continue;
+            }
+            let id = status.order_id;
+            let told = told.entry(id.clone()).or_default();
+            let at = status.sequence as usize;
+            if at == told.len() + 1 {
+                told.push(status.status);
+            } else if at == 0 || at > told.len() {
+                let seen = format!("{id}: {at} comes after {}", told.len());
                 found.push(("g8-no-gap", seen));
-                *next = status.sequence + 1;
+                return;
+            } else if told[at - 1] != status.status {
+                let seen = format!("{id}: {at} is {:?} and {:?}", told[at - 1], status.status);
+                found.push(("g8-a-sequence-means-one-thing", seen));
             }
         }
     }
     for order in state.store.orders() {
-        let told = next.get(order.id.as_str()).copied().unwrap_or(1) - 1;
-        if told != order.sequence {
-            let seen = format!("{}: told {told} of {}", order.id, order.sequence);
+        let told = told.get(&order.id).map_or(&[][..], Vec::as_slice);
+        if told.len() != order.sequence as usize {
+            let seen = format!("{}: told {told:?} of {}", order.id, order.sequence);
             found.push(("g8-everything-is-told", seen));
+        }
+        let end = match &order.state {
+            ProcessState::Processed { .. } => Status::Completed,
+            ProcessState::Error { .. } => Status::Failed,
+            ProcessState::Compensated { .. } => Status::Compensated,
+            ProcessState::CompensationFailed { .. } => Status::CompensationFailed,
+            _ => continue,
+        };
+        if told.last().is_some_and(|last| *last != end) {
+            let seen = format!("{}: told {told:?}, it is {}", order.id, order.state.name());
+            found.push(("g8-the-last-status-is-the-end", seen));
         }
     }
 }
 
-/// G6: an alert for every bad end, and none without one; one for every dead letter.
+/// G6: an alert for every bad end, with its cause, and none without one; one for every dead
+/// letter; of a breaker none that nobody decided.
 fn alerts(state: &State, found: &mut Vec<Found>) {
     let alerts: Vec<Alert> = state
         .bus
         .all(topics::ALERTS)
         .filter_map(|s| serde_json::from_slice(&s.envelope.value).ok())
         .collect();
-    for order in state.store.orders() {
-        let wanted = match &order.state {
-            ProcessState::Error { .. } => Some(AlertKind::OrderError),
-            ProcessState::CompensationFailed { .. } => Some(AlertKind::CompensationFailed),
-            _ => None,
-        };
-        let id = order.id.as_str();
-        let of_order = |a: &&Alert| a.order_id.as_deref() == Some(id);
-        let kinds: Vec<AlertKind> = alerts.iter().filter(of_order).map(|a| a.kind).collect();
-        let ids: BTreeSet<&str> = alerts
-            .iter()
-            .filter(of_order)
-            .map(|a| a.alert_id.as_str())
-            .collect();
-        let sound = match wanted {
-            Some(kind) => ids.len() == 1 && kinds.iter().all(|k| *k == kind),
-            None => kinds.is_empty(),
-        };
-        if !sound {
-            let seen = format!("{id} is {} with {ids:?}", order.state.name());
-            found.push(("g6-alerts-for-bad-ends-alone", seen));
+    let mut of_ends: BTreeMap<String, (AlertKind, String)> = BTreeMap::new();
+    let mut of_letters = BTreeSet::new();
+    for alert in alerts {
+        match alert.kind {
+            AlertKind::OrderError | AlertKind::CompensationFailed => {
+                let told = (alert.kind, alert.cause);
+                let before = of_ends.insert(alert.alert_id.clone(), told.clone());
+                if before.is_some_and(|b| b != told) {
+                    found.push(("g6-an-alert-means-one-thing", alert.alert_id));
+                }
+            }
+            AlertKind::DeadLetter => {
+                of_letters.insert(alert.alert_id);
+            }
+            AlertKind::Breaker => {
+                if !state.control.decided.contains(&alert.alert_id) {
+                    found.push(("a-breakers-event-was-decided", alert.alert_id));
+                }
+            }
         }
     }
-    let of_letters: BTreeSet<String> = alerts
-        .iter()
-        .filter(|a| a.kind == AlertKind::DeadLetter)
-        .map(|a| a.alert_id.clone())
-        .collect();
-    let wanted = state
-        .sent
-        .letters
-        .iter()
-        .map(|l| format!("dead-letter/{l}"));
-    let wanted: BTreeSet<String> = wanted.collect();
+    if of_ends != state.history.alerts {
+        let seen = format!("alerts {of_ends:?}, bad ends {:?}", state.history.alerts);
+        found.push(("g6-alerts-for-bad-ends-alone", seen));
+    }
+    let letters = state.sent.letters.iter();
+    let wanted: BTreeSet<String> = letters.map(|l| format!("dead-letter/{l}")).collect();
     if of_letters != wanted {
         let seen = format!("alerts {of_letters:?}, poison {wanted:?}");
         found.push(("g7-an-alert-for-every-dead-letter", seen));

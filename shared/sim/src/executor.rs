@@ -98,6 +98,12 @@ impl Executor {
             return;
         };
         let waker = task.waker.clone();
+        if let Owner::Instance(who) = task.owner
+            && let Some(until) = self.world.frozen_until(who)
+        {
+            self.world.wake_at(until, waker);
+            return;
+        }
         if task.work.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
             self.tasks.remove(&id);
         }

@@ -8,8 +8,10 @@ use crate::rng::Rng;
 /// that evenly spread faults would not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {
-    /// A call to the store fails before its effect.
+    /// A call to a store fails before its effect.
     pub throttle: u32,
+    /// A write meets a transaction of somebody else and is cancelled.
+    pub transaction: u32,
     /// A write takes effect and its answer is lost.
     pub lost_write: u32,
     /// As before, and the client tries the same write again by itself.
@@ -40,12 +42,18 @@ pub(crate) struct Faults {
     pub remote_fail: u32,
     /// A call takes effect and its answer is lost.
     pub remote_lost: u32,
+    /// A call is answered with something that is no answer.
+    pub remote_garbage: u32,
     /// A call lands long after it was made.
     pub remote_late: u32,
     /// A call never reaches the service.
     pub remote_connect: u32,
     /// The monkey kills an instance so often, in a thousand turns.
     pub kill: u32,
+    /// The monkey freezes an instance for minutes so often.
+    pub freeze: u32,
+    /// The monkey moves a clock so often.
+    pub jump: u32,
     /// The monkey moves a partition so often.
     pub rebalance: u32,
     /// The monkey takes a sink or a service down so often.
@@ -66,6 +74,7 @@ impl Faults {
         };
         Self {
             throttle: level(120),
+            transaction: level(60),
             lost_write: level(60),
             retried_write: level(60),
             late_write: level(40),
@@ -81,14 +90,28 @@ impl Faults {
             die: level(25),
             remote_fail: level(300),
             remote_lost: level(150),
+            remote_garbage: level(60),
             remote_late: level(100),
             remote_connect: level(150),
             kill: level(200),
+            freeze: level(60),
+            jump: level(100),
             rebalance: level(300),
-            outage: level(60),
+            outage: level(80),
             decline: level(120),
             decline_undo: level(250),
         }
+    }
+
+    /// Whether instances see the control store as it is, within their refresh: no read of it
+    /// fails or hangs.
+    pub(crate) fn control_is_clear(&self) -> bool {
+        self.throttle + self.stall + self.freeze + self.jump + self.late_write == 0
+    }
+
+    /// Whether the due index shows what the records say.
+    pub(crate) fn index_is_true(&self) -> bool {
+        self.index_miss == 0 && self.empty_page == 0 && self.index_lag_ms == 0
     }
 
     /// What is left when the faults stop: refusals are no faults.

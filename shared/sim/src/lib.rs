@@ -1,12 +1,17 @@
 //! The simulated world: production handlers over simulated ports, one seed, virtual time.
 //!
-//! [`run`] builds a world from a seed: several instances of every actor, a state store, a bus
-//! and remote services that fail, stall, lose answers and deliver twice, and a monkey that kills
-//! instances and moves partitions. The handlers are the production ones. Every write is held
+//! [`run`] builds a world from a seed: several instances of every actor, a state store, a
+//! control store, a bus and remote services that fail, stall, lose answers and deliver twice,
+//! operators who do anything at any moment, and a monkey that kills and freezes instances, moves
+//! partitions and turns clocks. The handlers are the production ones. Every write is held
 //! against [`triad_core::invariants`]; at the end the whole is held against the guarantees.
 //!
 //! Architecture invariant: one thread, one generator, ordered collections only, and no clock but
 //! the virtual one; the same seed gives the same trace, byte for byte.
+//!
+//! [`fleet`] runs many seeds on several threads, [`crashes`] goes through every crash point of a
+//! reference workload and every pair of them, and with the feature `planted` the module of that
+//! name plants bugs in the production code, to see that each is caught.
 //!
 //! [`contract`] is the contract of a state store as functions, to be run on every store.
 
@@ -15,17 +20,28 @@ mod bus;
 mod chaos;
 mod check;
 pub mod contract;
+mod control;
 pub mod coverage;
+pub mod crashes;
+mod definitions;
 mod executor;
 mod faults;
+pub mod fleet;
+mod history;
+mod operators;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod ports;
 mod remote;
 mod rng;
 mod run;
 mod scenario;
+mod service;
+mod setup;
 mod store;
 mod world;
 
 pub use coverage::Coverage;
 pub use ports::Ports;
 pub use run::{Options, Outcome, calm_ports, run, run_on};
+pub use world::Crash;

@@ -1,85 +1,264 @@
-//! Runs many seeds and says what came of them.
+//! Runs simulated worlds and says what came of them.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use clap::Parser;
-use triad_sim::{Coverage, Options, run};
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use triad_sim::crashes::{self, Workload};
+use triad_sim::fleet::{Plan, Totals, run_seeds};
+use triad_sim::{Options, run};
 
-/// Runs the simulated world for many seeds.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Seeds between two states of a long run that are written down.
+const CHUNK: u64 = 2_000;
+
+/// The simulated world: the production handlers, one seed, virtual time.
 #[derive(Debug, Parser)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs many seeds; fails if one does, or if something was never reached.
+    Seeds(Seeds),
+    /// Runs one seed and prints its events.
+    One(One),
+    /// Goes through every crash point of the reference workloads, and every pair of them.
+    Crashes(CrashPoints),
+    /// Runs seeds for long, in pieces; called again it goes on where it was.
+    Nightly(Nightly),
+    /// Runs plain three-step orders without faults, for the speed.
+    Speed {
+        /// How many orders.
+        #[arg(long, default_value_t = 10_000)]
+        orders: usize,
+    },
+    /// Plants one bug after the other and runs seeds until it is caught.
+    #[cfg(feature = "planted")]
+    Planted(PlantedBugs),
+}
+
+#[derive(Debug, Args)]
+struct Seeds {
     /// How many seeds.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 20_000)]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Print the events of every seed.
+    /// Worlds at once.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Begin no seed after so many minutes.
     #[arg(long)]
-    trace: bool,
+    minutes: Option<u64>,
     /// Go on after a failing seed.
     #[arg(long)]
     keep_going: bool,
-    /// Instead: so many plain three-step orders without faults, for the speed.
-    #[arg(long)]
-    orders: Option<usize>,
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let began = Instant::now();
-    if let Some(count) = arguments.orders {
-        let options = Options {
-            plain_orders: Some(count),
-            ..Options::default()
-        };
-        let outcome = run(arguments.from, options);
-        let speed = count as f64 / began.elapsed().as_secs_f64();
-        println!("{count} orders of three steps, {speed:.0} orders/s");
-        println!("{}", outcome.report());
-        return ExitCode::from(u8::from(!outcome.breaches.is_empty()));
-    }
-    let mut coverage = Coverage::default();
-    let (mut failed, mut orders, mut virtual_ms) = (0_u64, 0, 0);
-    for seed in arguments.from..arguments.from + arguments.seeds {
-        let options = Options {
-            trace: arguments.trace,
-            ..Options::default()
-        };
-        let outcome = run(seed, options);
-        coverage.add(&outcome.coverage);
-        orders += outcome.orders;
-        virtual_ms += outcome.virtual_ms;
-        if arguments.trace {
-            println!("{}", outcome.report());
-        }
-        if !outcome.breaches.is_empty() {
-            failed += 1;
-            let first = &outcome.breaches[0];
-            println!("seed {seed} FAILS: {}: {}", first.invariant, first.seen);
-            if !arguments.keep_going {
-                break;
-            }
-        }
-        let done = seed - arguments.from + 1;
-        if done % 1_000 == 0 {
-            eprintln!("{done} seeds, {failed} failed");
-        }
-    }
+#[derive(Debug, Args)]
+struct One {
+    /// The seed.
+    seed: u64,
+    /// Only its first so many faults.
+    #[arg(long)]
+    faults: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct CrashPoints {
+    /// Single crashes alone.
+    #[arg(long)]
+    singles: bool,
+    /// Worlds at once.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+#[derive(Debug, Args)]
+struct Nightly {
+    /// Seeds in all, those of earlier calls included.
+    #[arg(long, default_value_t = 1_000_000)]
+    seeds: u64,
+    /// Stop after so many minutes; the next call goes on.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Where the next seed and the totals are kept.
+    #[arg(long, default_value = "sim-nightly.json")]
+    state: PathBuf,
+    /// Worlds at once.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+#[cfg(feature = "planted")]
+#[derive(Debug, Args)]
+struct PlantedBugs {
+    /// Most seeds for one bug.
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// This bug alone.
+    #[arg(long)]
+    bug: Option<String>,
+    /// Worlds at once.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let good = match Arguments::parse().command {
+        Command::Seeds(a) => seeds(&a),
+        Command::One(a) => one(&a),
+        Command::Crashes(a) => crash_points(&a),
+        Command::Nightly(a) => nightly(&a)?,
+        Command::Speed { orders } => speed(orders),
+        #[cfg(feature = "planted")]
+        Command::Planted(a) => planted(&a),
+    };
+    Ok(ExitCode::from(u8::from(!good)))
+}
+
+fn until(minutes: Option<u64>) -> Option<Instant> {
+    minutes.map(|m| Instant::now() + Duration::from_secs(60 * m))
+}
+
+/// Prints the totals, and the events of the first failing seed.
+fn conclude(totals: &Totals, began: Instant) -> bool {
+    print!("{}", totals.summary());
     let seconds = began.elapsed().as_secs_f64();
-    for (what, n) in coverage.iter() {
-        println!("{n:>10}  {what}");
+    println!("{seconds:.0} s");
+    if let Some(first) = totals.failed.first() {
+        let options = Options {
+            trace: true,
+            faults: Some(first.faults),
+            ..Options::default()
+        };
+        println!("{}", run(first.seed, options).report());
+        println!(
+            "again: triad-sim one {} --faults {}",
+            first.seed, first.faults
+        );
     }
-    for what in coverage.missing() {
-        println!("   NEVER  {what}");
+    totals.failed.is_empty()
+}
+
+fn seeds(a: &Seeds) -> bool {
+    let began = Instant::now();
+    let totals = run_seeds(Plan {
+        from: a.from,
+        seeds: a.seeds,
+        threads: a.threads,
+        until: until(a.minutes),
+        keep_going: a.keep_going,
+    });
+    conclude(&totals, began) && totals.missing().is_empty()
+}
+
+fn one(a: &One) -> bool {
+    let options = Options {
+        trace: true,
+        faults: a.faults,
+        ..Options::default()
+    };
+    let outcome = run(a.seed, options);
+    println!("{}", outcome.report());
+    outcome.breaches.is_empty()
+}
+
+fn crash_points(a: &CrashPoints) -> bool {
+    let mut good = true;
+    for workload in Workload::ALL {
+        let began = Instant::now();
+        let found = crashes::all(workload, !a.singles, a.threads);
+        println!(
+            "{workload:?}: {} effects, {} single crashes, {} pairs, {} failed, {:.1} s",
+            found.effects,
+            found.singles,
+            found.pairs,
+            found.failures.len(),
+            began.elapsed().as_secs_f64()
+        );
+        for (at, what) in found.failures.iter().take(20) {
+            println!("{at:?}: {what}");
+        }
+        if let Some((at, _)) = found.failures.first() {
+            println!("{}", crashes::run_with(workload, at, true).report());
+        }
+        good &= found.failures.is_empty();
     }
-    println!(
-        "{} seeds from {}, {failed} failed, {orders} orders, {:.0} virtual hours, {:.0} seeds/s",
-        arguments.seeds,
-        arguments.from,
-        virtual_ms as f64 / 3_600_000.0,
-        arguments.seeds as f64 / seconds
-    );
-    ExitCode::from(u8::from(failed > 0))
+    good
+}
+
+fn nightly(a: &Nightly) -> anyhow::Result<bool> {
+    let began = Instant::now();
+    let mut totals = match std::fs::read(&a.state) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} cannot be read", a.state.display()))?,
+        Err(_) => Totals::default(),
+    };
+    let until = until(a.minutes);
+    while totals.next < a.seeds && until.is_none_or(|u| Instant::now() < u) {
+        let piece = run_seeds(Plan {
+            from: totals.next,
+            seeds: CHUNK.min(a.seeds - totals.next),
+            threads: a.threads,
+            until: None,
+            keep_going: true,
+        });
+        totals.add(piece);
+        keep(&a.state, &totals)?;
+        let speed = began.elapsed().as_secs();
+        eprintln!(
+            "{} seeds, {} failed, {speed} s",
+            totals.next,
+            totals.failed.len()
+        );
+    }
+    Ok(conclude(&totals, began))
+}
+
+/// Writes the state beside its place and moves it there, so that no kill leaves half of it.
+fn keep(path: &Path, totals: &Totals) -> anyhow::Result<()> {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, serde_json::to_vec_pretty(totals)?)?;
+    std::fs::rename(&beside, path)?;
+    Ok(())
+}
+
+fn speed(orders: usize) -> bool {
+    let began = Instant::now();
+    let options = Options {
+        plain_orders: Some(orders),
+        ..Options::default()
+    };
+    let outcome = run(0, options);
+    let seconds = began.elapsed().as_secs_f64();
+    let speed = orders as f64 / seconds;
+    println!("{orders} orders of three steps in {seconds:.1} s, {speed:.0} orders/s");
+    println!("{}", outcome.report());
+    outcome.breaches.is_empty()
+}
+
+#[cfg(feature = "planted")]
+fn planted(a: &PlantedBugs) -> bool {
+    let bugs = triad_sim::planted::Bug::ALL.iter();
+    let wanted = |b: &&triad_sim::planted::Bug| a.bug.as_ref().is_none_or(|n| b.name() == n);
+    let mut good = true;
+    println!("{:<44} {:<48} seeds", "bug", "caught by");
+    for bug in bugs.filter(wanted) {
+        let caught = triad_sim::planted::catch(*bug, a.seeds, a.threads);
+        match &caught {
+            Some(c) => println!("{:<44} {:<48} {}", bug.name(), c.invariant, c.seeds),
+            None => println!("{:<44} NOT CAUGHT in {} seeds", bug.name(), a.seeds),
+        }
+        good &= caught.is_some();
+    }
+    good
 }

@@ -6,13 +6,14 @@ use serde_json::Value;
 use triad_core::{Envelope, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
-    Bus, BusError, Clock, Created, DefinitionStore, DuePage, Entropy, NewOrder, StateStore,
-    StoreError, Write, Written,
+    Bus, BusError, Clock, ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore,
+    DuePage, Entropy, NewOrder, StateStore, StoreError, Write, Written,
 };
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
+use crate::bus::Sending;
 use crate::executor::Owner;
-use crate::world::{InstanceId, World};
+use crate::world::{Crash, InstanceId, OUTSIDE, State, World};
 
 /// Store, bus, clock and entropy as one instance sees them.
 #[derive(Debug, Clone)]
@@ -24,7 +25,7 @@ pub struct Ports {
 /// What becomes of one write.
 enum Fate {
     Works,
-    Throttled,
+    Refused(&'static str),
     LostAnswer,
     Retried,
     Late(u64),
@@ -35,17 +36,66 @@ impl Ports {
         Self { world, who }
     }
 
-    /// The process may die here; what it has sent before is on its way all the same.
+    /// The process may die here, between effects; what it has sent before is on its way all the
+    /// same.
     pub(crate) async fn perhaps_die(&self, when: &'static str) {
         let dies = {
             let mut state = self.world.state();
             let permille = state.faults.die;
-            self.who != crate::world::OUTSIDE && state.rng.chance(permille)
+            self.who != OUTSIDE && state.faults_left > 0 && state.rng.chance(permille)
         };
         if dies {
-            self.world.kill(self.who, when);
-            std::future::pending::<()>().await;
+            self.die(when).await;
         }
+    }
+
+    async fn die(&self, when: &'static str) {
+        {
+            let mut state = self.world.state();
+            state.faults_left = state.faults_left.saturating_sub(1);
+        }
+        self.world.kill(self.who, when);
+        std::future::pending::<()>().await;
+    }
+
+    /// An effect is about to happen: it has a number, and the process may die before it.
+    pub(crate) async fn before(&self, what: &'static str) -> u64 {
+        let (number, dies) = {
+            let mut state = self.world.state();
+            if self.who == OUTSIDE {
+                return 0;
+            }
+            state.effects += 1;
+            let number = state.effects;
+            let crash = Crash {
+                effect: number,
+                after: false,
+            };
+            let dies = state.crashes.contains(&crash);
+            state.note(self.who, || format!("effect {number}: {what}"));
+            (number, dies)
+        };
+        if dies {
+            self.die("fault: died before an effect").await;
+        }
+        self.perhaps_die("fault: died before an effect").await;
+        number
+    }
+
+    /// The effect of a number has happened: the process may die after it.
+    pub(crate) async fn after(&self, number: u64) {
+        let dies = {
+            let state = self.world.state();
+            let crash = Crash {
+                effect: number,
+                after: true,
+            };
+            number > 0 && state.crashes.contains(&crash)
+        };
+        if dies {
+            self.die("fault: died after an effect").await;
+        }
+        self.perhaps_die("fault: died after an effect").await;
     }
 
     /// The way there.
@@ -60,7 +110,6 @@ impl Ports {
             }
         };
         self.world.sleep(delay).await;
-        self.perhaps_die("fault: died before an effect").await;
     }
 
     /// The way back.
@@ -74,7 +123,9 @@ impl Ports {
         let mut state = self.world.state();
         let f = state.faults;
         if state.fault("fault: store throttled", f.throttle) {
-            Fate::Throttled
+            Fate::Refused("throttled")
+        } else if state.fault("fault: transaction conflict", f.transaction) {
+            Fate::Refused("transaction conflict")
         } else if state.fault("fault: write lost its answer", f.lost_write) {
             Fate::LostAnswer
         } else if state.fault("fault: write retried by the client", f.retried_write) {
@@ -92,64 +143,44 @@ impl Ports {
         state.fault("fault: store throttled", permille)
     }
 
-    async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
+    /// Carries a write out as its fate has it: not at all, now, twice, or later.
+    async fn write_one<W: Send + 'static, T: 'static>(
+        &self,
+        what: &'static str,
+        write: W,
+        carry_out: fn(&mut State, InstanceId, &W) -> T,
+    ) -> Result<T, StoreError> {
         let transient = |why: &str| Err(StoreError::Transient(why.to_owned()));
-        match self.write_fate() {
-            Fate::Works => Ok(self.world.state().store_write(self.who, &write)),
-            Fate::Throttled => transient("throttled"),
+        let number = self.before(what).await;
+        let result = match self.write_fate() {
+            Fate::Works => Ok(carry_out(&mut self.world.state(), self.who, &write)),
+            Fate::Refused(why) => transient(why),
             Fate::LostAnswer => {
-                self.world.state().store_write(self.who, &write);
+                carry_out(&mut self.world.state(), self.who, &write);
                 transient("timed out")
             }
             Fate::Retried => {
-                self.world.state().store_write(self.who, &write);
+                carry_out(&mut self.world.state(), self.who, &write);
                 let pause = self.world.state().rng.between(1, 2_000);
                 self.world.sleep(pause).await;
                 self.perhaps_die("fault: died before an effect").await;
-                Ok(self.world.state().store_write(self.who, &write))
+                Ok(carry_out(&mut self.world.state(), self.who, &write))
             }
             Fate::Late(after) => {
                 let (world, who) = (self.world.clone(), self.who);
                 self.world.spawn(Owner::World, async move {
                     world.sleep(after).await;
-                    world.state().store_write(who, &write);
+                    carry_out(&mut world.state(), who, &write);
                 });
                 transient("timed out")
             }
-        }
-    }
-
-    async fn create_one(&self, new: NewOrder) -> Result<Created, StoreError> {
-        let transient = |why: &str| Err(StoreError::Transient(why.to_owned()));
-        match self.write_fate() {
-            Fate::Works => Ok(self.world.state().store_create(self.who, &new)),
-            Fate::Throttled => transient("throttled"),
-            Fate::LostAnswer => {
-                self.world.state().store_create(self.who, &new);
-                transient("timed out")
-            }
-            Fate::Retried => {
-                self.world.state().store_create(self.who, &new);
-                let pause = self.world.state().rng.between(1, 2_000);
-                self.world.sleep(pause).await;
-                Ok(self.world.state().store_create(self.who, &new))
-            }
-            Fate::Late(after) => {
-                let (world, who) = (self.world.clone(), self.who);
-                self.world.spawn(Owner::World, async move {
-                    world.sleep(after).await;
-                    world.state().store_create(who, &new);
-                });
-                transient("timed out")
-            }
-        }
+        };
+        self.after(number).await;
+        result
     }
 
     /// A read: an answer made by `read`, or none.
-    async fn read<T>(
-        &self,
-        read: impl FnOnce(&mut crate::world::State) -> T + Send,
-    ) -> Result<T, StoreError> {
+    async fn reading<T>(&self, read: impl FnOnce(&mut State) -> T + Send) -> Result<T, StoreError> {
         self.enter().await;
         let answer = if self.throttled() {
             Err(StoreError::Transient("throttled".into()))
@@ -166,8 +197,8 @@ impl StateStore for Ports {
         self.enter().await;
         let mut results = Vec::with_capacity(orders.len());
         for new in orders {
-            self.perhaps_die("fault: died before an effect").await;
-            results.push(self.create_one(new).await);
+            let result = self.write_one("create", new, State::store_create).await;
+            results.push(result);
         }
         self.leave().await;
         results
@@ -177,8 +208,8 @@ impl StateStore for Ports {
         self.enter().await;
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
-            self.perhaps_die("fault: died before an effect").await;
-            results.push(self.commit_one(write).await);
+            let result = self.write_one("commit", write, State::store_write).await;
+            results.push(result);
         }
         self.leave().await;
         results
@@ -191,8 +222,7 @@ impl StateStore for Ports {
             results.push(if self.throttled() {
                 Err(StoreError::Transient("throttled".into()))
             } else {
-                let state = self.world.state();
-                Ok(state.store.order(&id).map(|o| (**o).clone()))
+                Ok(self.world.state().store_load(&id))
             });
         }
         self.leave().await;
@@ -220,7 +250,7 @@ impl StateStore for Ports {
         limit: u32,
         page: Option<String>,
     ) -> Result<DuePage, StoreError> {
-        self.read(move |s| s.store_due(shard, until, limit, page.as_deref()))
+        self.reading(move |s| s.store_due(shard, until, limit, page.as_deref()))
             .await
     }
 
@@ -229,19 +259,20 @@ impl StateStore for Ports {
         state: Option<String>,
         page: Option<String>,
     ) -> Result<OrderPage, StoreError> {
-        self.read(move |s| s.store.list(state.as_deref(), page.as_deref()))
+        self.reading(move |s| s.store.list(state.as_deref(), page.as_deref()))
             .await
     }
 }
 
 impl DefinitionStore for Ports {
     async fn publish(&self, definition: WorkflowRef, json: String) -> Result<(), StoreError> {
-        self.read(move |s| s.store.publish(&definition, json)).await
+        self.reading(move |s| s.store.publish(&definition, json))
+            .await
     }
 
     async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
         let found = self
-            .read(move |s| s.store.current(name.as_str()).map(str::to_owned))
+            .reading(move |s| s.store.current(name.as_str()).map(str::to_owned))
             .await?;
         found
             .map(|h| h.parse().map_err(StoreError::Permanent))
@@ -249,21 +280,47 @@ impl DefinitionStore for Ports {
     }
 
     async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
-        self.read(move |s| s.store.definition(&wanted)).await
+        self.reading(move |s| s.store.definition(&wanted)).await
+    }
+}
+
+impl ControlStore for Ports {
+    async fn read(
+        &self,
+        key: String,
+        _consistent: bool,
+    ) -> Result<Option<ControlRecord>, StoreError> {
+        self.reading(move |s| s.control_read(&key)).await
+    }
+
+    async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
+        self.enter().await;
+        self.world.state().control_wanted(&write);
+        let result = self.write_one("control", write, State::control_write).await;
+        self.leave().await;
+        result
     }
 }
 
 impl Bus for Ports {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
         self.enter().await;
-        let (results, late) = self.world.state().bus_publish(self.who, &messages);
+        let mut sending = Sending::default();
+        let mut results = Vec::with_capacity(messages.len());
+        for message in messages {
+            let number = self.before("send").await;
+            let result = self.world.state().send_one(self.who, message, &mut sending);
+            results.push(result);
+            self.after(number).await;
+        }
+        let late = sending.late;
         if !late.is_empty() {
             let (world, who) = (self.world.clone(), self.who);
             let after = world.state().rng.between(50, 15_000);
             self.world.spawn(Owner::World, async move {
                 world.sleep(after).await;
                 let mut state = world.state();
-                for message in &late {
+                for message in late {
                     state.append(who, message);
                 }
             });
@@ -275,9 +332,7 @@ impl Bus for Ports {
 
 impl Clock for Ports {
     fn now(&self) -> Timestamp {
-        let state = self.world.state();
-        let error = state.instances[self.who].clock_error_ms;
-        Timestamp(state.now.saturating_add_signed(error))
+        self.world.state().clock_of(self.who)
     }
 
     async fn sleep(&self, span: Millis) {

@@ -1,16 +1,19 @@
 //! One run: a seed in, an outcome out.
 
-use triad_core::WorkflowRef;
 use triad_core::invariants::Breach;
-use triad_workflow::hash;
 
 use crate::coverage::Coverage;
 use crate::executor::{Executor, Owner};
 use crate::faults::Faults;
 use crate::ports::Ports;
 use crate::rng::Rng;
-use crate::world::{OUTSIDE, World};
-use crate::{actors, chaos, scenario};
+use crate::scenario::NewOrder;
+use crate::setup::Setup;
+use crate::world::{Beginning, Crash, OUTSIDE, World};
+use crate::{actors, chaos, definitions, scenario};
+
+/// Time between two plain orders: what the simulated instances take up without a backlog.
+const PLAIN_PAUSE_MS: u64 = 150;
 
 /// How a world is built.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,6 +22,8 @@ pub struct Options {
     pub trace: bool,
     /// Instead of a scenario drawn from the seed: so many plain three-step orders, no faults.
     pub plain_orders: Option<usize>,
+    /// Only the first so many faults happen, and none after them.
+    pub faults: Option<u64>,
 }
 
 /// What came of a run.
@@ -34,6 +39,10 @@ pub struct Outcome {
     pub orders: usize,
     /// Virtual milliseconds that passed.
     pub virtual_ms: u64,
+    /// Effects of the instances.
+    pub effects: u64,
+    /// Faults that happened.
+    pub faults: u64,
     /// The events, if they were wanted.
     pub trace: Vec<String>,
 }
@@ -62,33 +71,74 @@ impl Outcome {
 /// ```
 #[must_use]
 pub fn run(seed: u64, options: Options) -> Outcome {
+    if let Some(count) = options.plain_orders {
+        let plain = |n| scenario::plain_order(n, "line");
+        let orders = (0..count).map(plain).collect();
+        return run_plain(
+            seed,
+            orders,
+            count as u64 * PLAIN_PAUSE_MS,
+            Vec::new(),
+            options.trace,
+        );
+    }
     let mut rng = Rng::new(seed);
-    let faults = match options.plain_orders {
-        Some(_) => Faults::default(),
-        None => Faults::drawn(&mut rng),
-    };
-    let world = World::new(rng, faults, options.trace);
-    let began = world.now();
+    let faults = Faults::drawn(&mut rng);
+    let setup = Setup::drawn(&mut rng);
+    let count = setup.orders;
+    let faults_left = options.faults.unwrap_or(u64::MAX);
+    let world = World::new(Beginning {
+        rng,
+        faults,
+        setup,
+        tracing: options.trace,
+        faults_left,
+        crashes: Vec::new(),
+    });
     publish_definitions(&world);
     actors::set_up(&world);
-    match options.plain_orders {
-        Some(count) => {
-            let over_ms = count as u64;
-            chaos::send_orders(&world, scenario::plain_orders(count), over_ms, 0);
-            chaos::unleash(&world, over_ms, chaos::bound_ms());
-        }
-        None => {
-            let (orders, poison, calm_after) = {
-                let mut state = world.state();
-                let count = usize::try_from(state.rng.between(2, 6)).unwrap_or(2);
-                let orders = scenario::orders(&mut state.rng, count);
-                let poison = usize::try_from(state.rng.below(4)).unwrap_or(0);
-                (orders, poison, state.rng.between(5_000, 120_000))
-            };
-            chaos::send_orders(&world, orders, 10_000, poison);
-            chaos::unleash(&world, calm_after, chaos::bound_ms());
-        }
-    }
+    let (orders, poison, calm_after) = {
+        let mut state = world.state();
+        // Of two submissions that are rejected nobody can say which conflicts with which.
+        let conflicts = state.setup.admission.reject_after.is_none();
+        let orders = scenario::orders(&mut state.rng, count, conflicts);
+        let poison = usize::try_from(state.rng.below(4)).unwrap_or(0);
+        (orders, poison, state.rng.between(5_000, 120_000))
+    };
+    // Where there is a cap on orders in flight, they come all at once.
+    let is_capped = world.state().setup.admission.in_flight.is_some();
+    let over_ms = if is_capped { 1_000 } else { 10_000 };
+    chaos::send_orders(&world, orders, over_ms, poison);
+    chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);
+    finish(seed, &world, faults_left)
+}
+
+/// Runs orders in a world without faults but the crashes that are asked for.
+pub(crate) fn run_plain(
+    seed: u64,
+    orders: Vec<NewOrder>,
+    over_ms: u64,
+    crashes: Vec<Crash>,
+    tracing: bool,
+) -> Outcome {
+    let world = World::new(Beginning {
+        rng: Rng::new(seed),
+        faults: Faults::default(),
+        setup: Setup::plain(),
+        tracing,
+        faults_left: u64::MAX,
+        crashes,
+    });
+    publish_definitions(&world);
+    actors::set_up(&world);
+    chaos::send_orders(&world, orders, over_ms, 0);
+    // Nothing lands late.
+    chaos::unleash(&world, over_ms, 1_000);
+    finish(seed, &world, u64::MAX)
+}
+
+fn finish(seed: u64, world: &World, faults_at_first: u64) -> Outcome {
+    let began = world.now();
     Executor::new(world.clone()).run();
     world.dismantle();
     let mut state = world.state();
@@ -98,26 +148,30 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         coverage: std::mem::take(&mut state.coverage),
         orders: state.store.orders().count(),
         virtual_ms: state.now - began,
+        effects: state.effects,
+        faults: faults_at_first - state.faults_left,
         trace: std::mem::take(&mut state.trace),
     }
 }
 
 fn publish_definitions(world: &World) {
     let mut state = world.state();
-    for workflow in scenario::workflows() {
-        let identity = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let json = hash::canonical_json(&workflow.definition);
-        state.store.publish(&identity, json);
+    for workflow in definitions::workflows() {
+        chaos::publish(&mut state, workflow);
     }
 }
 
 /// The ports of a world without faults, for work that is not a scenario.
 #[must_use]
 pub fn calm_ports(seed: u64) -> Ports {
-    let world = World::new(Rng::new(seed), Faults::default(), false);
+    let world = World::new(Beginning {
+        rng: Rng::new(seed),
+        faults: Faults::default(),
+        setup: Setup::plain(),
+        tracing: false,
+        faults_left: u64::MAX,
+        crashes: Vec::new(),
+    });
     Ports::new(world, OUTSIDE)
 }
 

@@ -1,60 +1,73 @@
-//! The simulated state store: conditional writes, tokens, a late and patchy due index, pages.
+//! The simulated state store: conditional writes, tokens, a late and patchy due index, pages,
+//! records that expire and go later.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::due::shard_of;
-use triad_core::{Order, OrderId, StepState, Timestamp, WorkflowRef, invariants};
+use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
-use triad_runtime::{Created, DuePage, NewOrder, Write, Written};
-use triad_workflow::StepId;
+use triad_runtime::{Created, DuePage, DueRow, NewOrder, Write, Written};
 
-use crate::scenario;
-use crate::world::{InstanceId, State};
+use crate::world::{InstanceId, OUTSIDE, State};
 
 /// Records of one page of a listing.
 const LIST_PAGE: usize = 3;
+/// Longest time from the expiry of a record to its deletion.
+const DELETION_MS: u64 = 60_000;
 
-#[derive(Debug, Clone)]
-struct Stored {
+/// One order: its record, its details, and where it stands in the due index.
+#[derive(Debug)]
+struct Entry {
     order: Arc<Order>,
     token: u64,
+    details: Arc<Value>,
+    digest: String,
+    /// The record has expired and gone; the checker knows its last version.
+    gone: bool,
+    placed: Option<u64>,
+    last_coming: u64,
 }
 
-/// What the store holds, and what the checker remembers of its history.
+/// Place of an order in the order of creation.
+type At = usize;
+
+/// What the store holds.
 #[derive(Debug, Default)]
 pub(crate) struct StoreState {
-    records: BTreeMap<OrderId, Stored>,
-    details: BTreeMap<OrderId, (Arc<Value>, String)>,
+    entries: Vec<Entry>,
+    /// For look-up alone: nothing depends on its order.
+    by_id: HashMap<OrderId, At>,
+    /// When expired records go.
+    going: BTreeSet<(u64, At)>,
     /// The due index as queries see it.
-    index: BTreeMap<u32, BTreeSet<(u64, OrderId)>>,
-    /// Where an order stands in the visible index.
-    placed: BTreeMap<OrderId, u64>,
+    index: BTreeMap<u32, BTreeSet<(u64, At)>>,
     /// Changes of the index that are not visible yet, by moment and sequence.
-    coming: BTreeMap<(u64, u64), (OrderId, Option<u64>)>,
+    coming: BTreeMap<(u64, u64), (At, Option<u64>)>,
     coming_seq: u64,
-    last_coming: BTreeMap<OrderId, u64>,
     definitions: BTreeMap<(String, String), String>,
     current: BTreeMap<String, String>,
-    /// Steps in the order in which their completion was written, by order.
-    pub completed: BTreeMap<OrderId, Vec<StepId>>,
-    /// The order of undo that the guarantees demand, fixed when an order turns round.
-    pub undo_plan: BTreeMap<OrderId, Vec<StepId>>,
-    claims: BTreeMap<String, OrderId>,
 }
 
 impl StoreState {
+    /// The last version of every record, of those too that have gone.
     pub(crate) fn orders(&self) -> impl Iterator<Item = &Arc<Order>> {
-        self.records.values().map(|s| &s.order)
+        self.entries.iter().map(|e| &e.order)
     }
 
+    /// The last version of a record, if it has gone too.
     pub(crate) fn order(&self, id: &OrderId) -> Option<&Arc<Order>> {
-        self.records.get(id).map(|s| &s.order)
+        Some(&self.entries[*self.by_id.get(id)?].order)
+    }
+
+    /// Whether a record has expired and gone.
+    pub(crate) fn is_gone(&self, id: &OrderId) -> bool {
+        self.by_id.get(id).is_some_and(|at| self.entries[*at].gone)
     }
 
     pub(crate) fn details(&self, id: &OrderId) -> Option<Arc<Value>> {
-        self.details.get(id).map(|(d, _)| d.clone())
+        Some(self.entries[*self.by_id.get(id)?].details.clone())
     }
 
     pub(crate) fn publish(&mut self, definition: &WorkflowRef, json: String) {
@@ -74,22 +87,18 @@ impl StoreState {
     }
 
     pub(crate) fn list(&self, state: Option<&str>, page: Option<&str>) -> OrderPage {
-        let mut rest = self
-            .records
-            .iter()
-            .filter(|(id, _)| page.is_none_or(|p| id.as_str() > p));
-        let scanned: Vec<_> = rest.by_ref().take(LIST_PAGE).collect();
-        let next = scanned.last().map(|(id, _)| id.to_string());
-        let more = rest.next().is_some();
+        let from = page.and_then(|p| p.parse::<At>().ok()).unwrap_or(0);
+        let scanned = self.entries.iter().skip(from).take(LIST_PAGE);
         // As a scan with a filter: a page may be empty and not the last.
         let orders = scanned
-            .into_iter()
-            .map(|(_, s)| (*s.order).clone())
+            .filter(|e| !e.gone)
+            .map(|e| (*e.order).clone())
             .filter(|o| state.is_none_or(|s| o.state.name() == s))
             .collect();
+        let next = from + LIST_PAGE;
         OrderPage {
             orders,
-            next: next.filter(|_| more),
+            next: (next < self.entries.len()).then(|| next.to_string()),
         }
     }
 }
@@ -98,30 +107,44 @@ impl State {
     /// The transaction that stores a new order.
     pub(crate) fn store_create(&mut self, who: InstanceId, new: &NewOrder) -> Created {
         let id = &new.order.id;
-        if let Some((_, digest)) = self.store.details.get(id) {
-            return Created::Exists {
-                digest: digest.clone(),
-            };
+        if let Some(at) = self.store.by_id.get(id) {
+            let digest = self.store.entries[*at].digest.clone();
+            return Created::Exists { digest };
         }
         self.note(who, || format!("store: creates {id}"));
-        let details = (new.details.clone(), new.digest.clone());
-        self.store.details.insert(id.clone(), details);
+        self.check_admission(id);
         self.check_record(&new.order);
-        self.put(Arc::new(new.order.clone()), 0);
+        let at = self.store.entries.len();
+        self.store.by_id.insert(id.clone(), at);
+        self.store.entries.push(Entry {
+            order: Arc::new(new.order.clone()),
+            token: 0,
+            details: new.details.clone(),
+            digest: new.digest.clone(),
+            gone: false,
+            placed: None,
+            last_coming: 0,
+        });
+        self.coverage.reach_states(&new.order);
+        self.place(at, new.order.due.map(|d| d.0));
         Created::Created
     }
 
     /// One conditional write.
     pub(crate) fn store_write(&mut self, who: InstanceId, write: &Write) -> Written {
+        self.delete_expired();
         let id = &write.next.id;
-        let Some(stored) = self.store.records.get(id).cloned() else {
+        let found = self.store.by_id.get(id).copied();
+        let Some(at) = found.filter(|at| !self.store.entries[*at].gone) else {
             self.note(who, || format!("store: {id} is gone"));
+            self.coverage.reach("saw: write to a record that has gone");
             return Written::Conflict;
         };
-        if stored.token == write.token {
+        if self.store.entries[at].token == write.token {
             return Written::Written;
         }
-        let (before, after) = (&stored.order, &write.next);
+        let before = self.store.entries[at].order.clone();
+        let after = &write.next;
         if before.version != write.expected {
             self.note(who, || {
                 format!("store: {id} conflict, {} stands", before.version)
@@ -139,126 +162,75 @@ impl State {
                 after.due.map(|d| d.0),
             )
         });
-        self.check_write(before, after);
-        self.put(after.clone(), write.token);
+        self.check_write(&before, after);
+        self.coverage.reach_states(after);
+        if before.due != after.due {
+            self.place(at, after.due.map(|d| d.0));
+        }
+        if let Some((finished, kept)) = after.state.finished_at().zip(self.setup.retention_ms) {
+            let goes = finished.0 + kept + self.rng.below(DELETION_MS);
+            self.store.going.insert((goes, at));
+        }
+        let entry = &mut self.store.entries[at];
+        entry.order = after.clone();
+        entry.token = write.token;
         Written::Written
     }
 
-    fn put(&mut self, order: Arc<Order>, token: u64) {
-        self.coverage.reach_states(&order);
-        let id = order.id.clone();
-        let due = order.due.map(|d| d.0);
-        let stood = self.store.records.get(&id).and_then(|s| s.order.due);
-        if stood != order.due || !self.store.records.contains_key(&id) {
-            let lag = self.rng.below(self.faults.index_lag_ms + 1);
-            if lag > 0 {
-                self.coverage.reach("fault: index late");
+    /// What a reader finds: nothing, where the record has expired.
+    pub(crate) fn store_load(&mut self, id: &OrderId) -> Option<Order> {
+        self.delete_expired();
+        let at = *self.store.by_id.get(id)?;
+        let entry = &self.store.entries[at];
+        if entry.gone {
+            return None;
+        }
+        if self.is_expired(&entry.order) {
+            self.coverage.reach("saw: expired record ignored");
+            return None;
+        }
+        Some((*entry.order).clone())
+    }
+
+    fn is_expired(&self, order: &Order) -> bool {
+        let retention = self.setup.retention_ms;
+        let finished = order.state.finished_at();
+        finished
+            .zip(retention)
+            .is_some_and(|(at, kept)| at.0 + kept <= self.now)
+    }
+
+    /// Expired records go, some time after they have expired.
+    fn delete_expired(&mut self) {
+        while let Some((moment, at)) = self.store.going.first().copied() {
+            if moment > self.now {
+                return;
             }
-            // Changes of one row become visible in their order.
-            let last = self.store.last_coming.get(&id).copied().unwrap_or(0);
-            let at = last.max(self.now + lag);
-            self.store.last_coming.insert(id.clone(), at);
-            self.store.coming_seq += 1;
-            let key = (at, self.store.coming_seq);
-            self.store.coming.insert(key, (id.clone(), due));
-        }
-        self.store.records.insert(id, Stored { order, token });
-    }
-
-    fn check_record(&mut self, order: &Order) {
-        let Some(workflow) = scenario::compiled(&order.workflow) else {
-            return;
-        };
-        let found = invariants::of_record(order, &workflow);
-        if !found.is_empty() {
-            self.breaches.extend(found);
-            self.end();
-        }
-    }
-
-    fn check_write(&mut self, before: &Order, after: &Order) {
-        let Some(workflow) = scenario::compiled(&after.workflow) else {
-            return;
-        };
-        let found = invariants::of_write(before, after, &workflow);
-        if !found.is_empty() {
-            self.breaches.extend(found);
-            self.end();
-        }
-        self.check_claim(before, after);
-        self.remember_completions(before, after);
-        let turned = |o: &Order| {
-            matches!(
-                o.state.name(),
-                "Compensating" | "Compensated" | "CompensationFailed"
-            )
-        };
-        if turned(after) && !turned(before) {
-            let plan = self.planned_undo(after, &workflow);
-            self.store.undo_plan.insert(after.id.clone(), plan);
-        }
-        if let Some(true_due) = triad_core::decide::true_due(&scenario::context(&workflow), after)
-            && !after.state.is_finished()
-        {
-            // Clocks differ by the skew; beyond that the hint must not be later than the truth.
-            let hint = after.due.unwrap_or(Timestamp(u64::MAX));
-            let passed = true_due.0 <= self.now + scenario::TIMING.skew.0;
-            if hint > true_due && !passed {
-                let seen = format!("{}: hint {hint:?}, due {true_due:?}", after.id);
-                self.breach("g1-hint-not-later-than-the-truth", seen);
+            self.store.going.pop_first();
+            let entry = &self.store.entries[at];
+            if entry.gone || !self.is_expired(&entry.order) {
+                continue;
             }
+            let id = entry.order.id.clone();
+            self.note(OUTSIDE, || format!("store: {id} has expired and goes"));
+            self.coverage.reach("fault: expired record deleted");
+            self.store.entries[at].gone = true;
+            self.place(at, None);
         }
     }
 
-    /// A claim id is used once, by one order.
-    fn check_claim(&mut self, before: &Order, after: &Order) {
-        let (Some(new), old) = (after.state.locked_by(), before.state.locked_by()) else {
-            return;
-        };
-        if old == Some(new) {
-            return;
+    /// Changes the due index, some time later.
+    fn place(&mut self, at: At, due: Option<u64>) {
+        let lag = self.rng.below(self.faults.index_lag_ms + 1);
+        if lag > 0 {
+            self.coverage.reach("fault: index late");
         }
-        if old.is_some() || self.store.claims.contains_key(&new.0) {
-            let seen = format!("{}: {new} after {old:?}", after.id);
-            self.breach("g4-one-live-claim", seen);
-        }
-        self.store.claims.insert(new.0.clone(), after.id.clone());
-    }
-
-    fn remember_completions(&mut self, before: &Order, after: &Order) {
-        for (was, is) in before.steps.iter().zip(&after.steps) {
-            let completed = |s: &StepState| matches!(s, StepState::Completed { .. });
-            if completed(&is.state) && !completed(&was.state) {
-                let done = self.store.completed.entry(after.id.clone()).or_default();
-                done.push(is.step.clone());
-            }
-        }
-    }
-
-    /// Ambiguous steps, the last of the workflow foremost, then completed ones, the last first.
-    fn planned_undo(&self, order: &Order, workflow: &triad_workflow::Workflow) -> Vec<StepId> {
-        let done = self
-            .store
-            .completed
-            .get(&order.id)
-            .cloned()
-            .unwrap_or_default();
-        let undoable = |id: &StepId| {
-            workflow
-                .step_index(id.as_str())
-                .is_some_and(|i| workflow.steps[i].compensation.is_some())
-        };
-        let doubtful = order.steps.iter().rev().filter(|s| {
-            let touched = !matches!(
-                s.state,
-                StepState::Waiting | StepState::Skipped | StepState::Refused { .. }
-            );
-            touched && !done.contains(&s.step)
-        });
-        let mut plan: Vec<StepId> = doubtful.map(|s| s.step.clone()).collect();
-        plan.extend(done.iter().rev().cloned());
-        plan.retain(undoable);
-        plan
+        // Changes of one row become visible in their order.
+        let entry = &mut self.store.entries[at];
+        entry.last_coming = entry.last_coming.max(self.now + lag);
+        self.store.coming_seq += 1;
+        let key = (entry.last_coming, self.store.coming_seq);
+        self.store.coming.insert(key, (at, due));
     }
 
     /// One page of the due index, as late and as patchy as the faults have it.
@@ -269,46 +241,48 @@ impl State {
         limit: u32,
         page: Option<&str>,
     ) -> DuePage {
+        self.delete_expired();
         self.settle_index();
         let after = page.and_then(|p| {
-            let (at, id) = p.split_once('/')?;
-            Some((at.parse::<u64>().ok()?, id.to_owned()))
+            let (moment, at) = p.split_once('/')?;
+            Some((moment.parse::<u64>().ok()?, at.parse::<At>().ok()?))
         });
         if self.faults.empty_page > 0
             && self.fault("fault: index page empty", self.faults.empty_page)
         {
-            let next = page.map_or_else(|| "0/".to_owned(), str::to_owned);
+            // Before the first row: nothing has been read yet.
+            let next = page.map_or_else(|| "0/0".to_owned(), str::to_owned);
             return DuePage {
-                orders: Vec::new(),
+                rows: Vec::new(),
                 next: Some(next),
             };
         }
-        let rows: Vec<(u64, OrderId)> = self
+        let limit = usize::try_from(limit.max(1)).unwrap_or(1);
+        let mut taken: Vec<(u64, At)> = self
             .store
             .index
             .get(&shard)
             .into_iter()
-            .flatten()
-            .take_while(|(at, _)| *at <= until.0)
-            .filter(|(at, id)| {
-                after
-                    .as_ref()
-                    .is_none_or(|(a, i)| (*at, id.as_str()) > (*a, i.as_str()))
-            })
-            .cloned()
+            .flat_map(|rows| rows.range(after.unwrap_or((0, 0))..=(until.0, At::MAX)))
+            .filter(|row| Some(**row) != after)
+            .take(limit + 1)
+            .copied()
             .collect();
-        let limit = usize::try_from(limit.max(1)).unwrap_or(1);
-        let more = rows.len() > limit;
-        let taken: Vec<_> = rows.into_iter().take(limit).collect();
-        let next = taken.last().map(|(at, id)| format!("{at}/{id}"));
-        let mut orders = Vec::new();
-        for (_, id) in taken {
+        let more = taken.len() > limit;
+        taken.truncate(limit);
+        let next = taken.last().map(|(moment, at)| format!("{moment}/{at}"));
+        let mut rows = Vec::new();
+        for (_, at) in taken {
             if !self.fault("fault: index row missing", self.faults.index_miss) {
-                orders.push(id);
+                let order = &self.store.entries[at].order;
+                rows.push(DueRow {
+                    order: order.id.clone(),
+                    workflow: Some(order.workflow.name.clone()),
+                });
             }
         }
         DuePage {
-            orders,
+            rows,
             next: next.filter(|_| more),
         }
     }
@@ -318,16 +292,15 @@ impl State {
             if entry.key().0 > self.now {
                 return;
             }
-            let (id, due) = entry.remove();
-            let shard = shard_of(&id);
-            if let Some(at) = self.store.placed.remove(&id) {
-                let rows = self.store.index.entry(shard).or_default();
-                rows.remove(&(at, id.clone()));
+            let (at, due) = entry.remove();
+            let row = &mut self.store.entries[at];
+            let rows = self.store.index.entry(shard_of(&row.order.id)).or_default();
+            if let Some(moment) = row.placed.take() {
+                rows.remove(&(moment, at));
             }
-            if let Some(at) = due {
-                let rows = self.store.index.entry(shard).or_default();
-                rows.insert((at, id.clone()));
-                self.store.placed.insert(id, at);
+            if let Some(moment) = due {
+                rows.insert((moment, at));
+                row.placed = Some(moment);
             }
         }
     }

@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use triad_core::Timestamp;
 use triad_core::invariants::Breach;
 
 use crate::actors::Handler;
 use crate::bus::BusState;
 use crate::chaos::Sent;
+use crate::control::ControlState;
 use crate::coverage::Coverage;
 use crate::executor::{Owner, Sleep, Work};
 use crate::faults::Faults;
-use crate::remote::RemoteState;
+use crate::history::History;
 use crate::rng::Rng;
+use crate::service::RemoteState;
+use crate::setup::Setup;
 use crate::store::StoreState;
 
 /// Index of an instance of an actor.
@@ -30,6 +34,7 @@ pub(crate) enum Kind {
     Scheduler,
     Agent,
     Supervisor,
+    Operator,
 }
 
 /// One instance of an actor.
@@ -40,6 +45,17 @@ pub(crate) struct Instance {
     /// Its clock minus the true one.
     pub clock_error_ms: i64,
     pub alive: bool,
+    /// Until then nothing of it runs; 0 if it is not frozen.
+    pub frozen_until: u64,
+}
+
+/// A moment at which the world kills an instance: before or after an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crash {
+    /// The effect, counted from 1 over all instances.
+    pub effect: u64,
+    /// After it, and not before.
+    pub after: bool,
 }
 
 /// Everything that is shared.
@@ -49,10 +65,21 @@ pub(crate) struct State {
     timer_seq: u64,
     pub rng: Rng,
     pub faults: Faults,
+    /// As they were before the calm.
+    pub faults_at_first: Faults,
+    /// Faults that may still happen.
+    pub faults_left: u64,
+    pub setup: Setup,
+    /// Effects of the instances so far.
+    pub effects: u64,
+    /// Effects at which an instance is killed.
+    pub crashes: Vec<Crash>,
     pub instances: Vec<Instance>,
     pub store: StoreState,
+    pub control: ControlState,
     pub bus: BusState,
     pub remote: RemoteState,
+    pub history: History,
     pub coverage: Coverage,
     pub breaches: Vec<Breach>,
     /// The living instances' handlers.
@@ -67,6 +94,16 @@ pub(crate) struct State {
     killed: Vec<InstanceId>,
 }
 
+/// How a world begins.
+pub(crate) struct Beginning {
+    pub rng: Rng,
+    pub faults: Faults,
+    pub setup: Setup,
+    pub tracing: bool,
+    pub faults_left: u64,
+    pub crashes: Vec<Crash>,
+}
+
 impl State {
     /// Writes a line of the trace, if it is wanted.
     pub(crate) fn note(&mut self, who: InstanceId, line: impl FnOnce() -> String) {
@@ -79,8 +116,9 @@ impl State {
 
     /// A fault of a kind happens in so many of a thousand cases; it is counted.
     pub(crate) fn fault(&mut self, kind: &'static str, permille: u32) -> bool {
-        let happens = self.rng.chance(permille);
+        let happens = self.rng.chance(permille) && self.faults_left > 0;
         if happens {
+            self.faults_left -= 1;
             self.coverage.reach(kind);
         }
         happens
@@ -88,12 +126,25 @@ impl State {
 
     /// An invariant does not hold: the run ends.
     pub(crate) fn breach(&mut self, invariant: &'static str, seen: String) {
+        self.note(OUTSIDE, || format!("BREACH {invariant}: {seen}"));
         self.breaches.push(Breach { invariant, seen });
         self.over = true;
     }
 
     pub(crate) fn end(&mut self) {
         self.over = true;
+    }
+
+    /// What an instance's clock shows.
+    pub(crate) fn clock_of(&self, who: InstanceId) -> Timestamp {
+        let error = self.instances[who].clock_error_ms;
+        Timestamp(self.now.saturating_add_signed(error))
+    }
+
+    /// Whether an instance runs.
+    pub(crate) fn is_awake(&self, who: InstanceId) -> bool {
+        let instance = &self.instances[who];
+        instance.alive && instance.frozen_until <= self.now
     }
 }
 
@@ -108,31 +159,39 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    pub(crate) fn new(rng: Rng, faults: Faults, tracing: bool) -> Self {
+    pub(crate) fn new(beginning: Beginning) -> Self {
         let outside = Instance {
             kind: Kind::Outside,
             name: "outside".into(),
             clock_error_ms: 0,
             alive: true,
+            frozen_until: 0,
         };
         Self(Arc::new(Mutex::new(State {
             // Not near zero: moments minus spans must not saturate.
             now: 1_000_000_000,
             timers: BTreeMap::new(),
             timer_seq: 0,
-            rng,
-            faults,
+            rng: beginning.rng,
+            faults: beginning.faults,
+            faults_at_first: beginning.faults,
+            faults_left: beginning.faults_left,
+            setup: beginning.setup,
+            effects: 0,
+            crashes: beginning.crashes,
             instances: vec![outside],
             store: StoreState::default(),
+            control: ControlState::default(),
             bus: BusState::default(),
             remote: RemoteState::default(),
+            history: History::default(),
             coverage: Coverage::default(),
             breaches: Vec::new(),
             handlers: BTreeMap::new(),
             sent: Sent::default(),
             calm_since: None,
             over: false,
-            tracing,
+            tracing: beginning.tracing,
             trace: Vec::new(),
             spawned: Vec::new(),
             killed: Vec::new(),
@@ -178,6 +237,13 @@ impl World {
         self.state().over
     }
 
+    /// Until when an instance is frozen, if it is.
+    pub(crate) fn frozen_until(&self, who: InstanceId) -> Option<u64> {
+        let state = self.state();
+        let until = state.instances[who].frozen_until;
+        (until > state.now).then_some(until)
+    }
+
     pub(crate) fn spawn(&self, owner: Owner, work: impl Future<Output = ()> + Send + 'static) {
         self.state().spawned.push((owner, Box::pin(work)));
     }
@@ -193,6 +259,7 @@ impl World {
             return;
         }
         state.instances[instance].alive = false;
+        state.instances[instance].frozen_until = 0;
         state.handlers.remove(&instance);
         state.killed.push(instance);
         state.coverage.reach(why);

@@ -7,7 +7,7 @@ use triad_sim::{Options, run};
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 10] = [
+const SEEDS: [(u64, &str); 18] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",
@@ -24,6 +24,28 @@ const SEEDS: [(u64, &str); 10] = [
     (7798, LATE),
     (8794, LATE),
     (9554, LATE),
+    (
+        7,
+        "two steps of one order in doubt: neither could be settled, on account of the other",
+    ),
+    (58, "as 7, and the stopped order expired"),
+    (
+        251,
+        "put off by one delivery, done by the other, and not undone when the order was cancelled",
+    ),
+    (
+        259,
+        "an operator's word on a silent step was taken for a late reply",
+    ),
+    (403, "as 259"),
+    (
+        5943,
+        "as 251, of a step without a compensation: it was said to have been refused",
+    ),
+    (
+        12770,
+        "as 251, of the point of no return: the order was cancelled past it",
+    ),
 ];
 
 #[test]

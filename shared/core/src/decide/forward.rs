@@ -9,6 +9,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::order::{Claim, Incident, IncidentKind, Order, ProcessState, StepState};
 use crate::outbox::{Emission, Writer};
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// A Scheduler takes the order up: due retries first, then whatever is ready.
@@ -46,7 +47,7 @@ pub(super) fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
             && defined
                 .after
                 .iter()
-                .all(|&a| order.steps[a].state.is_done());
+                .all(|&a| order.steps[a].state.is_done() || planted(Bug::PredecessorsIgnored));
         if !ready {
             continue;
         }
@@ -95,8 +96,10 @@ pub(super) fn start(
     }
     let defined = &ctx.workflow.steps[index];
     let probe = match &defined.repeat {
-        Repeat::Probe(probe) if order.steps[index].in_doubt => Some(probe),
-        Repeat::Never if order.steps[index].in_doubt => {
+        Repeat::Probe(probe) if order.steps[index].in_doubt && !planted(Bug::ProbeSkipped) => {
+            Some(probe)
+        }
+        Repeat::Never if order.steps[index].in_doubt && !planted(Bug::DoubtRepeated) => {
             stop_in_doubt(order, index, now);
             return false;
         }

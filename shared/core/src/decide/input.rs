@@ -1,7 +1,7 @@
 //! Inputs of requests, computed from the record, the details and the definition.
 
 use serde_json::{Value, json};
-use triad_workflow::{EvalError, Scope, StepIndex};
+use triad_workflow::{EvalError, Scope, StepIndex, Template};
 
 use crate::context::Context;
 use crate::order::{Order, Priority, StepState};
@@ -33,9 +33,15 @@ pub(crate) fn forward(
     if let Some(corrected) = &order.steps[index].input {
         return Ok(corrected.clone());
     }
-    ctx.workflow.steps[index]
-        .input
-        .render(&scope(ctx, order, None))
+    render(&ctx.workflow.steps[index].input, || scope(ctx, order, None))
+}
+
+/// Computes a template; for one without expressions no variables are made.
+fn render(template: &Template, scope: impl FnOnce() -> Scope) -> Result<Value, EvalError> {
+    match template {
+        Template::Constant(value) => Ok(value.clone()),
+        _ => template.render(&scope()),
+    }
 }
 
 /// Input of a step's compensation; an empty object for a step without one.
@@ -44,5 +50,5 @@ pub(crate) fn undo(ctx: &Context<'_>, order: &Order, index: StepIndex) -> Result
         return Ok(json!({}));
     };
     let output = order.steps[index].state.to_undo().map(|a| &a.output);
-    compensation.input.render(&scope(ctx, order, output))
+    render(&compensation.input, || scope(ctx, order, output))
 }

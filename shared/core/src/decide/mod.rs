@@ -23,6 +23,7 @@ use crate::message::AlertKind;
 use crate::operate::Refusal;
 use crate::order::{Order, ProcessState, StepRecord, StepState};
 use crate::outbox::{Emission, Writer};
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// What to do about an event.
@@ -119,7 +120,7 @@ pub fn decide(
         });
     }
     let identity = identity(&event);
-    if identity.is_some() && order.outbox.answers == identity {
+    if identity.is_some() && order.outbox.answers == identity && !planted(Bug::RepeatUnknown) {
         return Ok(Decision::Repeat);
     }
     let decision = match (&order.state, event) {
@@ -130,8 +131,16 @@ pub fn decide(
                 locked_by: None, ..
             },
             Event::Claim(_),
-        ) if order.paused.is_some() => Decision::Ignore(Reason::Paused),
+        ) if order.paused.is_some() && !planted(Bug::PauseIgnored) => {
+            Decision::Ignore(Reason::Paused)
+        }
         (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now),
+        (ProcessState::Processing(_), Event::Claim(id)) if planted(Bug::ClaimTakenOver) => {
+            forward::claim(ctx, order, id, now)
+        }
+        (ProcessState::Processed { .. }, Event::Claim(id)) if planted(Bug::FinishedClaimed) => {
+            forward::claim(ctx, order, id, now)
+        }
         (
             ProcessState::Compensating {
                 locked_by: None, ..
@@ -211,7 +220,8 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Order {
     let mut next = order.clone();
     next.version = order.version.next();
     next.outbox = order.outbox.carried_to(writer);
-    if order.outbox.writer == Writer::Submission && writer != Writer::Scheduler {
+    let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
+    if unheard && !planted(Bug::ReceivedNotMadeUp) {
         // Nobody has taken the order up, so Submission may have died before it sent this, and it
         // does not send it any more once the record has gone on.
         next.outbox.entries.push(Emission::Status {
@@ -226,7 +236,7 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Order {
 
 /// Writes down a status message to be sent.
 fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
-    order.sequence += 1;
+    order.sequence += u32::from(!planted(Bug::SequenceNotRaised));
     order.outbox.entries.push(Emission::Status {
         sequence: order.sequence,
         status,
@@ -272,11 +282,13 @@ fn in_doubt(record: &StepRecord) -> Failure {
 fn stop(order: &mut Order, cause: Failure, now: Timestamp) {
     void_requests(order);
     tell(order, Status::Failed, Some(&cause), now);
-    order.outbox.entries.push(Emission::Alert {
-        kind: AlertKind::OrderError,
-        at: now,
-        cause: cause.clone(),
-    });
+    if !planted(Bug::ErrorWithoutAlert) {
+        order.outbox.entries.push(Emission::Alert {
+            kind: AlertKind::OrderError,
+            at: now,
+            cause: cause.clone(),
+        });
+    }
     order.state = ProcessState::Error { at: now, cause };
 }
 
@@ -340,7 +352,9 @@ pub(crate) fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> 
     }
     next.due = match true_due(ctx, &next) {
         None => None,
+        Some(_) if next.state.is_finished() && planted(Bug::BadEndNotDue) => None,
         Some(at) if next.state.is_finished() => Some(at),
+        Some(_) if next.due.is_some() && planted(Bug::HintTooLate) => next.due,
         Some(at) => due::next_hint(next.due, at, now),
     };
     Decision::Transition(Box::new(next))

@@ -3,7 +3,7 @@
 mod again;
 mod settle;
 
-use triad_workflow::Millis;
+use triad_workflow::{Millis, Step};
 
 use super::{Decision, ask, forward, next_version, transition, undo};
 use crate::context::Context;
@@ -12,6 +12,7 @@ use crate::ids::Timestamp;
 use crate::operate::{Action, Operation, Refusal};
 use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 
 /// How long a paused order is left alone before the Supervisor looks at it again.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
@@ -66,7 +67,8 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
         _ => return Err(refused(order, "cancel", "Pending, Processing or Error")),
     }
     if let Some(pivot) = ctx.workflow.pivot()
-        && may_have_happened(&order.steps[pivot])
+        && may_have_happened(&order.steps[pivot], &ctx.workflow.steps[pivot])
+        && !planted(Bug::PivotIgnored)
     {
         return Err(Refusal::PastPivot(order.steps[pivot].step.clone()));
     }
@@ -81,11 +83,14 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
 }
 
 /// Whether a step has been started and not been found without effect.
-pub(crate) fn may_have_happened(record: &StepRecord) -> bool {
+///
+/// An agent's word is about one delivery of a request: where calls are not counted, another
+/// delivery may have had the effect that this one knows nothing of.
+pub(crate) fn may_have_happened(record: &StepRecord, step: &Step) -> bool {
     match record.state {
         StepState::Waiting | StepState::Refused { .. } => false,
         StepState::Failed { .. } | StepState::RetryDue { .. } | StepState::Parked { .. } => {
-            record.in_doubt
+            record.in_doubt || !step.is_counted
         }
         _ => true,
     }
@@ -124,7 +129,9 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = Some(hold(act, now));
-    next.note(line(IncidentKind::Paused, act, now));
+    if !planted(Bug::ActNotWritten) {
+        next.note(line(IncidentKind::Paused, act, now));
+    }
     let review = now.plus(PAUSE_REVIEW);
     match &mut next.state {
         ProcessState::Compensating {

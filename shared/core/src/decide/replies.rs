@@ -10,6 +10,7 @@ use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::{Outcome, Reply};
 use crate::order::{Incident, IncidentKind, Order, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 
 /// Longest that parked work is left alone before it is tried again.
 pub const PARK_AT_MOST: Millis = Millis(15 * 60_000);
@@ -63,7 +64,9 @@ pub(super) fn take(
         Some(reason) => return Ok(Decision::Ignore(reason)),
     }
     let mut next = next_version(order, Writer::Scheduler);
-    next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
+    if !planted(Bug::CallsNotCounted) {
+        next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
+    }
     let asked = Asked {
         index,
         attempt,
@@ -115,15 +118,14 @@ pub(super) fn fence(
             attempt: reply.attempt.0,
         });
     }
-    Ok(
-        if reply.attempt < attempt || reply.complete_by != complete_by {
-            Some(Reason::OlderAttempt)
-        } else if now > complete_by {
-            Some(Reason::Late)
-        } else {
-            None
-        },
-    )
+    let older = reply.attempt < attempt || reply.complete_by != complete_by;
+    Ok(if older && !planted(Bug::OldReplyTaken) {
+        Some(Reason::OlderAttempt)
+    } else if now > complete_by && !planted(Bug::LateReplyTaken) {
+        Some(Reason::Late)
+    } else {
+        None
+    })
 }
 
 fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, now: Timestamp) {
@@ -152,6 +154,7 @@ fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, no
         failed(ctx, order, asked, &failure, Direction::Probe, now);
         return;
     };
+    let applied = applied != planted(Bug::ProbeInverted);
     record.in_doubt = false;
     // The service is there: a wait that follows is another one.
     record.parked_since = None;

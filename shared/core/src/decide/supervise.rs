@@ -14,6 +14,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::order::{Incident, IncidentKind, Order, ProcessState, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// An order that is running or waits to run.
@@ -41,9 +42,11 @@ pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decis
         let (failure, attempt) = count(ctx, &mut next, index, now);
         let record = &next.steps[index];
         let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
-        let delay = policy.retry_after(record.failures).filter(|_| left > 0);
-        let settles =
-            !record.in_doubt || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
+        let failures = record.failures - u32::from(planted(Bug::ThresholdPassed));
+        let delay = policy.retry_after(failures).filter(|_| left > 0);
+        let settles = !record.in_doubt
+            || planted(Bug::DoubtRepeated)
+            || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
         let Some(delay) = delay.filter(|_| settles) else {
             give_up(ctx, &mut next, index, failure, now);
             return transition(ctx, next, now);
@@ -139,7 +142,7 @@ fn expired<'a>(
         state => state
             .complete_by()
             .or(state.parked_until())
-            .is_some_and(|at| has_passed(ctx, at, now)),
+            .is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted)),
     })
 }
 
@@ -148,7 +151,7 @@ fn waits_on(order: &Order, index: StepIndex, park: Millis, now: Timestamp) -> Op
     let record = &order.steps[index];
     let patient = record
         .parked_since
-        .is_none_or(|since| now.since(since) <= park);
+        .is_none_or(|since| now.since(since) <= park && !planted(Bug::ParkedCounted));
     match record.state {
         StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } if patient => {
             Some(attempt)
@@ -184,7 +187,9 @@ fn count(
         StepState::Running {
             attempt, started, ..
         } => {
-            record.calls = record.calls.saturating_add(spent(Direction::Forward));
+            if !planted(Bug::SilentCallsNotCounted) {
+                record.calls = record.calls.saturating_add(spent(Direction::Forward));
+            }
             record.in_doubt = true;
             (timed_out(), attempt, Some(started), None)
         }
@@ -210,7 +215,7 @@ fn count(
     if undo {
         record.undo_failures += 1;
     } else {
-        record.failures += 1;
+        record.failures += u32::from(!planted(Bug::FailureNotCounted));
         // For `give_up`: an attempt was made, so it is ambiguous unless nothing was applied.
         record.state = StepState::RetryDue { attempt };
     }
@@ -279,6 +284,7 @@ fn is_due(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
 /// The Supervisor acts only when a moment has passed on every clock.
 fn has_passed(ctx: &Context<'_>, at: Timestamp, now: Timestamp) -> bool {
     now >= at.plus(ctx.timing.skew)
+        || (planted(Bug::SkewIgnored) && now >= at.minus(ctx.timing.skew))
 }
 
 fn timed_out() -> Failure {

@@ -16,6 +16,7 @@ use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::message::{AlertKind, Outcome, Reply};
 use crate::order::{Applied, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::{Emission, Writer};
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// Turns an order round: what may have been applied is to be undone.
@@ -66,7 +67,12 @@ fn turn(record: &mut StepRecord, step: &Step) {
         | StepState::Failed { attempt, .. }
         | StepState::RetryDue { attempt } => {
             record.in_doubt |= matches!(state, StepState::Running { .. });
-            match (record.in_doubt, undoable, step.repeat.is_safe()) {
+            let in_doubt = record.in_doubt;
+            // An agent's word is about one delivery of a request. Where calls are not counted,
+            // another delivery may have had the effect that this one knows nothing of.
+            let in_doubt = in_doubt || !step.is_counted;
+            let in_doubt = in_doubt && !planted(Bug::DoubtNotUndone);
+            match (in_doubt, undoable, step.repeat.is_safe()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
                 (true, true, true) => StepState::UndoDue {
@@ -189,7 +195,8 @@ pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
 
 /// Undos that are due, with everything that came after them undone.
 fn startable<'a>(ctx: &'a Context<'_>, order: &'a Order) -> impl Iterator<Item = StepIndex> + 'a {
-    let open = |i: StepIndex| order.steps[i].state.to_undo().is_some();
+    let open =
+        |i: StepIndex| order.steps[i].state.to_undo().is_some() && !planted(Bug::UndoOrderIgnored);
     (0..order.steps.len()).rev().filter(move |&i| {
         matches!(order.steps[i].state, StepState::UndoDue { .. })
             && !(i + 1..order.steps.len()).any(|j| open(j) && ctx.workflow.is_after(j, i))
@@ -288,10 +295,12 @@ fn finish(order: &mut Order, now: Timestamp) {
 /// The undo cannot be finished without an operator.
 fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
     tell(order, Status::CompensationFailed, Some(&cause), now);
-    order.outbox.entries.push(Emission::Alert {
-        kind: AlertKind::CompensationFailed,
-        at: now,
-        cause: cause.clone(),
-    });
+    if !planted(Bug::UndoFailedWithoutAlert) {
+        order.outbox.entries.push(Emission::Alert {
+            kind: AlertKind::CompensationFailed,
+            at: now,
+            cause: cause.clone(),
+        });
+    }
     order.state = ProcessState::CompensationFailed { at: now, cause };
 }

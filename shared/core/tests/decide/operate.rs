@@ -5,7 +5,9 @@ use triad_core::outbox::Writer;
 use triad_core::status::Status;
 use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, StepState};
 
-use crate::support::{FORK, LINE, ONCE, Story, Then, done, failed, failed_cleanly, refused};
+use crate::support::{
+    FORK, LINE, ONCE, Story, Then, counted, done, failed, failed_cleanly, refused,
+};
 
 /// `pivot` is the point of no return between two others.
 const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1}}, "steps": [
@@ -73,7 +75,7 @@ fn an_order_that_nobody_has_taken_up_can_be_cancelled() {
 
 #[test]
 fn what_runs_when_the_order_is_cancelled_is_undone_and_its_reply_changes_nothing() {
-    let mut s = Story::of(FORK).claimed();
+    let mut s = Story::of(&counted(FORK)).claimed();
     let reply = s.reply("p", done());
     s.put_off("q", 60_000).acts(Action::Cancel);
     assert_eq!(s.steps()[..2], [("p", "undo-due"), ("q", "refused")]);
@@ -84,10 +86,22 @@ fn what_runs_when_the_order_is_cancelled_is_undone_and_its_reply_changes_nothing
 #[test]
 fn a_failure_that_waits_to_be_retried_is_undone_only_in_doubt() {
     for (outcome, state) in [(failed(), "undo-due"), (failed_cleanly(), "refused")] {
-        let mut s = Story::of(FORK).claimed();
+        let mut s = Story::of(&counted(FORK)).claimed();
         s.answer("p", outcome).overdue().acts(Action::Cancel);
         assert_eq!(s.steps()[0], ("p", state));
     }
+}
+
+#[test]
+fn where_calls_are_not_counted_one_deliverys_word_is_no_proof_that_nothing_happened() {
+    let mut s = Story::of(FORK).claimed();
+    s.answer("p", failed_cleanly()).put_off("q", 60_000);
+    s.overdue().acts(Action::Cancel);
+    assert_eq!(s.steps()[..2], [("p", "undo-due"), ("q", "undo-due")]);
+    let mut s = Story::of(PIVOT).claimed();
+    s.succeed("a").answer("pivot", failed_cleanly());
+    let pivot = Refusal::PastPivot("pivot".to_owned().try_into().unwrap());
+    assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot));
 }
 
 #[test]
@@ -124,15 +138,15 @@ fn from_the_point_of_no_return_on_an_order_cannot_be_cancelled() {
 
 #[test]
 fn an_order_whose_point_of_no_return_has_had_no_effect_can_be_cancelled() {
-    let mut s = Story::of(PIVOT).claimed();
+    let mut s = Story::of(&counted(PIVOT)).claimed();
     s.acts(Action::Cancel);
     for outcome in [refused(false), failed_cleanly()] {
-        let mut s = Story::of(PIVOT).claimed();
+        let mut s = Story::of(&counted(PIVOT)).claimed();
         s.succeed("a").answer("pivot", outcome);
         s.acts(Action::Cancel).claim();
         assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
     }
-    let mut s = Story::of(PIVOT).claimed();
+    let mut s = Story::of(&counted(PIVOT)).claimed();
     s.succeed("a").put_off("pivot", 60_000).acts(Action::Cancel);
     assert_eq!(s.steps()[1], ("pivot", "refused"));
 }

@@ -7,7 +7,7 @@ use triad_core::{
     Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, decide,
 };
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then, done, failed, found, put_off_until};
+use crate::support::{BEGIN, FORK, LINE, Story, Then, counted, done, failed, found, put_off_until};
 
 const MINUTE: u64 = 60_000;
 
@@ -95,7 +95,7 @@ fn a_wait_is_one_line_of_the_timeline_however_often_it_is_found_so() {
 
 #[test]
 fn being_put_off_for_longer_than_the_policy_allows_counts_as_a_failure() {
-    let mut s = Story::of(PATIENT).claimed();
+    let mut s = Story::of(&counted(PATIENT)).claimed();
     s.succeed("a");
     for _ in 0..2 {
         s.put_off("b", 4 * MINUTE).overdue().claim();
@@ -150,7 +150,7 @@ fn an_answer_of_a_probe_ends_the_wait_too() {
 
 #[test]
 fn an_attempt_that_was_put_off_without_a_call_needs_no_undo() {
-    let mut s = Story::of(FORK).claimed();
+    let mut s = Story::of(&counted(FORK)).claimed();
     s.put_off("p", MINUTE).refuse("q");
     assert_eq!(s.state(), "Compensated");
     assert_eq!(s.steps()[0], ("p", "refused"));

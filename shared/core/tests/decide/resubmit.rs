@@ -6,7 +6,7 @@ use triad_core::order::IncidentKind;
 use triad_core::status::Status;
 use triad_core::{Action, Attempt, Direction, Event, ProcessState, Reason, Refusal, Timestamp};
 
-use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, done, failed, refused};
+use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed, refused};
 
 /// A line of three that stops in Error over `b`.
 fn line() -> String {
@@ -122,7 +122,7 @@ fn what_was_running_when_the_order_stopped_is_in_doubt_and_asked_for_again() {
     assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
     s.refuse("q");
     s.resubmit().acts(Action::Cancel).claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert!(s.asks().contains(&("p".into(), Direction::Undo, 1)));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_corrected_input_takes_the_place_of_the_definitions() {
 
 #[test]
 fn another_input_is_another_effect_and_has_another_key() {
-    let mut s = Story::of(&line()).claimed();
+    let mut s = Story::of(&counted(&line())).claimed();
     for _ in 0..2 {
         s.answer("a", crate::support::failed_cleanly()).overdue();
         if s.state() == "Pending" {
@@ -294,7 +294,7 @@ fn another_input_is_another_effect_and_has_another_key() {
         }
     }
     assert_eq!(s.state(), "Error");
-    let mut unchanged = Story::of(&line());
+    let mut unchanged = Story::of(&counted(&line()));
     unchanged.order = s.order.clone();
     unchanged.now = s.now;
     unchanged.resubmit().claim();

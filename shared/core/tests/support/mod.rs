@@ -353,6 +353,14 @@ impl Story {
     }
 }
 
+/// The same workflow with its calls counted over redeliveries: what an agent says of one
+/// delivery is then true of all of them.
+pub fn counted(json: &str) -> String {
+    let mut definition: Value = serde_json::from_str(json).expect("a definition");
+    definition["defaults"]["retry"] = json!({"calls": 2, "total": 20});
+    definition.to_string()
+}
+
 pub fn compile(json: &str) -> Workflow {
     let definition = serde_json::from_str(json).expect("a definition");
     Workflow::compile(definition, &Limits::published()).expect("a sound definition")

@@ -46,15 +46,21 @@ where
             return known;
         }
         let ids = unknown.iter().map(|w| w.id.clone()).collect();
-        let stored = self.store.load(ids).await;
+        let stored = if copies_will_do {
+            self.store.glance(ids).await
+        } else {
+            self.store.load(ids).await
+        };
         let mut details = self.details(&unknown, &stored).await;
         for (at, (work, stored)) in unknown.into_iter().zip(stored).enumerate() {
             let found = match (std::mem::replace(&mut details[at], Ok(None)), stored) {
                 (Err(e), _) | (Ok(_), Err(e)) => Err(e),
-                (Ok(details), Ok(order)) => self.complete(order, details).await,
+                (Ok(details), Ok(order)) => self.complete(order, details, !copies_will_do).await,
             };
             match found {
                 Ok(Some(found)) => known.push((work, found)),
+                // It may only be too young for a cheap read.
+                Ok(None) if copies_will_do => outcome.again.push(work),
                 // Deleted, or never accepted: changes nothing and creates nothing.
                 Ok(None) => {
                     tracing::info!(order = %work.id, "event for an order that is not stored")
@@ -113,6 +119,7 @@ where
         &self,
         order: Option<Order>,
         details: Option<Arc<Value>>,
+        fresh: bool,
     ) -> Result<Option<Known>, StoreError> {
         let Some(order) = order else { return Ok(None) };
         let details =
@@ -124,7 +131,7 @@ where
                 details,
             },
             workflow,
-            fresh: true,
+            fresh,
         }))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::message::SchedulerMessage;
+use triad_core::planted::{Bug, planted};
 use triad_core::{
     ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Reason, decide, invariants, outbox,
 };
@@ -15,6 +16,7 @@ use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
+use crate::metric;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
 use crate::record::InputRecord;
 use crate::settings::Settings;
@@ -179,7 +181,7 @@ where
                     });
                 }
                 // Nothing is left undone on the word of a copy.
-                _ if !known.fresh => outcome.again.push(work),
+                _ if !known.fresh && !planted(Bug::CopyTrusted) => outcome.again.push(work),
                 Ok(Decision::Repeat) => {
                     let messages = outbox::messages(&ctx, order).all();
                     outcome
@@ -194,6 +196,8 @@ where
                     }
                 }
                 Ok(Decision::Ignore(reason)) => ignored(&work, order, reason),
+                // Only operators are refused anything.
+                Ok(Decision::Refuse(_)) => {}
                 Err(illegal) => {
                     let cause = Cause::new("illegal-event", illegal.to_string());
                     outcome
@@ -208,7 +212,10 @@ where
     fn event(&self, message: &SchedulerMessage) -> Event {
         match message {
             SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
-                let (a, b) = (self.entropy.next_u64(), self.entropy.next_u64());
+                let (a, b) = match planted(Bug::ClaimIdShared) {
+                    true => (1, 1),
+                    false => (self.entropy.next_u64(), self.entropy.next_u64()),
+                };
                 Event::Claim(ClaimId(format!("{a:016x}{:08x}", b >> 32)))
             }
             SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
@@ -225,13 +232,19 @@ where
             .map(|d| Write {
                 expected: d.known.snapshot.order.version,
                 next: d.next.clone(),
-                token: self.entropy.next_u64(),
+                token: match planted(Bug::TokenShared) {
+                    true => 1,
+                    false => self.entropy.next_u64(),
+                },
             })
             .collect();
         let results = self.store.commit(writes).await;
         for (d, result) in decided.into_iter().zip(results) {
             match result {
                 Ok(Written::Written) => self.committed(d, outcome),
+                Ok(Written::Conflict) if planted(Bug::ConflictTakenAsWritten) => {
+                    self.committed(d, outcome);
+                }
                 Ok(Written::Conflict) => {
                     self.cache.forget(&d.work.id);
                     outcome.again.push(d.work);
@@ -246,6 +259,7 @@ where
     }
 
     fn committed(&self, d: Decided, outcome: &mut Round) {
+        metric::ended(&d.known.snapshot.order, &d.next);
         let ctx = Context {
             workflow: &d.known.workflow,
             details: &d.known.snapshot.details,
@@ -276,7 +290,7 @@ where
     /// next write is decided on the record, which has them.
     fn keep(&self, written: Vec<(usize, Snapshot)>, answers: &[Handled]) {
         for (index, snapshot) in written {
-            if answers[index].is_done() {
+            if answers[index].is_done() || planted(Bug::CopyTakenAsSent) {
                 let mut order = (*snapshot.order).clone();
                 order.outbox = order.outbox.settled();
                 self.cache.put(Snapshot {
@@ -313,6 +327,7 @@ where
         cause: &Cause,
     ) -> impl Iterator<Item = (usize, Envelope)> + use<S, B, C, E> {
         tracing::warn!(
+            metric = metric::DEAD_LETTER,
             topic = record.topic,
             partition = record.partition,
             offset = record.offset,
@@ -332,7 +347,9 @@ where
         let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
         let results = self.bus.publish(messages).await;
         for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result {
+            if let Err(e) = result
+                && !planted(Bug::SchedulerSendUnheard)
+            {
                 answers[index] = Handled::Again(e.to_string());
             }
         }
@@ -368,6 +385,7 @@ fn ignored(work: &Work, order: &Order, reason: Reason) {
 pub(crate) fn report_breaches(breaches: &[invariants::Breach]) {
     for breach in breaches {
         tracing::error!(
+            metric = metric::INVARIANT_BREACH,
             invariant = breach.invariant,
             seen = breach.seen,
             "INVARIANT BREACH"

@@ -274,8 +274,8 @@ async fn due<S: StateStore>(store: &S, shard: u32, until: u64, limit: u32) -> Ve
         let until = Timestamp(until);
         let found = store.due(shard, until, limit, page).await;
         let found = found.expect("the store works");
-        assert!(found.orders.len() <= limit as usize, "at most a page");
-        all.extend(found.orders);
+        assert!(found.rows.len() <= limit as usize, "at most a page");
+        all.extend(found.rows.into_iter().map(|r| r.order));
         match found.next {
             Some(next) => page = Some(next),
             None => return all,
@@ -395,6 +395,7 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
         let mut definition = workflow().definition;
         definition.workflow = name.to_string();
         definition.steps[0].retry = Some(triad_workflow::model::RetryDefinition {
+            total: None,
             calls,
             initial: None,
             max: None,

@@ -11,6 +11,7 @@ use crate::ids::Timestamp;
 use crate::operate::{MAX_INPUT_BYTES, Refusal};
 use crate::order::{Act, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
+use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// Sets a finished order going again: a new, recorded round.
@@ -32,7 +33,7 @@ pub(super) fn resubmit(
     }
     let mut note = line(IncidentKind::Resubmitted, act, now);
     if let Some((step, input)) = correction {
-        let index = correct(ctx, &mut next, step, input)?;
+        let index = correct(ctx, order, &mut next, step, input)?;
         note.step = Some(next.steps[index].step.clone());
         note.note = Some(format!("input: {input}"));
     }
@@ -69,7 +70,7 @@ fn from_the_beginning(record: &mut StepRecord) {
     if let StepState::Undone { attempt, .. } = record.state {
         record.earlier_undos = attempt.0;
     }
-    record.key += 1;
+    record.key += u32::from(!planted(Bug::KeyNotRaised));
     record.failures = 0;
     record.undo_failures = 0;
     record.calls = 0;
@@ -83,6 +84,7 @@ fn from_the_beginning(record: &mut StepRecord) {
 /// must have the fields of the one it replaces, each of the same type.
 fn correct(
     ctx: &Context<'_>,
+    before: &Order,
     order: &mut Order,
     step: &StepId,
     corrected: &Value,
@@ -103,7 +105,13 @@ fn correct(
         let state = record.state.name();
         return Err(refuse(format!("it is {state} and will not be done again")));
     }
-    if record.in_doubt {
+    // An agent's word is about one delivery of a request. Where calls are not counted, another
+    // delivery may have had the effect that this one knows nothing of.
+    let was_refused = matches!(before.steps[index].state, StepState::Refused { .. });
+    let may_be_done = matches!(record.state, StepState::RetryDue { .. })
+        && !was_refused
+        && !ctx.workflow.steps[index].is_counted;
+    if (record.in_doubt || may_be_done) && !planted(Bug::CorrectionInDoubt) {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));

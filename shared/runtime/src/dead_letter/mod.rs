@@ -1,9 +1,22 @@
-//! Records that cannot be taken: kept as they came, with their cause, and an alert.
+//! Records that cannot be taken: kept as they came, with their cause, and an alert; read again
+//! for an operator, and sent again to where they came from.
+//!
+//! The topic `dead-letter` holds letters, made here, and markers, which say that a letter was
+//! replayed. [`letter`] reads both, [`replay`] makes what a replay sends, [`index`] knows which
+//! letters a topic holds and which of them were replayed.
+
+pub mod index;
+pub mod letter;
+mod names;
+pub mod replay;
 
 use triad_core::message::{Alert, AlertKind, SOURCE};
+use triad_core::planted::{Bug, planted};
 use triad_core::{Envelope, Timestamp, topics};
 
 use crate::record::InputRecord;
+
+pub use letter::{Entry, Letter, LetterId};
 
 /// Largest value that is kept whole; of a larger one the beginning is kept, and the headers say
 /// where the whole one is.
@@ -39,45 +52,59 @@ impl Cause {
 /// and offset: a redelivered record makes the same ones again.
 #[must_use]
 pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Envelope; 2] {
-    let id = format!("{}/{}/{}", record.topic, record.partition, record.offset);
+    let id = LetterId::of(record).to_string();
     let message = triad_core::failure::cut(&cause.message, 1024);
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));
     let value = record.value.as_deref().unwrap_or_default();
     let kept = &value[..value.len().min(MAX_VALUE_BYTES)];
     let mut headers = vec![
-        header("ce_specversion", "1.0".into()),
-        header("ce_type", "triad.dead-letter".into()),
-        header("ce_source", SOURCE.into()),
-        header("ce_id", id.clone()),
-        header("triad-cause", cause.code.into()),
-        header("triad-cause-message", message.clone()),
-        header("triad-topic", record.topic.clone()),
-        header("triad-partition", record.partition.to_string()),
-        header("triad-offset", record.offset.to_string()),
-        header("triad-at", now.0.to_string()),
+        header(names::CE_SPECVERSION, "1.0".into()),
+        header(names::CE_TYPE, names::LETTER.into()),
+        header(names::CE_SOURCE, SOURCE.into()),
+        header(names::CE_ID, id.clone()),
+        header(names::CAUSE, cause.code.into()),
+        header(names::CAUSE_MESSAGE, message.clone()),
+        header(names::TOPIC, record.topic.clone()),
+        header(names::PARTITION, record.partition.to_string()),
+        header(names::OFFSET, record.offset.to_string()),
+        header(names::AT, now.0.to_string()),
     ];
     if record.value.is_none() {
-        headers.push(header("triad-tombstone", "true".into()));
+        headers.push(header(names::TOMBSTONE, "true".into()));
     }
     if kept.len() < value.len() {
-        headers.push(header("triad-truncated-from", value.len().to_string()));
+        headers.push(header(names::TRUNCATED_FROM, value.len().to_string()));
     }
-    let mut room = MAX_HEADER_BYTES;
-    for (name, value) in record.headers.iter().take(MAX_HEADERS) {
-        let size = name.len() + value.as_ref().map_or(0, Vec::len);
-        if size > room {
-            break;
-        }
-        room -= size;
-        headers.push((name.clone(), value.clone()));
-    }
+    let originals = headers_kept(&record.headers);
+    // The last of ours: what follows is the record's own, whatever its names.
+    let of = format!("{}/{}", originals.len(), record.headers.len());
+    headers.push(header(names::HEADERS, of));
+    headers.extend_from_slice(originals);
     let letter = Envelope {
         topic: topics::DEAD_LETTER.to_owned(),
         key: record.key.clone(),
         value: kept.to_vec(),
         headers,
     };
-    [letter, alert(&id, cause.code, &message, now)]
+    let alert = alert(&id, cause.code, &message, now);
+    match (planted(Bug::LetterLost), planted(Bug::LetterWithoutAlert)) {
+        (true, _) => [alert.clone(), alert],
+        (_, true) => [letter.clone(), letter],
+        (false, false) => [letter, alert],
+    }
+}
+
+/// The headers of a record that are within the bounds.
+fn headers_kept(all: &[(String, Option<Vec<u8>>)]) -> &[(String, Option<Vec<u8>>)] {
+    let mut room = MAX_HEADER_BYTES;
+    let fits = |(name, value): &&(String, Option<Vec<u8>>)| {
+        let size = name.len() + value.as_ref().map_or(0, Vec::len);
+        let fits = size <= room;
+        room = room.saturating_sub(size);
+        fits
+    };
+    let kept = all.iter().take(MAX_HEADERS).take_while(fits).count();
+    &all[..kept]
 }
 
 fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {

@@ -1,0 +1,102 @@
+//! What every scenario runs on: the embedded engines, all handlers, and made-up orders.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use triad_workflow::load;
+
+use crate::dev::engines::{EngineOptions, Engines, limits};
+use crate::dev::follow::{Follower, OrderLine};
+use crate::worker::{self, Function};
+
+const WORKFLOW: (&str, &str) = (
+    "three-steps.yaml",
+    include_str!("../../../../examples/workflows/three-steps.yaml"),
+);
+/// Details are padded to this many bytes.
+const ORDER_BYTES: usize = 500;
+/// Time between the Supervisor's sweeps.
+const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// Engines with all handlers over them, warm.
+pub struct Running {
+    /// The engines.
+    pub engines: Engines,
+    worker: JoinHandle<Result<()>>,
+    stop: CancellationToken,
+    _scratch: Option<tempfile::TempDir>,
+}
+
+impl Running {
+    /// Starts them and runs a few orders through: consumers have joined and definitions are
+    /// compiled before anything is measured.
+    pub async fn start(durable: bool) -> Result<Self> {
+        let scratch = durable.then(tempfile::tempdir).transpose()?;
+        let engines = Engines::start(EngineOptions {
+            data: scratch.as_ref().map(|d| PathBuf::from(d.path())),
+            partitions: 4,
+            workflows: vec![load::from_yaml(WORKFLOW.0, WORKFLOW.1, &limits())?],
+            ..EngineOptions::default()
+        })
+        .await?;
+        let stop = CancellationToken::new();
+        let worker = tokio::spawn({
+            let (wiring, remotes, stop) = (
+                engines.wiring.clone(),
+                engines.remotes.clone(),
+                stop.clone(),
+            );
+            let functions = [
+                Function::Submission,
+                Function::Scheduler,
+                Function::Agent,
+                Function::Supervisor,
+            ];
+            async move { worker::run(wiring, remotes, &functions, SWEEP_EVERY, stop).await }
+        });
+        let running = Self {
+            engines,
+            worker,
+            stop,
+            _scratch: scratch,
+        };
+        Follower::open(&running.engines, orders("warm", 20), 4, false)?
+            .run()
+            .await?;
+        Ok(running)
+    }
+
+    /// Ends it all.
+    pub async fn stop(self) -> Result<()> {
+        self.stop.cancel();
+        self.worker.await??;
+        self.engines.shutdown().await;
+        Ok(())
+    }
+}
+
+/// So many orders, to be followed.
+pub fn orders(prefix: &str, count: u32) -> Vec<OrderLine> {
+    (0..count)
+        .map(|n| {
+            let (id, value) = order(prefix, n);
+            OrderLine::new(id, value)
+        })
+        .collect()
+}
+
+/// An order of about [`ORDER_BYTES`]: its id and its JSON.
+pub fn order(prefix: &str, n: u32) -> (String, Vec<u8>) {
+    let id = format!("{prefix}-{n}");
+    let mut order = json!({
+        "order_id": id, "workflow": "three-steps",
+        "details": {"sku": n % 97, "quantity": n % 7 + 1, "customer": format!("C{}", n % 1000),
+            "amount": f64::from(n % 10_000) / 100.0, "city": "Reims", "note": ""}
+    });
+    let missing = ORDER_BYTES.saturating_sub(order.to_string().len());
+    order["details"]["note"] = "n".repeat(missing).into();
+    (id, order.to_string().into_bytes())
+}

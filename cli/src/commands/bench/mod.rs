@@ -1,0 +1,126 @@
+//! `triad bench`: how fast the embedded run is on this machine, where the time goes, and what a
+//! flood does to an order of the high lane.
+//!
+//! Each scenario runs in a process of its own, so that memory and CPU time are its own. CPU
+//! time is read from the system's account of each thread; a thread's name says which part of
+//! the system it belongs to.
+
+mod account;
+mod load;
+mod priority;
+mod throughput;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::output::print_line;
+use throughput::SCENARIOS;
+
+/// Name of the scenario of `--priority`.
+const PRIORITY: &str = "priority";
+
+/// Measure the embedded run: three steps, one HTTP call each, orders of 500 bytes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad bench
+  triad bench --orders 5000 --json
+  triad bench --priority --orders 10000      what a flood does to orders of the high lane
+
+Other work on the machine disturbs it: compare figures of one run only.")]
+pub struct BenchArgs {
+    /// Orders of each throughput scenario, or of the flood
+    #[arg(long, value_name = "N", default_value_t = 3000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    orders: u32,
+    /// Measure high orders, and normal ones beside them, during a flood of normal orders
+    #[arg(long)]
+    priority: bool,
+    /// Print a JSON line for each scenario
+    #[arg(long)]
+    json: bool,
+    /// Run one scenario in this process
+    #[arg(long, hide = true)]
+    scenario: Option<String>,
+}
+
+pub async fn run(args: BenchArgs) -> Result<ExitCode> {
+    if let Some(name) = &args.scenario {
+        return here(name, args.orders).await;
+    }
+    let good = if args.priority {
+        let figures: priority::Figures = child(PRIORITY, args.orders).await?;
+        if args.json {
+            print_line(&serde_json::to_value(&figures)?)?;
+        } else {
+            priority::print(&figures);
+        }
+        figures.good
+    } else {
+        throughput(&args).await?
+    };
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs one scenario in this process.
+async fn here(name: &str, orders: u32) -> Result<ExitCode> {
+    fn print(figures: &impl Serialize) -> Result<()> {
+        print_line(&serde_json::to_value(figures)?)
+    }
+    if name == PRIORITY {
+        print(&priority::measure(name, orders).await?)?;
+    } else if let Some(scenario) = SCENARIOS.iter().find(|s| s.name == name) {
+        print(&throughput::measure(*scenario, orders).await?)?;
+    } else {
+        bail!("there is no scenario {name:?}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the throughput scenarios; whether all orders were processed.
+async fn throughput(args: &BenchArgs) -> Result<bool> {
+    let mut all: Vec<throughput::Figures> = Vec::new();
+    for scenario in SCENARIOS {
+        // One order at a time says nothing more after a few hundred.
+        let orders = if scenario.in_flight == 1 {
+            args.orders.min(300)
+        } else {
+            args.orders
+        };
+        let figures: throughput::Figures = child(scenario.name, orders).await?;
+        if args.json {
+            print_line(&serde_json::to_value(&figures)?)?;
+        } else {
+            let name = scenario.name;
+            eprintln!("{name}: {:.0} orders/s", figures.orders_per_second);
+        }
+        all.push(figures);
+    }
+    if !args.json {
+        throughput::print(&all);
+    }
+    Ok(all.iter().all(|f| f.good))
+}
+
+async fn child<T: DeserializeOwned>(name: &str, orders: u32) -> Result<T> {
+    let output = tokio::process::Command::new(std::env::current_exe()?)
+        .arg("bench")
+        .arg(format!("--scenario={name}"))
+        .arg(format!("--orders={orders}"))
+        .stderr(std::process::Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    if !output.status.success() {
+        bail!("the scenario {name:?} ended with {}", output.status);
+    }
+    let line = String::from_utf8(output.stdout)?;
+    serde_json::from_str(line.trim())
+        .with_context(|| format!("the scenario {name:?} said {line:?}"))
+}

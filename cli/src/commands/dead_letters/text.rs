@@ -1,0 +1,143 @@
+//! Bytes of others, shown to a person without doing anything to the terminal.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+/// Most bytes of a value that are shown.
+pub const MAX_SHOWN: usize = 4096;
+/// Bytes in one line of a hex dump.
+const LINE: usize = 16;
+
+/// A text on one line: what a terminal would act upon is escaped.
+pub fn line(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// A text that may have several lines.
+fn lines(text: &str) -> String {
+    escaped(text, |c| c == '\n')
+}
+
+fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if keep(c) || !(c.is_control() || is_invisible(c)) {
+            out.push(c);
+        } else {
+            // A text takes everything.
+            let _ = write!(out, "{}", c.escape_unicode());
+        }
+    }
+    out
+}
+
+/// Characters that change how others are shown: directions, joiners, marks.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// The same, with at most so many characters.
+pub fn short(text: &str, most: usize) -> String {
+    let shown = line(text);
+    if shown.chars().count() <= most {
+        return shown;
+    }
+    let cut: String = shown.chars().take(most.saturating_sub(1)).collect();
+    format!("{cut}…")
+}
+
+/// Bytes on one line: as text if they are, else in hex.
+pub fn bytes(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => line(text),
+        Err(_) => bytes.iter().fold("0x".to_owned(), |mut hex, b| {
+            let _ = write!(hex, "{b:02x}");
+            hex
+        }),
+    }
+}
+
+/// Bytes for machines: a text, or an object with their hex digits.
+pub fn as_json(of: &[u8]) -> Value {
+    match std::str::from_utf8(of) {
+        Ok(text) => json!(text),
+        Err(_) => json!({"hex": bytes(of)[2..]}),
+    }
+}
+
+/// What a value is, and the value over several lines: pretty if it is JSON, escaped if it is
+/// text, a dump if it is neither. At most [`MAX_SHOWN`] bytes of it are shown.
+pub fn value(of: &[u8]) -> (&'static str, String) {
+    if let Ok(json) = serde_json::from_slice::<Value>(of) {
+        let pretty = serde_json::to_string_pretty(&json).unwrap_or_default();
+        return ("JSON", cut(&lines(&pretty)));
+    }
+    match std::str::from_utf8(of) {
+        Ok(text) => ("text, not JSON", cut(&lines(text))),
+        Err(_) => {
+            let shown = &of[..of.len().min(MAX_SHOWN)];
+            let mut dump = String::new();
+            for (at, part) in shown.chunks(LINE).enumerate() {
+                let hex: Vec<String> = part.iter().map(|b| format!("{b:02x}")).collect();
+                let text: String = part.iter().map(|b| printable(*b)).collect();
+                let _ = writeln!(dump, "{:08x}  {:<47}  {text}", at * LINE, hex.join(" "));
+            }
+            if shown.len() < of.len() {
+                let _ = writeln!(dump, "… and {} bytes more", of.len() - shown.len());
+            }
+            ("not UTF-8", dump.trim_end().to_owned())
+        }
+    }
+}
+
+fn printable(byte: u8) -> char {
+    match byte {
+        0x20..=0x7e => char::from(byte),
+        _ => '.',
+    }
+}
+
+fn cut(text: &str) -> String {
+    let shown = triad_core::failure::cut(text, MAX_SHOWN);
+    match text.len() - shown.len() {
+        0 => shown,
+        more => format!("{shown}\n… and {more} bytes more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_the_terminal_as_a_command() {
+        let shown = line("a\u{1b}[2J\u{9b}1m\n\u{202e}b");
+        assert_eq!(shown, "a\\u{1b}[2J\\u{9b}1m\\u{a}\\u{202e}b");
+        let (_, shown) = value(b"\x1b]0;title\x07\nnext");
+        assert_eq!(shown, "\\u{1b}]0;title\\u{7}\nnext");
+        let (_, shown) = value("{\"a\": \"\u{9b}\"}".as_bytes());
+        assert!(!shown.contains('\u{9b}'), "{shown}");
+    }
+
+    #[test]
+    fn values_are_shown_as_what_they_are() {
+        assert_eq!(value(b"{\"a\":1}"), ("JSON", "{\n  \"a\": 1\n}".to_owned()));
+        assert_eq!(value(b"{oops"), ("text, not JSON", "{oops".to_owned()));
+        let (what, dump) = value(&[b'A', 0xff, 0]);
+        assert_eq!(what, "not UTF-8");
+        assert!(
+            dump.starts_with("00000000  41 ff 00 ") && dump.ends_with("A.."),
+            "{dump}"
+        );
+    }
+
+    #[test]
+    fn long_values_are_cut_and_say_so() {
+        let long = vec![b'x'; MAX_SHOWN + 10];
+        assert!(value(&long).1.ends_with("… and 10 bytes more"));
+        let odd = vec![0xff; MAX_SHOWN + 10];
+        assert!(value(&odd).1.ends_with("… and 10 bytes more"));
+        assert_eq!(short("abcdef", 4), "abc…");
+    }
+}

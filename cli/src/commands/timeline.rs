@@ -1,0 +1,116 @@
+//! An order's timeline, attempt by attempt, from what its record knows.
+
+use triad_core::order::{Incident, IncidentKind};
+use triad_core::{Order, StepState, Timestamp};
+
+/// Number of the attempt that a step is at.
+pub fn attempt(state: &StepState) -> Option<u32> {
+    match state {
+        StepState::Waiting | StepState::Skipped => None,
+        StepState::UndoDue { attempt, .. }
+        | StepState::Undoing { attempt, .. }
+        | StepState::UndoParked { attempt, .. }
+        | StepState::UndoFailed { attempt, .. }
+        | StepState::NotUndone { attempt, .. }
+        | StepState::Undone { attempt, .. } => Some(attempt.0),
+        other => other.attempt().map(|a| a.0),
+    }
+}
+
+/// Everything that the record knows, in the order of time.
+pub fn events(order: &Order) -> Vec<(Timestamp, String)> {
+    let mut events = vec![(order.submitted_at, "submitted".to_owned())];
+    for step in &order.steps {
+        of_step(step.step.as_str(), &step.state, &mut events);
+    }
+    for incident in &order.incidents {
+        of_incident(incident, &mut events);
+    }
+    if let Some(at) = order.state.finished_at() {
+        events.push((at, order.state.name().to_owned()));
+    }
+    events.sort_by_key(|(at, _)| *at);
+    events
+}
+
+fn of_step(name: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>) {
+    match state {
+        StepState::Running {
+            attempt, started, ..
+        } => events.push((*started, format!("{name}: attempt {attempt} started"))),
+        StepState::Probing {
+            attempt, started, ..
+        } => events.push((
+            *started,
+            format!("{name}: attempt {attempt} asks whether the effect happened"),
+        )),
+        StepState::Parked { attempt, until } => events.push((
+            *until,
+            format!("{name}: attempt {attempt} is put off until here"),
+        )),
+        StepState::Completed {
+            attempt,
+            started,
+            finished,
+            ..
+        } => {
+            events.push((*started, format!("{name}: attempt {attempt} started")));
+            events.push((*finished, format!("{name}: completed")));
+        }
+        StepState::Undoing {
+            attempt, started, ..
+        } => events.push((*started, format!("{name}: undo attempt {attempt} started"))),
+        StepState::Undone { finished, .. } => {
+            events.push((*finished, format!("{name}: undone")));
+        }
+        _ => {}
+    }
+}
+
+fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
+    let step = incident
+        .step
+        .as_ref()
+        .map_or_else(String::new, |s| format!("{s}: "));
+    let attempt = incident
+        .attempt
+        .map_or_else(String::new, |a| format!(" {a}"));
+    let undo = matches!(incident.what, IncidentKind::UndoFailed);
+    if let (Some(started), Some(_)) = (incident.started, incident.attempt) {
+        let kind = if undo { "undo attempt" } else { "attempt" };
+        events.push((started, format!("{step}{kind}{attempt} started")));
+    }
+    let calls = match incident.calls {
+        Some(1) => " after 1 call".to_owned(),
+        Some(n) => format!(" after {n} calls"),
+        None => String::new(),
+    };
+    let what = match incident.what {
+        IncidentKind::AttemptFailed => format!("attempt{attempt} failed{calls}"),
+        IncidentKind::UndoFailed => format!("undo attempt{attempt} failed{calls}"),
+        IncidentKind::UndoBegan => "undo began".to_owned(),
+        IncidentKind::Parked => format!("attempt{attempt} put off"),
+        IncidentKind::Probed => "the service was asked whether the effect happened".to_owned(),
+        IncidentKind::Resubmitted => "resubmitted".to_owned(),
+        IncidentKind::Cancelled => "cancelled".to_owned(),
+        IncidentKind::UndoRetried => "undo retried".to_owned(),
+        IncidentKind::Closed => "closed".to_owned(),
+        IncidentKind::Paused => "paused".to_owned(),
+        IncidentKind::Resumed => "resumed".to_owned(),
+        IncidentKind::Settled => "settled".to_owned(),
+        IncidentKind::Migrated => "migrated".to_owned(),
+    };
+    let act = incident
+        .act
+        .as_ref()
+        .map_or_else(String::new, |a| format!(" by {}: {}", a.by, a.why));
+    let note = incident
+        .note
+        .as_ref()
+        .map_or_else(String::new, |n| format!(" ({n})"));
+    let failure = incident
+        .failure
+        .as_ref()
+        .map_or_else(String::new, |f| format!(": {f}"));
+    events.push((incident.at, format!("{step}{what}{act}{note}{failure}")));
+}

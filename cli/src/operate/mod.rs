@@ -1,0 +1,67 @@
+//! What operators do: find orders, act on them one by one or in bulk, hold downstreams, look
+//! after versions of workflows.
+
+pub mod bulk;
+pub mod downstream;
+pub mod list;
+pub mod migrate;
+pub mod orders;
+pub mod select;
+pub mod workflows;
+
+use clap::Args;
+use triad_core::Act;
+use triad_dynamodb::DynamoStore;
+use triad_kafka::KafkaBus;
+use triad_runtime::operator::Operator;
+use triad_runtime::settings::Settings;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_setup::environment;
+
+use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::output::Usage;
+
+/// The state store as commands use it.
+pub type Store = DynamoStore<SystemClock>;
+/// The operator as commands use it.
+pub type CliOperator = Operator<Store, KafkaBus, SystemClock, SystemEntropy>;
+
+/// Who acts, and why: written into the timeline.
+#[derive(Debug, Clone, Args)]
+pub struct ActArgs {
+    /// Why: it is written into the timeline
+    #[arg(long, value_name = "TEXT")]
+    pub why: String,
+    /// Who. Default: the user of this session
+    #[arg(long, value_name = "NAME")]
+    pub by: Option<String>,
+}
+
+impl ActArgs {
+    /// The act.
+    ///
+    /// # Errors
+    /// [`Usage`] where a name or a reason is missing.
+    pub fn act(&self) -> Result<Act, Usage> {
+        let by = self.by.clone().or_else(|| environment("USER"));
+        let by = by.ok_or_else(|| Usage("--by is missing: say who does this".into()))?;
+        if self.why.trim().is_empty() || by.trim().is_empty() {
+            return Err(Usage("--why and --by must not be empty".into()));
+        }
+        Ok(Act::new(by.trim(), self.why.trim()))
+    }
+}
+
+/// Makes the operator over real tables and a real broker.
+///
+/// # Errors
+/// Settings that cannot be used.
+pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<CliOperator> {
+    Ok(Operator::new(
+        store.store().await?,
+        KafkaBus::new(&kafka.config())?,
+        SystemClock,
+        SystemEntropy,
+        Settings::default(),
+    ))
+}

@@ -1,0 +1,112 @@
+# Alarms: what a person must look at. All of them tell the alerts topic.
+
+locals {
+  alarm_actions = concat([local.alerts_topic_arn], var.alarms.actions)
+
+  alarmed_functions = { for function, name in local.function_names : function => name if var.alarms.enabled }
+  reading_functions = {
+    for function, name in local.alarmed_functions : function => name if length(local.read_by_function[function]) > 0
+  }
+
+  # One occurrence is one too many.
+  single_occurrences = {
+    for metric, alarm in {
+      OrderError         = "error-orders"
+      CompensationFailed = "stuck-compensations"
+      DeadLetter         = "dead-letters"
+      BreakerOpen        = "open-breakers"
+    } : metric => alarm if var.alarms.enabled
+  }
+}
+
+# The metric is one a mapping; the worst of a function's mappings counts.
+resource "aws_cloudwatch_metric_alarm" "lag" {
+  for_each            = local.reading_functions
+  alarm_name          = "${each.value}-lag"
+  alarm_description   = "${each.value} is behind its topics by more than ${var.alarms.lag_records} records."
+  namespace           = "AWS/Lambda"
+  metric_name         = "OffsetLag"
+  dimensions          = { FunctionName = each.value }
+  statistic           = "Maximum"
+  period              = 60
+  evaluation_periods  = 5
+  datapoints_to_alarm = 5
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.alarms.lag_records
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "errors" {
+  for_each            = local.alarmed_functions
+  alarm_name          = "${each.value}-errors"
+  alarm_description   = "Invocations of ${each.value} fail."
+  namespace           = "AWS/Lambda"
+  metric_name         = "Errors"
+  dimensions          = { FunctionName = each.value }
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = var.alarms.errors
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "throttles" {
+  for_each            = local.alarmed_functions
+  alarm_name          = "${each.value}-throttles"
+  alarm_description   = "${each.value} is throttled: its reserved concurrency or the account's is used up."
+  namespace           = "AWS/Lambda"
+  metric_name         = "Throttles"
+  dimensions          = { FunctionName = each.value }
+  statistic           = "Sum"
+  period              = 300
+  evaluation_periods  = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = var.alarms.throttles
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "occurrence" {
+  for_each            = local.single_occurrences
+  alarm_name          = "${var.name_prefix}${each.value}"
+  alarm_description   = "Triad: ${local.metrics[each.key]}."
+  namespace           = local.metric_namespace
+  metric_name         = each.key
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = 1
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = var.tags
+}
+
+# Silence is the alarm: no data is a breach.
+resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
+  count               = var.alarms.enabled ? 1 : 0
+  alarm_name          = "${var.name_prefix}supervisor-silent"
+  alarm_description   = "No sweep of the Supervisor has finished for ${var.alarms.supervisor_silent_minutes} minutes: overdue orders are not found."
+  namespace           = local.metric_namespace
+  metric_name         = "SweepDone"
+  statistic           = "Sum"
+  period              = 60
+  evaluation_periods  = var.alarms.supervisor_silent_minutes
+  datapoints_to_alarm = var.alarms.supervisor_silent_minutes
+  comparison_operator = "LessThanThreshold"
+  threshold           = 1
+  treat_missing_data  = "breaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = var.tags
+}

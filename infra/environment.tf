@@ -1,0 +1,77 @@
+# What each function is told, in the terms of shared/setup/src/config.rs. A setting that is null
+# is left out: the function's own default holds.
+
+locals {
+  agent_settings = {
+    for name, agent in var.agents : name => merge(
+      {
+        for setting, value in {
+          base_url        = agent.base_url
+          call_timeout    = agent.call_timeout
+          concurrency     = agent.concurrency
+          rate_per_second = agent.rate_per_second
+          # A map holds texts only: what reads as a number becomes one again.
+          breaker = agent.breaker == null ? null : { for name, value in agent.breaker : name => try(jsondecode(value), value) }
+        } : setting => value if value != null
+      },
+      agent.headers == null && !contains(local.agents_with_secrets, name) ? {} : {
+        headers = merge(agent.headers, lookup(var.agent_secret_headers, name, {}))
+      },
+    )
+  }
+  # Which agents have secret headers is no secret.
+  agents_with_secrets = keys(nonsensitive(var.agent_secret_headers))
+
+  # The SCRAM mechanism goes where librdkafka's other settings go.
+  kafka_settings = merge(
+    var.kafka.auth == "scram" ? { "sasl.mechanisms" = "SCRAM-SHA-${var.kafka.scram_mechanism}" } : {},
+    var.kafka.settings,
+  )
+
+  common_environment = {
+    TRIAD_BROKERS         = var.kafka.brokers
+    TRIAD_KAFKA_AUTH      = var.kafka.auth
+    TRIAD_KAFKA_SECRET    = var.kafka.secret_arn
+    TRIAD_KAFKA_CA_SECRET = var.kafka.ca_secret_arn
+    TRIAD_KAFKA_SETTINGS  = length(local.kafka_settings) == 0 ? null : jsonencode(local.kafka_settings)
+    TRIAD_TABLE_PREFIX    = var.name_prefix
+    TRIAD_REPLY_TOPICS    = length(var.reply_topics) == 0 ? null : join(",", var.reply_topics)
+    TRIAD_BATCH_RESPONSES = local.provisioned ? "partial" : "whole"
+    TRIAD_SKEW            = var.timing.skew
+    TRIAD_ANNOUNCE_WITHIN = var.timing.announce_within
+    TRIAD_RETENTION       = var.timing.retention
+    TRIAD_LOG             = var.log_filter
+  }
+
+  own_environment = merge(
+    {
+      submission = {
+        TRIAD_ADMISSION     = var.admission.when_full
+        TRIAD_MAX_IN_FLIGHT = var.admission.max_in_flight == null ? null : tostring(var.admission.max_in_flight)
+        TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW = (
+          length(var.admission.max_in_flight_per_workflow) == 0 ? null : jsonencode(var.admission.max_in_flight_per_workflow)
+        )
+        TRIAD_BACKLOG_WAIT = var.admission.backlog_wait
+      }
+      scheduler  = {}
+      supervisor = {}
+      alerts     = { TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn }
+    },
+    # An agent is told of itself alone: no function holds another one's headers.
+    {
+      for name in keys(var.agents) : "agent-${name}" => {
+        TRIAD_AGENTS = jsonencode({ (name) = local.agent_settings[name] })
+        TRIAD_AGENT_CONCURRENCY = (
+          var.agents[name].concurrency == null ? null : tostring(var.agents[name].concurrency)
+        )
+      }
+    },
+  )
+
+  environments = {
+    for function in keys(local.functions) : function => {
+      for name, value in merge(var.extra_environment, local.common_environment, local.own_environment[function]) :
+      name => value if value != null
+    }
+  }
+}

@@ -1,0 +1,74 @@
+# A shop on an existing MSK cluster with IAM access control. Copy the directory, change `source`
+# to where you have the module, and the rest by variables.
+
+data "aws_msk_cluster" "this" {
+  cluster_name = var.cluster_name
+}
+
+module "triad" {
+  source = "../.."
+
+  name_prefix = var.name_prefix
+  packages    = { for function in ["submission", "scheduler", "agent", "supervisor", "alerts"] : function => "${var.packages_directory}/${function}.zip" }
+
+  vpc = {
+    subnet_ids         = var.subnet_ids
+    security_group_ids = var.security_group_ids
+  }
+
+  kafka = {
+    brokers         = data.aws_msk_cluster.this.bootstrap_brokers_sasl_iam
+    msk_cluster_arn = data.aws_msk_cluster.this.arn
+    auth            = "msk-iam"
+  }
+
+  # One poller a topic, all in one group: the least that provisioned mode costs. The requests of
+  # the agents' high lanes come in smaller batches, to wait less for each other.
+  mapping = {
+    pollers      = 1
+    poller_group = trimsuffix(var.name_prefix, "-")
+    lanes = {
+      "agent.payment.high"   = { batch_size = 10 }
+      "agent.inventory.high" = { batch_size = 10 }
+      "agent.carrier.high"   = { batch_size = 10 }
+    }
+  }
+
+  agents = {
+    inventory = { base_url = "https://inventory.shop.example/v1" }
+    payment = {
+      base_url        = "https://payment.shop.example/v1"
+      call_timeout    = "5s"
+      concurrency     = 20
+      rate_per_second = 50
+    }
+    carrier = {
+      base_url             = "https://carrier.shop.example/v1"
+      reserved_concurrency = 10
+    }
+  }
+  agent_secret_headers = {
+    payment = { Authorization = "Bearer ${var.payment_token}" }
+  }
+
+  admission = {
+    max_in_flight = 20000
+    when_full     = "slow"
+  }
+
+  reply_topics = ["reply.shop"]
+
+  workflows = {
+    directory = "${path.module}/workflows"
+    cli       = var.triad_cli
+  }
+
+  alert_subscriptions = {
+    on-call = { protocol = "email", endpoint = var.on_call_email }
+  }
+  alarms = {
+    lag_records = 5000
+  }
+
+  tags = { application = "shop-orders" }
+}

@@ -1,0 +1,47 @@
+variable "region" {
+  description = "Region of the MSK cluster and of everything here."
+  type        = string
+}
+
+variable "name_prefix" {
+  description = "What all names begin with."
+  type        = string
+  default     = "shop-"
+}
+
+variable "cluster_name" {
+  description = "Name of the MSK cluster; it must have IAM access control."
+  type        = string
+}
+
+variable "subnet_ids" {
+  description = "Private subnets from which the brokers, DynamoDB and the agents' services are reached."
+  type        = list(string)
+}
+
+variable "security_group_ids" {
+  description = "Security groups that the brokers let in."
+  type        = list(string)
+}
+
+variable "packages_directory" {
+  description = "Where the functions' zips are: submission.zip, scheduler.zip, agent.zip, supervisor.zip, alerts.zip."
+  type        = string
+}
+
+variable "payment_token" {
+  description = "Token for the payment service; set it as TF_VAR_payment_token, not in a file."
+  type        = string
+  sensitive   = true
+}
+
+variable "on_call_email" {
+  description = "Who gets alerts and alarms."
+  type        = string
+}
+
+variable "triad_cli" {
+  description = "The command triad, or a path to it, on the machine that applies."
+  type        = string
+  default     = "triad"
+}

@@ -1,0 +1,165 @@
+# What each function's role may do: exact actions on exact resources.
+#
+# The exceptions, and no others (tests/roles.tftest.hcl and tests/infra/policies.py hold this):
+# - resource "*" for actions that AWS offers no narrower resource for, or that Lambda demands it
+#   for: the network interfaces of a function in a VPC, MSK's bootstrap addresses, X-Ray;
+# - a "*" at the end of names that Lambda makes up: log streams, objects of kept records.
+
+locals {
+  # Tables. A transaction of puts needs PutItem on each table; IAM has no action for transactions.
+  table_actions = {
+    submission = [
+      { table = "orders", actions = ["dynamodb:PutItem"] },
+      { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
+      { table = "workflows", actions = ["dynamodb:GetItem"] },
+    ]
+    scheduler = [
+      { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
+      { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
+      { table = "workflows", actions = ["dynamodb:GetItem"] },
+    ]
+    supervisor = [
+      { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
+      { table = "workflows", actions = ["dynamodb:GetItem"] },
+    ]
+    alerts = []
+    agent = [
+      { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"] },
+    ]
+  }
+  # Submission counts what is under way; the Supervisor finds what is overdue.
+  reads_due_index = ["submission", "supervisor"]
+
+  # The functions' kinds: all agents are of one.
+  kinds = { for function in keys(local.functions) : function => startswith(function, "agent-") ? "agent" : function }
+
+  read_by_function = {
+    for function in keys(local.functions) : function => [for topic, reader in local.read_by : topic if reader == function]
+  }
+
+  table_statements = {
+    for kind, tables in local.table_actions : kind => [
+      for t in tables : {
+        Sid      = "Table${replace(title(replace(t.table, "_", " ")), " ", "")}"
+        Effect   = "Allow"
+        Action   = t.actions
+        Resource = [local.table_arns[t.table]]
+      }
+    ]
+  }
+
+  index_statement = {
+    Sid      = "WhatIsDue"
+    Effect   = "Allow"
+    Action   = ["dynamodb:Query"]
+    Resource = [local.due_index_arn]
+  }
+
+  # The key's use is bound to the services through which it is used.
+  key_services = {
+    for kind in keys(local.table_actions) : kind => concat(
+      ["lambda"],
+      length(local.table_actions[kind]) > 0 ? ["dynamodb"] : [],
+      kind == "alerts" ? ["sns"] : [],
+    )
+  }
+
+  log_statements = {
+    for function in keys(local.functions) : function => {
+      Sid      = "OwnLogs"
+      Effect   = "Allow"
+      Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+      Resource = ["arn:${local.partition}:logs:${local.arn_tail}:log-group:${local.log_group_names[function]}:log-stream:*"]
+    }
+  }
+
+  trace_statements = var.tracing ? [{
+    Sid      = "Traces"
+    Effect   = "Allow"
+    Action   = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
+    Resource = ["*"]
+  }] : []
+
+  # Lambda makes the network interfaces with the function's role; the function's own code may not.
+  network_actions = [
+    "ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs",
+    "ec2:UnassignPrivateIpAddresses",
+  ]
+  network_statements = {
+    for function in keys(local.functions) : function => var.vpc == null ? [] : [
+      {
+        Sid       = "NetworkInterfacesOfLambda"
+        Effect    = "Allow"
+        Action    = local.network_actions
+        Resource  = ["*"]
+        Condition = { StringEquals = { "aws:RequestedRegion" = local.region } }
+      },
+      {
+        Sid       = "NetworkInterfacesNotOfTheCode"
+        Effect    = "Deny"
+        Action    = local.network_actions
+        Resource  = ["*"]
+        Condition = { ArnEquals = { "lambda:SourceFunctionArn" = local.function_arns[function] } }
+      },
+    ]
+  }
+
+  # Secrets of the brokers, read by the function and by Lambda for its mappings.
+  secrets = concat(
+    var.kafka.secret_arn == null ? [] : [{ arn = var.kafka.secret_arn, key = var.kafka.secret_kms_key_arn }],
+    var.kafka.ca_secret_arn == null ? [] : [{ arn = var.kafka.ca_secret_arn, key = var.kafka.ca_secret_kms_key_arn }],
+  )
+  secret_statements = concat(
+    length(local.secrets) == 0 ? [] : [{
+      Sid      = "KafkaSecrets"
+      Effect   = "Allow"
+      Action   = ["secretsmanager:GetSecretValue"]
+      Resource = local.secrets[*].arn
+    }],
+    [
+      for at, secret in local.secrets : {
+        Sid      = "KafkaSecretKey${at}"
+        Effect   = "Allow"
+        Action   = ["kms:Decrypt"]
+        Resource = [secret.key]
+        Condition = {
+          StringEquals = {
+            "kms:ViaService"                  = "secretsmanager.${local.region}.amazonaws.com"
+            "kms:EncryptionContext:SecretARN" = secret.arn
+          }
+        }
+      } if secret.key != null
+    ],
+  )
+
+  statements = {
+    for function, kind in local.kinds : function => concat(
+      [local.log_statements[function]],
+      local.trace_statements,
+      local.network_statements[function],
+      local.table_statements[kind],
+      contains(local.reads_due_index, kind) ? [local.index_statement] : [],
+      [{
+        Sid      = "Key"
+        Effect   = "Allow"
+        Action   = kind == "alerts" ? ["kms:Decrypt", "kms:GenerateDataKey"] : ["kms:Decrypt", "kms:DescribeKey"]
+        Resource = [local.kms_key_arn]
+        Condition = {
+          StringEquals = {
+            "kms:ViaService" = [for service in local.key_services[kind] : "${service}.${local.region}.amazonaws.com"]
+          }
+        }
+      }],
+      local.secret_statements,
+      local.kafka_statements[function],
+      local.kept_statements[function],
+      kind == "alerts" ? [{
+        Sid      = "Alerts"
+        Effect   = "Allow"
+        Action   = ["sns:Publish"]
+        Resource = [local.alerts_topic_arn]
+      }] : [],
+    )
+  }
+}

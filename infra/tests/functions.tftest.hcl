@@ -1,0 +1,212 @@
+# The functions: how they run, and what they are told.
+
+mock_provider "aws" {
+  source = "./tests/mocks"
+}
+
+run "one_function_an_actor_and_an_agent_and_what_each_is_told" {
+  command = apply
+
+  assert {
+    condition = sort([for f in aws_lambda_function.this : f.function_name]) == tolist([
+      "triad-agent-inventory", "triad-agent-payment", "triad-alerts", "triad-scheduler", "triad-submission", "triad-supervisor",
+    ])
+    error_message = "the functions and their names"
+  }
+  assert {
+    condition = alltrue([
+      for f in aws_lambda_function.this :
+      f.runtime == "provided.al2023" && f.handler == "bootstrap" && f.architectures == tolist(["arm64"]) && f.package_type == "Zip"
+    ])
+    error_message = "provided.al2023 on arm64"
+  }
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.this : f.timeout <= 840 && f.timeout >= 2])
+    error_message = "time-outs within what a Kafka mapping allows"
+  }
+  assert {
+    condition     = aws_lambda_function.this["supervisor"].timeout < 60
+    error_message = "a sweep ends before the next begins"
+  }
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.this : f.kms_key_arn == aws_kms_key.this[0].arn])
+    error_message = "environments are encrypted with the customer key"
+  }
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.this : f.tracing_config[0].mode == "Active"])
+    error_message = "tracing"
+  }
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.this : f.reserved_concurrent_executions == -1])
+    error_message = "no concurrency is reserved unless asked for"
+  }
+  assert {
+    condition = alltrue([
+      for f in aws_lambda_function.this :
+      f.vpc_config[0].subnet_ids == toset(["subnet-0a", "subnet-0b"]) && f.vpc_config[0].security_group_ids == toset(["sg-0a"])
+    ])
+    error_message = "in the VPC of the brokers"
+  }
+  assert {
+    condition = alltrue([
+      for name, f in aws_lambda_function.this :
+      f.logging_config[0].log_group == aws_cloudwatch_log_group.function[name].name && f.logging_config[0].log_format == "JSON"
+    ])
+    error_message = "each function writes JSON lines to its own log group"
+  }
+  assert {
+    condition = alltrue([
+      for name, g in aws_cloudwatch_log_group.function :
+      g.name == "/aws/lambda/${aws_lambda_function.this[name].function_name}" && g.retention_in_days == 365 && g.kms_key_id == aws_kms_key.this[0].arn
+    ])
+    error_message = "log groups: named after the function, kept for a year, encrypted"
+  }
+  assert {
+    condition = alltrue([
+      for f in aws_lambda_function.this :
+      f.environment[0].variables.TRIAD_BROKERS == "b-1.example.internal:9098,b-2.example.internal:9098" &&
+      f.environment[0].variables.TRIAD_KAFKA_AUTH == "msk-iam" &&
+      f.environment[0].variables.TRIAD_TABLE_PREFIX == "triad-" &&
+      f.environment[0].variables.TRIAD_BATCH_RESPONSES == "partial" &&
+      f.environment[0].variables.TRIAD_LOG == "info"
+    ])
+    error_message = "brokers, authentication, tables, batch responses, log filter"
+  }
+  assert {
+    condition = alltrue([
+      for f in aws_lambda_function.this : length(setintersection(keys(f.environment[0].variables), [
+        "TRIAD_KAFKA_SECRET", "TRIAD_KAFKA_CA_SECRET", "TRIAD_KAFKA_SETTINGS", "TRIAD_REPLY_TOPICS", "TRIAD_SKEW",
+        "TRIAD_ANNOUNCE_WITHIN", "TRIAD_RETENTION", "TRIAD_MAX_IN_FLIGHT", "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
+        "TRIAD_BACKLOG_WAIT", "TRIAD_DYNAMODB_ENDPOINT",
+      ])) == 0
+    ])
+    error_message = "what is not set is left to the functions' defaults"
+  }
+  assert {
+    condition     = aws_lambda_function.this["submission"].environment[0].variables.TRIAD_ADMISSION == "slow"
+    error_message = "admission is slow by default"
+  }
+  assert {
+    condition     = aws_lambda_function.this["alerts"].environment[0].variables.TRIAD_ALERTS_SNS_TOPIC == "arn:aws:sns:eu-west-1:111122223333:triad-alerts"
+    error_message = "the alerts function knows its SNS topic"
+  }
+  assert {
+    condition = alltrue([
+      for name, f in aws_lambda_function.this :
+      contains(keys(f.environment[0].variables), "TRIAD_AGENTS") == startswith(name, "agent-")
+    ])
+    error_message = "only agents are told of agents"
+  }
+}
+
+run "every_setting_reaches_its_function" {
+  command = plan
+  variables {
+    name_prefix  = "shop-"
+    reply_topics = ["reply.shop", "reply.crm"]
+    timing       = { skew = "250ms", announce_within = "2m", retention = "90days" }
+    log_filter   = "info,triad_runtime=debug"
+    admission = {
+      max_in_flight              = 5000
+      max_in_flight_per_workflow = { order-fulfilment = 1000 }
+      when_full                  = "reject"
+      backlog_wait               = "10m"
+    }
+    agents = {
+      payment = {
+        base_url             = "https://pay.example/v1"
+        call_timeout         = "5s"
+        headers              = { X-Shop = "7" }
+        concurrency          = 20
+        rate_per_second      = 50
+        breaker              = { failures = 5, open_for = "30s" }
+        memory_mb            = 512
+        timeout_seconds      = 840
+        reserved_concurrency = 10
+      }
+      inventory = { base_url = "http://stock.example:8080/api" }
+    }
+    agent_secret_headers    = { payment = { Authorization = "not-a-real-token" } }
+    extra_environment       = { AWS_ENDPOINT_URL = "http://127.0.0.1:4566" }
+    architecture            = "x86_64"
+    log_retention_days      = 30
+    tracing                 = false
+    code_signing_config_arn = "arn:aws:lambda:eu-west-1:111122223333:code-signing-config:csc-0a1b2c3d4e5f60718"
+    functions = {
+      submission = { memory_mb = 1024, timeout_seconds = 90, reserved_concurrency = 5 }
+    }
+  }
+
+  assert {
+    condition = alltrue([
+      for f in aws_lambda_function.this :
+      nonsensitive(f.environment[0].variables.TRIAD_TABLE_PREFIX) == "shop-" &&
+      nonsensitive(f.environment[0].variables.TRIAD_REPLY_TOPICS) == "reply.shop,reply.crm" &&
+      nonsensitive(f.environment[0].variables.TRIAD_SKEW) == "250ms" &&
+      nonsensitive(f.environment[0].variables.TRIAD_ANNOUNCE_WITHIN) == "2m" &&
+      nonsensitive(f.environment[0].variables.TRIAD_RETENTION) == "90days" &&
+      nonsensitive(f.environment[0].variables.TRIAD_LOG) == "info,triad_runtime=debug" &&
+      nonsensitive(f.environment[0].variables.AWS_ENDPOINT_URL) == "http://127.0.0.1:4566"
+    ])
+    error_message = "common settings"
+  }
+  assert {
+    condition = {
+      for name, value in aws_lambda_function.this["submission"].environment[0].variables :
+      name => value if contains(["TRIAD_ADMISSION", "TRIAD_MAX_IN_FLIGHT", "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", "TRIAD_BACKLOG_WAIT"], name)
+      } == {
+      TRIAD_ADMISSION                  = "reject"
+      TRIAD_MAX_IN_FLIGHT              = "5000"
+      TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW = "{\"order-fulfilment\":1000}"
+      TRIAD_BACKLOG_WAIT               = "10m"
+    }
+    error_message = "admission"
+  }
+  assert {
+    condition = jsondecode(nonsensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS)) == {
+      payment = {
+        base_url        = "https://pay.example/v1"
+        call_timeout    = "5s"
+        headers         = { Authorization = "not-a-real-token", X-Shop = "7" }
+        concurrency     = 20
+        rate_per_second = 50
+        breaker         = { failures = 5, open_for = "30s" }
+      }
+    }
+    error_message = "an agent is told everything of itself, secret headers included"
+  }
+  assert {
+    condition = jsondecode(nonsensitive(aws_lambda_function.this["agent-inventory"].environment[0].variables.TRIAD_AGENTS)) == {
+      inventory = { base_url = "http://stock.example:8080/api" }
+    }
+    error_message = "and nothing of the others"
+  }
+  assert {
+    condition     = issensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS)
+    error_message = "secret headers are not shown in plans"
+  }
+  assert {
+    condition     = nonsensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENT_CONCURRENCY) == "20"
+    error_message = "concurrency of an agent function"
+  }
+  assert {
+    condition = (
+      aws_lambda_function.this["agent-payment"].memory_size == 512 && aws_lambda_function.this["agent-payment"].timeout == 840 &&
+      aws_lambda_function.this["agent-payment"].reserved_concurrent_executions == 10 &&
+      aws_lambda_function.this["submission"].memory_size == 1024 && aws_lambda_function.this["submission"].timeout == 90 &&
+      aws_lambda_function.this["submission"].reserved_concurrent_executions == 5
+    )
+    error_message = "sizes"
+  }
+  assert {
+    condition = alltrue([
+      for f in aws_lambda_function.this :
+      f.architectures == tolist(["x86_64"]) && f.tracing_config[0].mode == "PassThrough" && f.code_signing_config_arn == var.code_signing_config_arn
+    ])
+    error_message = "architecture, tracing, code signing"
+  }
+  assert {
+    condition     = alltrue([for g in aws_cloudwatch_log_group.function : g.retention_in_days == 30])
+    error_message = "retention of logs"
+  }
+}

@@ -1,0 +1,291 @@
+# Every input is checked: a run for each rule, with one value that breaks it.
+
+run "the_values_of_the_other_runs_are_sound" {
+  command = plan
+}
+
+run "prefix_without_its_hyphen" {
+  command = plan
+  variables {
+    name_prefix = "shop"
+  }
+  expect_failures = [var.name_prefix]
+}
+
+run "prefix_in_capitals" {
+  command = plan
+  variables {
+    name_prefix = "Shop-"
+  }
+  expect_failures = [var.name_prefix]
+}
+
+run "prefix_too_long_for_buckets" {
+  command = plan
+  variables {
+    name_prefix = "a-name-of-more-than-20-"
+  }
+  expect_failures = [var.name_prefix]
+}
+
+run "vpc_without_subnets" {
+  command = plan
+  variables {
+    vpc = { subnet_ids = [], security_group_ids = ["sg-0a"] }
+  }
+  expect_failures = [var.vpc]
+}
+
+run "vpc_with_names_for_ids" {
+  command = plan
+  variables {
+    vpc = { subnet_ids = ["subnet-0a"], security_group_ids = ["brokers"] }
+  }
+  expect_failures = [var.vpc]
+}
+
+run "msk_without_vpc" {
+  command = plan
+  variables {
+    vpc = null
+  }
+  expect_failures = [var.vpc]
+}
+
+run "key_by_alias" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:alias/triad"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "boundary_that_is_a_role" {
+  command = plan
+  variables {
+    permissions_boundary_arn = "arn:aws:iam::111122223333:role/admin"
+  }
+  expect_failures = [var.permissions_boundary_arn]
+}
+
+run "package_that_is_not_there" {
+  command = plan
+  variables {
+    packages = {
+      submission = "../fixtures/packages/submission.zip"
+      scheduler  = "../fixtures/packages/submission.zip"
+      agent      = "../fixtures/packages/submission.zip"
+      supervisor = "../fixtures/packages/submission.zip"
+      alerts     = "../fixtures/missing.zip"
+    }
+  }
+  expect_failures = [var.packages]
+}
+
+run "unknown_architecture" {
+  command = plan
+  variables {
+    architecture = "riscv64"
+  }
+  expect_failures = [var.architecture]
+}
+
+run "function_too_small" {
+  command = plan
+  variables {
+    functions = { scheduler = { memory_mb = 64 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "function_longer_than_a_mapping_allows" {
+  command = plan
+  variables {
+    functions = { submission = { timeout_seconds = 900 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "sweep_longer_than_its_interval" {
+  command = plan
+  variables {
+    functions = { supervisor = { timeout_seconds = 300 } }
+  }
+  expect_failures = [var.functions]
+}
+
+run "no_agents" {
+  command = plan
+  variables {
+    agents = {}
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_name_with_a_dot" {
+  command = plan
+  variables {
+    agents = { "pay.ment" = { base_url = "https://pay.example" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_address_with_a_user" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://user@pay.example" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_call_timeout_without_a_unit" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", call_timeout = "5" } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_without_any_concurrency" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", concurrency = 0 } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_longer_than_a_mapping_allows" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", timeout_seconds = 841 } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "secret_headers_of_an_unknown_agent" {
+  command = plan
+  variables {
+    agent_secret_headers = { loyalty = { Authorization = "not-a-real-token" } }
+  }
+  expect_failures = [var.agent_secret_headers]
+}
+
+run "unknown_admission" {
+  command = plan
+  variables {
+    admission = { when_full = "drop" }
+  }
+  expect_failures = [var.admission]
+}
+
+run "no_order_may_be_under_way" {
+  command = plan
+  variables {
+    admission = { max_in_flight = 0 }
+  }
+  expect_failures = [var.admission]
+}
+
+run "backlog_wait_without_a_unit" {
+  command = plan
+  variables {
+    admission = { backlog_wait = "600" }
+  }
+  expect_failures = [var.admission]
+}
+
+run "skew_that_is_no_duration" {
+  command = plan
+  variables {
+    timing = { skew = "soon" }
+  }
+  expect_failures = [var.timing]
+}
+
+run "triad_variable_by_the_back_door" {
+  command = plan
+  variables {
+    extra_environment = { TRIAD_BROKERS = "127.0.0.1:9092" }
+  }
+  expect_failures = [var.extra_environment]
+}
+
+run "reply_topic_without_its_prefix" {
+  command = plan
+  variables {
+    reply_topics = ["status"]
+  }
+  expect_failures = [var.reply_topics]
+}
+
+run "log_retention_that_cloudwatch_does_not_know" {
+  command = plan
+  variables {
+    log_retention_days = 100
+  }
+  expect_failures = [var.log_retention_days]
+}
+
+run "bucket_by_name" {
+  command = plan
+  variables {
+    failure_bucket_arn = "shop-kept-records"
+  }
+  expect_failures = [var.failure_bucket_arn]
+}
+
+run "kept_records_for_a_day" {
+  command = plan
+  variables {
+    failed_records_days = 1
+  }
+  expect_failures = [var.failed_records_days]
+}
+
+run "alerts_over_plain_http" {
+  command = plan
+  variables {
+    alert_subscriptions = { pager = { protocol = "http", endpoint = "http://pager.example" } }
+  }
+  expect_failures = [var.alert_subscriptions]
+}
+
+run "alarm_threshold_of_nothing" {
+  command = plan
+  variables {
+    alarms = { errors = 0 }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "supervisor_silent_for_a_minute_only" {
+  command = plan
+  variables {
+    alarms = { supervisor_silent_minutes = 1 }
+  }
+  expect_failures = [var.alarms]
+}
+
+run "schedule_in_words" {
+  command = plan
+  variables {
+    supervisor_schedule = "every minute"
+  }
+  expect_failures = [var.supervisor_schedule]
+}
+
+run "workflows_where_there_are_none" {
+  command = plan
+  variables {
+    workflows = { directory = "../mocks" }
+  }
+  expect_failures = [var.workflows]
+}
+
+run "workflow_file_with_a_blank" {
+  command = plan
+  variables {
+    workflows = { directory = "../fixtures/odd-names" }
+  }
+  expect_failures = [var.workflows]
+}

@@ -1,0 +1,53 @@
+# Plans of two installations, for the reviews in tests/infra: policies.py holds what the roles
+# may do against AWS's own list of actions, and checkov looks at the plans. Together they have
+# every statement of every role.
+
+mock_provider "aws" {
+  source = "./tests/mocks"
+}
+
+variables {
+  packages = {
+    submission = "./tests/fixtures/packages/submission.zip"
+    scheduler  = "./tests/fixtures/packages/scheduler.zip"
+    agent      = "./tests/fixtures/packages/agent.zip"
+    supervisor = "./tests/fixtures/packages/supervisor.zip"
+    alerts     = "./tests/fixtures/packages/alerts.zip"
+  }
+  agents = {
+    payment   = { base_url = "https://pay.example/v1" }
+    inventory = { base_url = "https://stock.example" }
+  }
+  reply_topics        = ["reply.shop"]
+  alert_subscriptions = { team = { protocol = "email", endpoint = "team@shop.example" } }
+  network             = { subnet_ids = ["subnet-0a"], security_group_ids = ["sg-0a"] }
+}
+
+run "msk_iam" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
+    vpc         = var.network
+    kafka = {
+      brokers         = "b-1.example.internal:9098"
+      msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth            = "msk-iam"
+    }
+  }
+}
+
+run "self_managed_scram" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
+    vpc         = var.network
+    kafka = {
+      brokers               = "kafka-1.example:9093"
+      auth                  = "scram"
+      secret_arn            = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka/triad-AbCdEf"
+      secret_kms_key_arn    = "arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555"
+      ca_secret_arn         = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka/ca-GhIjKl"
+      ca_secret_kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/88888888-2222-3333-4444-555555555555"
+    }
+  }
+}

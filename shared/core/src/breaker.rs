@@ -1,0 +1,395 @@
+//! The circuit breaker of a downstream: its states, and what moves it from one to the next.
+//!
+//! Closed: calls are made. Open: none is made until a timer has passed. Half-open: a few probes
+//! are made; enough good ones close it, a bad one opens it again for longer. (Nygard, "Release
+//! It!"; the cloud pattern *Circuit Breaker*.) One record a downstream is shared by all
+//! instances, each change of it a conditional write; what each instance has seen of late is its
+//! own [`Window`].
+
+use serde::{Deserialize, Serialize};
+use triad_workflow::Millis;
+
+use crate::ids::Timestamp;
+use crate::planted::{Bug, planted};
+
+/// When a breaker opens, for how long, and what closes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BreakerSettings {
+    /// Calls of one instance that are looked at together.
+    pub window: u32,
+    /// Calls in the window below which it does not open.
+    pub minimum: u32,
+    /// Share of failed calls in the window, in percent, from which on it opens.
+    pub failure_percent: u32,
+    /// Longest first time that it stays open; doubled each time it opens again.
+    pub open: Millis,
+    /// Bound of that time, and of what the service may ask for with `Retry-After`.
+    pub max_open: Millis,
+    /// Good probes that close it; as many are out at once at most.
+    pub probes: u32,
+    /// Time after which a probe that was not heard of counts as lost.
+    pub probe_within: Millis,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self {
+            window: 20,
+            minimum: 10,
+            failure_percent: 50,
+            open: Millis(1_000),
+            max_open: Millis(60_000),
+            probes: 2,
+            probe_within: Millis(30_000),
+        }
+    }
+}
+
+/// Where a breaker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Breaker {
+    /// Calls are made.
+    Closed {
+        /// How often it had opened, one time after the other, before it closed.
+        #[serde(default)]
+        opens: u32,
+        /// Since when.
+        #[serde(default)]
+        since: Timestamp,
+    },
+    /// No call is made.
+    Open {
+        /// How often it has opened, one time after the other.
+        opens: u32,
+        /// When the next probe may be made.
+        until: Timestamp,
+    },
+    /// Probes are made.
+    HalfOpen {
+        /// How often it has opened, one time after the other.
+        opens: u32,
+        /// After this, probes that have not been heard of are lost.
+        until: Timestamp,
+        /// Probes that are out.
+        out: u32,
+        /// Probes that went well.
+        good: u32,
+    },
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self::Closed {
+            opens: 0,
+            since: Timestamp(0),
+        }
+    }
+}
+
+/// What a breaker says to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// It may be made.
+    Call,
+    /// It may be made by whoever writes [`Breaker::probing`] first.
+    Probe,
+    /// Not before this.
+    Wait(Timestamp),
+}
+
+impl Breaker {
+    /// The state's name, as people have it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Closed { .. } => "closed",
+            Self::Open { .. } => "open",
+            Self::HalfOpen { .. } => "half-open",
+        }
+    }
+
+    /// Whether a call may be made now.
+    #[must_use]
+    pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> Gate {
+        match *self {
+            Self::Closed { .. } => Gate::Call,
+            Self::Open { until, .. } if now < until && !planted(Bug::OpenIgnored) => {
+                Gate::Wait(until)
+            }
+            Self::Open { .. } => Gate::Probe,
+            Self::HalfOpen { until, .. } if now >= until => Gate::Probe,
+            Self::HalfOpen { out, .. }
+                if out < settings.probes || planted(Bug::ProbesUnlimited) =>
+            {
+                Gate::Probe
+            }
+            Self::HalfOpen { until, .. } => Gate::Wait(until.min(now.plus(settings.open))),
+        }
+    }
+
+    /// The breaker with one more probe out.
+    #[must_use]
+    pub fn probing(&self, settings: &BreakerSettings, now: Timestamp) -> Self {
+        let until = now.plus(settings.probe_within);
+        match *self {
+            Self::Closed { opens, .. } | Self::Open { opens, .. } => Self::HalfOpen {
+                opens,
+                until,
+                out: 1,
+                good: 0,
+            },
+            Self::HalfOpen {
+                opens,
+                until: ends,
+                good,
+                ..
+            } if now >= ends => Self::HalfOpen {
+                opens,
+                until,
+                out: 1,
+                good,
+            },
+            Self::HalfOpen {
+                opens, out, good, ..
+            } => Self::HalfOpen {
+                opens,
+                until,
+                out: out + 1,
+                good,
+            },
+        }
+    }
+
+    /// What a good probe makes of it; `None` where it is not half-open any more.
+    #[must_use]
+    pub fn probe_succeeded(&self, settings: &BreakerSettings, now: Timestamp) -> Option<Self> {
+        let Self::HalfOpen {
+            opens,
+            until,
+            out,
+            good,
+        } = *self
+        else {
+            return None;
+        };
+        Some(if good + 1 >= settings.probes {
+            Self::Closed { opens, since: now }
+        } else {
+            Self::HalfOpen {
+                opens,
+                until,
+                out: out.saturating_sub(1),
+                good: good + 1,
+            }
+        })
+    }
+
+    /// What failing calls, a failed probe or the service's own wish make of it; `None` where it
+    /// stays as it is.
+    ///
+    /// `asked` is the service's `Retry-After`. The time that it stays open is drawn evenly from
+    /// the upper half of its bound, so that instances and orders come back spread; what the
+    /// service asked for is waited in full, up to the bound. `random` is any 64 random bits.
+    #[must_use]
+    pub fn tripped(
+        &self,
+        settings: &BreakerSettings,
+        asked: Option<Millis>,
+        random: u64,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let opens = match *self {
+            // Long quiet: it begins anew.
+            Self::Closed { opens, since } if now.since(since) < calm(settings) => opens + 1,
+            Self::Closed { .. } => 1,
+            Self::HalfOpen { opens, .. } => opens + 1,
+            Self::Open { opens, until } => {
+                let wished = now.plus(asked?.min(settings.max_open));
+                return (wished > until).then_some(Self::Open {
+                    opens,
+                    until: wished,
+                });
+            }
+        };
+        let own = timer(settings, opens, random);
+        let wait = asked.map_or(own, |a| a.min(settings.max_open).max(own));
+        Some(Self::Open {
+            opens,
+            until: now.plus(wait),
+        })
+    }
+}
+
+/// Time closed after which an opening counts as the first again.
+fn calm(settings: &BreakerSettings) -> Millis {
+    Millis(settings.max_open.0.saturating_mul(2))
+}
+
+fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
+    let doublings = opens.saturating_sub(1).min(32);
+    let bound = settings
+        .open
+        .0
+        .saturating_mul(1 << doublings)
+        .min(settings.max_open.0);
+    let half = bound / 2;
+    Millis(half + random % (bound - half + 1))
+}
+
+/// What one instance has seen of the last calls to a downstream.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    /// Newest last; true is a failure.
+    calls: std::collections::VecDeque<bool>,
+}
+
+impl Window {
+    /// Takes in a call; true if the breaker is to open.
+    pub fn record(&mut self, failed: bool, settings: &BreakerSettings) -> bool {
+        self.calls.push_back(failed);
+        while self.calls.len() > settings.window.max(1) as usize {
+            self.calls.pop_front();
+        }
+        failed && self.is_bad(settings)
+    }
+
+    fn is_bad(&self, settings: &BreakerSettings) -> bool {
+        let (failed, all) = self.counts();
+        all >= settings.minimum && failed * 100 >= all * settings.failure_percent
+    }
+
+    /// Failed calls and all calls in the window.
+    #[must_use]
+    pub fn counts(&self) -> (u32, u32) {
+        let failed = self.calls.iter().filter(|f| **f).count();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        (count(failed), count(self.calls.len()))
+    }
+
+    /// Begins anew, after the breaker has changed.
+    pub fn clear(&mut self) {
+        self.calls.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: BreakerSettings = BreakerSettings {
+        window: 4,
+        minimum: 4,
+        failure_percent: 50,
+        open: Millis(1_000),
+        max_open: Millis(8_000),
+        probes: 2,
+        probe_within: Millis(5_000),
+    };
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp(1_000_000 + ms)
+    }
+
+    fn open(opens: u32, until: u64) -> Breaker {
+        Breaker::Open {
+            opens,
+            until: at(until),
+        }
+    }
+
+    #[test]
+    fn it_opens_at_the_share_of_failures_and_not_before_the_minimum() {
+        let mut w = Window::default();
+        assert!(!w.record(true, &S), "one failure is no pattern");
+        assert!(!w.record(true, &S), "nor are two calls");
+        assert!(!w.record(false, &S));
+        assert!(!w.record(false, &S), "a good call opens nothing");
+        assert!(!w.record(false, &S));
+        assert!(!w.record(true, &S), "one of the last four");
+        assert!(w.record(true, &S), "two of the last four");
+        assert_eq!(w.counts(), (2, 4));
+    }
+
+    #[test]
+    fn open_makes_no_call_until_its_timer_then_one_probe() {
+        let b = Breaker::default().tripped(&S, None, 0, at(0)).unwrap();
+        assert_eq!(b, open(1, 500), "jitter takes at most half");
+        assert_eq!(b.gate(&S, at(499)), Gate::Wait(at(500)));
+        assert_eq!(b.gate(&S, at(500)), Gate::Probe);
+    }
+
+    #[test]
+    fn the_timer_doubles_to_its_bound() {
+        let mut b = Breaker::default();
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            b = b.tripped(&S, None, 500, at(0)).unwrap();
+            let Breaker::Open { until, .. } = b else {
+                panic!("it is open")
+            };
+            waits.push(until.since(at(0)).0);
+            b = b.probing(&S, until);
+        }
+        assert_eq!(waits, [1000, 1500, 2500, 4500, 4500, 4500]);
+    }
+
+    #[test]
+    fn half_open_lets_out_a_few_probes_and_closes_when_they_are_good() {
+        let half = open(3, 0).probing(&S, at(0));
+        assert_eq!(half.gate(&S, at(1)), Gate::Probe, "a second one");
+        let half = half.probing(&S, at(1));
+        assert!(matches!(half.gate(&S, at(2)), Gate::Wait(_)), "no third");
+        let half = half.probe_succeeded(&S, at(3)).unwrap();
+        assert_eq!(half.name(), "half-open");
+        let closed = half.probe_succeeded(&S, at(4)).unwrap();
+        assert_eq!(closed.gate(&S, at(4)), Gate::Call);
+        assert_eq!(closed.probe_succeeded(&S, at(5)), None, "a late one");
+    }
+
+    #[test]
+    fn a_bad_probe_opens_it_for_longer() {
+        let half = open(1, 0).probing(&S, at(0));
+        assert_eq!(half.tripped(&S, None, 0, at(10)), Some(open(2, 1_010)));
+    }
+
+    #[test]
+    fn probes_that_are_never_heard_of_do_not_hold_it_half_open() {
+        let half = open(1, 0).probing(&S, at(0)).probing(&S, at(0));
+        assert!(matches!(half.gate(&S, at(4_999)), Gate::Wait(_)));
+        assert_eq!(half.gate(&S, at(5_000)), Gate::Probe);
+        let again = half.probing(&S, at(5_000));
+        assert!(matches!(again, Breaker::HalfOpen { out: 1, .. }));
+    }
+
+    #[test]
+    fn what_the_service_asks_for_is_waited_up_to_the_bound() {
+        let closed = Breaker::default();
+        let asked = |ms| closed.tripped(&S, Some(Millis(ms)), 0, at(0)).unwrap();
+        assert_eq!(asked(3_000), open(1, 3_000));
+        assert_eq!(asked(3_600_000), open(1, 8_000));
+        assert_eq!(asked(1), open(1, 500), "never shorter than its own time");
+        let standing = open(1, 500);
+        assert_eq!(standing.tripped(&S, None, 0, at(0)), None);
+        assert_eq!(
+            standing.tripped(&S, Some(Millis(3_000)), 0, at(0)),
+            Some(open(1, 3_000))
+        );
+        assert_eq!(standing.tripped(&S, Some(Millis(100)), 0, at(0)), None);
+    }
+
+    #[test]
+    fn after_a_calm_it_begins_anew() {
+        let closed = Breaker::Closed {
+            opens: 5,
+            since: at(0),
+        };
+        let opens = |b: Option<Breaker>| match b {
+            Some(Breaker::Open { opens, .. }) => opens,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(opens(closed.tripped(&S, None, 0, at(15_999))), 6);
+        assert_eq!(opens(closed.tripped(&S, None, 0, at(16_000))), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! A rate limit that all instances share: calls a second, granted in chunks.
+//!
+//! One record a downstream says which second it is and how many calls of it are granted. An
+//! instance takes a chunk at a time, so that the record is written a few times a second at most,
+//! whatever the rate. What is left of a chunk at the end of its second is lost: the limit is
+//! never passed, and at low load not quite reached.
+
+use serde::{Deserialize, Serialize};
+use triad_workflow::AgentName;
+
+use crate::ids::Timestamp;
+use crate::planted::{Bug, planted};
+
+/// Chunks that a second is granted in.
+const CHUNKS: u32 = 8;
+const SECOND: u64 = 1_000;
+
+/// Key of a downstream's record in the control store.
+#[must_use]
+pub fn key(agent: &AgentName) -> String {
+    format!("rate/{agent}")
+}
+
+/// What has been granted of a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Granted {
+    /// The second, since the Unix epoch.
+    pub second: u64,
+    /// Calls that have been granted of it.
+    pub calls: u32,
+}
+
+/// A grant: the record to write, and the calls that this makes one's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The record after it.
+    pub record: Granted,
+    /// Calls.
+    pub calls: u32,
+}
+
+impl Granted {
+    /// The next chunk of the present second, or when the next second begins. A record of a
+    /// later second, written by a clock that is ahead, is taken as the present one.
+    ///
+    /// # Errors
+    /// When to ask again.
+    pub fn grant(&self, per_second: u32, now: Timestamp) -> Result<Grant, Timestamp> {
+        let present = now.0 / SECOND;
+        let (second, taken) = if self.second >= present {
+            (self.second, self.calls)
+        } else {
+            (present, 0)
+        };
+        let chunk = (per_second / CHUNKS)
+            .max(1)
+            .min(per_second.saturating_sub(taken));
+        if chunk == 0 {
+            return Err(Timestamp((second + 1) * SECOND));
+        }
+        Ok(Grant {
+            record: Self {
+                second,
+                calls: taken
+                    + if planted(Bug::GrantNotWritten) {
+                        0
+                    } else {
+                        chunk
+                    },
+            },
+            calls: chunk,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_grants_its_rate_in_chunks_and_no_more() {
+        let now = Timestamp(5_300);
+        let mut record = Granted::default();
+        let mut all = 0;
+        let mut writes = 0;
+        while let Ok(grant) = record.grant(100, now) {
+            record = grant.record;
+            all += grant.calls;
+            writes += 1;
+        }
+        assert_eq!((all, writes), (100, 9));
+        assert_eq!(record.grant(100, now), Err(Timestamp(6_000)));
+        assert!(record.grant(100, Timestamp(6_000)).is_ok());
+    }
+
+    #[test]
+    fn a_rate_of_one_is_one() {
+        let record = Granted::default()
+            .grant(1, Timestamp(5_000))
+            .unwrap()
+            .record;
+        assert_eq!(record.grant(1, Timestamp(5_999)), Err(Timestamp(6_000)));
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_takes_from_the_later_second() {
+        let ahead = Granted {
+            second: 7,
+            calls: 99,
+        };
+        let grant = ahead.grant(100, Timestamp(6_900)).unwrap();
+        assert_eq!((grant.record.second, grant.calls), (7, 1));
+    }
+}

@@ -1,0 +1,93 @@
+//! The control store: small shared records as items.
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use triad_runtime::{Clock, ControlRecord, ControlStore, ControlWrite, StoreError, Written};
+
+use crate::capacity::Kind;
+use crate::error::classify;
+use crate::item::{self, number, text};
+use crate::store::DynamoStore;
+use crate::tables::attr;
+
+const VALUE: &str = "Value";
+
+impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
+    async fn read(
+        &self,
+        key: String,
+        consistent: bool,
+    ) -> Result<Option<ControlRecord>, StoreError> {
+        let got = self
+            .client
+            .get_item()
+            .table_name(&self.tables.control)
+            .key(attr::KEY, text(key))
+            .consistent_read(consistent)
+            .set_return_consumed_capacity(self.capacity.wanted())
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        self.capacity.add(Kind::Read, got.consumed_capacity());
+        let Some(found) = got.item else {
+            return Ok(None);
+        };
+        if item::is_expired(&found, self.clock.now()) {
+            return Ok(None);
+        }
+        let value = item::optional_json(&found, VALUE)?
+            .ok_or_else(|| StoreError::Permanent("a control record has no value".into()))?;
+        Ok(Some(ControlRecord {
+            version: item::integer(&found, attr::VERSION)?,
+            value,
+        }))
+    }
+
+    async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
+        let version = write.expected.unwrap_or(0) + 1;
+        let mut request = self
+            .client
+            .put_item()
+            .table_name(&self.tables.control)
+            .item(attr::KEY, text(write.key))
+            .item(attr::VERSION, number(version))
+            .item(VALUE, text(write.value.to_string()))
+            .item(item::WRITE_TOKEN, number(write.token))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.wanted());
+        if let Some(at) = write.expires {
+            request = request.item(attr::EXPIRES_AT, number(at.0.div_ceil(1000)));
+        }
+        request = match write.expected {
+            Some(expected) => request
+                .condition_expression("Version = :expected")
+                .expression_attribute_values(":expected", number(expected)),
+            // An item that has outlived its time may not have been deleted yet.
+            None => request
+                .condition_expression("attribute_not_exists(#key) OR ExpiresAt <= :now")
+                .expression_attribute_names("#key", attr::KEY)
+                .expression_attribute_values(":now", number(self.clock.now().0 / 1000)),
+        };
+        match request.send().await {
+            Ok(done) => {
+                self.capacity.add(Kind::Write, done.consumed_capacity());
+                Ok(Written::Written)
+            }
+            Err(e) => match e.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                    // An earlier try of this very write may have taken effect.
+                    let own = failed
+                        .item()
+                        .and_then(item::token)
+                        .is_some_and(|t| t == write.token);
+                    Ok(if own {
+                        Written::Written
+                    } else {
+                        Written::Conflict
+                    })
+                }
+                _ => Err(classify(&e)),
+            },
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Published workflow definitions as items: one for each version, and one that names the present
+//! version of each name.
+
+use triad_core::{Timestamp, WorkflowRef};
+use triad_runtime::operator::StoredVersion;
+use triad_runtime::{Clock, DefinitionStore, StoreError};
+use triad_workflow::{DefinitionHash, WorkflowName};
+
+use crate::error::classify;
+use crate::item::{self, Item, number, text};
+use crate::store::DynamoStore;
+use crate::tables::attr;
+
+/// Sort key under which the present version of a workflow is named.
+const CURRENT: &str = "current";
+const DEFINITION: &str = "Definition";
+const HASH: &str = "Hash";
+const PUBLISHED_AT: &str = "PublishedAt";
+
+impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
+    async fn publish(
+        &self,
+        definition: WorkflowRef,
+        canonical_json: String,
+    ) -> Result<(), StoreError> {
+        let put = |version: &str| {
+            self.client
+                .put_item()
+                .table_name(&self.tables.workflows)
+                .item(attr::NAME, text(definition.name.as_str()))
+                .item(attr::VERSION, text(version))
+                .item(PUBLISHED_AT, number(self.clock.now().0))
+        };
+        // The content first: a name never points at what is not there.
+        put(definition.hash.as_str())
+            .item(DEFINITION, text(canonical_json))
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        put(CURRENT)
+            .item(HASH, text(definition.hash.as_str()))
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        Ok(())
+    }
+
+    async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
+        let Some(found) = self.workflow_item(&name, CURRENT).await? else {
+            return Ok(None);
+        };
+        item::string(&found, HASH)?
+            .parse()
+            .map(Some)
+            .map_err(StoreError::Permanent)
+    }
+
+    async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
+        match self
+            .workflow_item(&wanted.name, wanted.hash.as_str())
+            .await?
+        {
+            Some(found) => item::string(&found, DEFINITION).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl<C: Clock + Clone> DynamoStore<C> {
+    async fn workflow_item(
+        &self,
+        name: &WorkflowName,
+        version: &str,
+    ) -> Result<Option<Item>, StoreError> {
+        let got = self
+            .client
+            .get_item()
+            .table_name(&self.tables.workflows)
+            .key(attr::NAME, text(name.as_str()))
+            .key(attr::VERSION, text(version))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        Ok(got.item)
+    }
+}
+
+impl<C: Clock + Clone> DynamoStore<C> {
+    /// All versions of all workflows. The table is small: it is read whole.
+    pub(crate) async fn all_versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
+        let mut items: Vec<Item> = Vec::new();
+        let mut start = None;
+        loop {
+            let got = self
+                .client
+                .scan()
+                .table_name(&self.tables.workflows)
+                .projection_expression("#name, Version, #hash, PublishedAt")
+                .expression_attribute_names("#name", attr::NAME)
+                .expression_attribute_names("#hash", HASH)
+                .consistent_read(true)
+                .set_exclusive_start_key(start)
+                .send()
+                .await
+                .map_err(|e| classify(&e))?;
+            start = got.last_evaluated_key().cloned();
+            items.extend(got.items.unwrap_or_default());
+            if start.is_none() {
+                break;
+            }
+        }
+        let current: Vec<(String, String)> = items
+            .iter()
+            .filter(|i| item::optional_string(i, attr::VERSION).as_deref() == Some(CURRENT))
+            .filter_map(|i| {
+                let name = item::optional_string(i, attr::NAME)?;
+                Some((name, item::optional_string(i, HASH)?))
+            })
+            .collect();
+        let mut versions = Vec::new();
+        for found in &items {
+            let name = item::string(found, attr::NAME)?;
+            let version = item::string(found, attr::VERSION)?;
+            if version == CURRENT {
+                continue;
+            }
+            let at = item::optional_integer(found, PUBLISHED_AT)?.unwrap_or(0);
+            let is_current = current.contains(&(name.clone(), version.clone()));
+            versions.push(StoredVersion {
+                definition: format!("{name}@{version}")
+                    .parse()
+                    .map_err(StoreError::Permanent)?,
+                is_current,
+                published_at: Timestamp(at),
+            });
+        }
+        versions.sort_by_key(|v| (v.definition.name.to_string(), v.published_at));
+        Ok(versions)
+    }
+
+    /// Removes a version that is not the present one.
+    pub(crate) async fn remove_version(&self, definition: &WorkflowRef) -> Result<(), StoreError> {
+        if self.current(definition.name.clone()).await?.as_ref() == Some(&definition.hash) {
+            return Err(StoreError::Permanent(format!(
+                "{definition} is the present version"
+            )));
+        }
+        self.client
+            .delete_item()
+            .table_name(&self.tables.workflows)
+            .key(attr::NAME, text(definition.name.as_str()))
+            .key(attr::VERSION, text(definition.hash.as_str()))
+            .send()
+            .await
+            .map_err(|e| classify(&e))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! The two lanes of a worker, and which goes first.
+//!
+//! Each lane is a topic with a consumer and a consumer group of its own, so that neither's
+//! records lie in front of the other's in any queue, and each is read by a task of its own, so
+//! that a record of the high lane waits neither for a normal batch in hand nor for a normal
+//! record that has to be handled again.
+//!
+//! The normal lane takes up nothing while the high lane has records at hand or under way in its
+//! hand. What it has taken up before is finished: that is all that a flood of normal records can
+//! put in front of a high one. It yields for at most [`LONGEST_YIELD`] at a time: a handler of
+//! the high lane that hangs, or a flood of high records, slows the normal lane to a batch in that
+//! time and does not stop it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use rdkafka::error::KafkaError as RdError;
+use rdkafka::message::BorrowedMessage;
+use tokio::sync::watch;
+use triad_runtime::InputRecord;
+
+use crate::config::{KafkaConfig, KafkaError};
+use crate::consumer::{GroupConsumer, join, record};
+
+/// Longest time for which the normal lane lets the high one go first without taking anything up.
+pub const LONGEST_YIELD: Duration = Duration::from_secs(5);
+
+/// Wait after a read that failed.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// Looks at a queue before it counts as empty: a look may meet an event of the client, such as
+/// the answer to a commit, in place of a record.
+const LOOKS: usize = 4;
+
+/// What a worker's loop reads.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// Where Kafka is.
+    pub kafka: KafkaConfig,
+    /// Consumer group of the normal lane. That of the high lane is this with `.high` after it.
+    pub group: String,
+    /// Topic of the high lane.
+    pub high: String,
+    /// Topic of the normal lane.
+    pub normal: String,
+    /// Bound: records of one lane handed to the handler at once by
+    /// [`run_batches`](crate::run_batches), records of both lanes under way at once in
+    /// [`run_stream`](crate::run_stream).
+    pub max_records: usize,
+}
+
+/// Which lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Goes first.
+    High,
+    /// Lets the other go first.
+    Normal,
+}
+
+/// One lane: its consumer, and its place in the order of lanes.
+pub(crate) struct Lane {
+    pub(crate) side: Side,
+    pub(crate) consumer: GroupConsumer,
+    precedence: Precedence,
+    brokers: String,
+}
+
+/// Joins both groups.
+pub(crate) fn join_lanes(config: &WorkerConfig) -> Result<[Lane; 2], KafkaError> {
+    let precedence = Precedence::default();
+    let lane = |side, group: &str, topic: &str| {
+        Ok(Lane {
+            side,
+            consumer: join(&config.kafka, group, topic)?,
+            precedence: precedence.clone(),
+            brokers: config.kafka.brokers.clone(),
+        })
+    };
+    Ok([
+        lane(Side::High, &format!("{}.high", config.group), &config.high)?,
+        lane(Side::Normal, &config.group, &config.normal)?,
+    ])
+}
+
+impl Lane {
+    /// The next record, once it is this lane's turn. Nothing is lost if the future is dropped.
+    pub(crate) async fn next(&self) -> InputRecord {
+        loop {
+            let next = match self.side {
+                Side::High => self.next_of_high().await,
+                Side::Normal => self.next_of_normal().await,
+            };
+            match next {
+                Ok(message) => return record(&message),
+                Err(e) => {
+                    tracing::warn!(error = %e, brokers = self.brokers, "records cannot be read for now");
+                    self.stand_back();
+                    tokio::time::sleep(AFTER_ERROR).await;
+                }
+            }
+        }
+    }
+
+    async fn next_of_high(&self) -> Result<BorrowedMessage<'_>, RdError> {
+        let next = match self.look() {
+            Some(next) => next,
+            None => {
+                self.stand_back();
+                self.consumer.recv().await
+            }
+        };
+        self.stand_first();
+        next
+    }
+
+    async fn next_of_normal(&self) -> Result<BorrowedMessage<'_>, RdError> {
+        loop {
+            let yielded = tokio::time::timeout(LONGEST_YIELD, self.precedence.until(false)).await;
+            if yielded.is_err() {
+                if let Some(next) = self.look() {
+                    return next;
+                }
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.precedence.until(true) => {}
+                next = self.consumer.recv() => return next,
+            }
+        }
+    }
+
+    /// A record that is at hand already.
+    pub(crate) fn at_hand(&self) -> Option<InputRecord> {
+        // An error is met again by whoever waits for the next record.
+        self.look()?.ok().map(|message| record(&message))
+    }
+
+    fn look(&self) -> Option<Result<BorrowedMessage<'_>, RdError>> {
+        (0..LOOKS).find_map(|_| self.consumer.recv().now_or_never())
+    }
+
+    /// The lane has a record to hand over: the other one is to take up nothing.
+    pub(crate) fn stand_first(&self) {
+        if self.side == Side::High {
+            self.precedence.set(true);
+        }
+    }
+
+    /// The lane has nothing to hand over, or waits before it hands the same over again.
+    pub(crate) fn stand_back(&self) {
+        if self.side == Side::High {
+            self.precedence.set(false);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.stand_back();
+    }
+}
+
+/// Whether the high lane goes first just now.
+#[derive(Clone)]
+struct Precedence(Arc<watch::Sender<bool>>);
+
+impl Default for Precedence {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Precedence {
+    fn set(&self, high_first: bool) {
+        self.0.send_if_modified(|now| {
+            let changed = *now != high_first;
+            *now = high_first;
+            changed
+        });
+    }
+
+    async fn until(&self, high_first: bool) {
+        let mut now = self.0.subscribe();
+        // The sender lives as long as `self`.
+        let _ = now.wait_for(|now| *now == high_first).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! Which records of each partition are under way, and so which offset may be committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use triad_runtime::InputRecord;
+
+use crate::consumer::{GroupConsumer, store};
+
+/// Which records of each partition are under way.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay(Mutex<BTreeMap<(String, i32), Progress>>);
+
+#[derive(Debug, Default)]
+struct Progress {
+    open: BTreeSet<i64>,
+    /// One more than the offset seen last.
+    next: i64,
+    /// What was stored last.
+    stored: i64,
+}
+
+impl UnderWay {
+    /// A record has come.
+    pub(crate) fn begin(&self, record: &InputRecord) {
+        let mut all = self.lock();
+        let key = (record.topic.clone(), record.partition);
+        let progress = all.entry(key).or_default();
+        progress.open.insert(record.offset);
+        // After a rebalance a partition may come back at an earlier offset.
+        progress.next = record.offset + 1;
+    }
+
+    /// It is done.
+    pub(crate) fn end(&self, record: &InputRecord) {
+        let mut all = self.lock();
+        if let Some(progress) = all.get_mut(&(record.topic.clone(), record.partition)) {
+            progress.open.remove(&record.offset);
+        }
+    }
+
+    /// Stores, for each partition, the offset before which all is done; whether any has moved.
+    pub(crate) fn store(&self, consumer: &GroupConsumer) -> bool {
+        let mut moved = false;
+        for ((topic, partition), progress) in self.lock().iter_mut() {
+            let done = progress.done();
+            if done != progress.stored {
+                store(consumer, topic, *partition, done);
+                progress.stored = done;
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, i32), Progress>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    /// The offset before which all is done.
+    fn done(&self) -> i64 {
+        self.open.first().copied().unwrap_or(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(offset: i64) -> InputRecord {
+        InputRecord {
+            topic: "t".into(),
+            offset,
+            ..InputRecord::default()
+        }
+    }
+
+    fn done(under_way: &UnderWay) -> i64 {
+        under_way.lock()[&("t".to_owned(), 0)].done()
+    }
+
+    #[test]
+    fn an_offset_is_done_when_all_before_it_are() {
+        let under_way = UnderWay::default();
+        for offset in 5..9 {
+            under_way.begin(&record(offset));
+        }
+        assert_eq!(done(&under_way), 5);
+        under_way.end(&record(6));
+        under_way.end(&record(8));
+        assert_eq!(done(&under_way), 5);
+        under_way.end(&record(5));
+        assert_eq!(done(&under_way), 7);
+        under_way.end(&record(7));
+        assert_eq!(done(&under_way), 9);
+    }
+}

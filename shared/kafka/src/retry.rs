@@ -1,0 +1,31 @@
+//! Waits between deliveries of the same record to its handler.
+
+use tokio_util::sync::CancellationToken;
+use triad_core::agent::backoff;
+use triad_runtime::system::SystemEntropy;
+use triad_runtime::{Entropy, InputRecord};
+use triad_workflow::Millis;
+
+/// Bounds of the waits.
+const RETRY: (Millis, Millis) = (Millis(100), Millis(10_000));
+
+/// Waits before another try; false if the worker is to stop instead.
+pub(crate) async fn wait_to_retry(tries: &mut u32, stop: &CancellationToken) -> bool {
+    *tries = tries.saturating_add(1);
+    let wait = backoff(*tries, RETRY.0, RETRY.1, SystemEntropy.next_u64());
+    tokio::select! {
+        () = tokio::time::sleep(wait.as_duration()) => true,
+        () = stop.cancelled() => false,
+    }
+}
+
+/// Says that a record is to be handled again, and why.
+pub(crate) fn warn(record: &InputRecord, why: &str) {
+    tracing::warn!(
+        topic = record.topic,
+        partition = record.partition,
+        offset = record.offset,
+        why,
+        "record to be handled again"
+    );
+}

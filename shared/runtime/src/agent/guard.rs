@@ -1,0 +1,475 @@
+//! What stands before every call to a downstream: its circuit breaker, what operators have
+//! paused, its rate limit and its concurrency limit.
+//!
+//! Breaker and pauses are one record of the control store, read at most once in
+//! [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams) and kept
+//! between; what this instance has seen of the last calls is its own. A store that cannot be
+//! read leaves the last known record in force.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::{Either, select};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use triad_core::breaker::Window;
+use triad_core::downstream::{self, Admission, Downstream};
+use triad_core::planted::{Bug, planted};
+use triad_core::{Failure, FailureKind, StepRequest, Timestamp};
+use triad_workflow::{AgentName, Millis};
+
+use super::rate::Rate;
+use crate::control::{ControlStore, ControlWrite};
+use crate::ports::{Bus, Clock, Entropy, Written};
+use crate::settings::{DownstreamSettings, Settings};
+
+/// Tries at a conditional write that others also attempt.
+const MAX_TRIES: usize = 4;
+/// Longest wait for the rate or the concurrency limit; work that would wait longer is put off.
+const LONGEST_WAIT: Millis = Millis(2_000);
+/// Put-off work comes back within this after the limit was found reached.
+const PUT_OFF: Millis = Millis(5_000);
+/// Bound of the spread of work that waits for the same moment.
+const SPREAD: Millis = Millis(30_000);
+/// An event that its writer has not told after this is told by whoever reads the record.
+const TELL_AFTER: Millis = Millis(5_000);
+
+/// What became of a call, as the breaker sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The service answered, if only to refuse.
+    Answered,
+    /// It failed in a way that may pass, and asked to be left alone for a while, if it did.
+    Failed {
+        code: String,
+        retry_after: Option<Millis>,
+    },
+    /// The call was given up for another reason.
+    Nothing,
+}
+
+/// Leave to make one call.
+pub(super) struct Pass {
+    is_probe: bool,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Not now.
+pub(super) struct Wait {
+    pub until: Timestamp,
+    pub why: Failure,
+}
+
+#[derive(Default)]
+struct Known {
+    record: Downstream,
+    version: Option<u64>,
+    read_at: Option<Timestamp>,
+    window: Window,
+}
+
+/// The guard of one downstream in one process.
+pub(super) struct Guard {
+    agent: AgentName,
+    settings: DownstreamSettings,
+    refresh: Millis,
+    recheck: Millis,
+    known: Mutex<Known>,
+    concurrency: Option<Arc<Semaphore>>,
+    rate: Option<Rate>,
+}
+
+/// The ports that a guard uses.
+pub(super) struct Ports<'a, S, B, C, E> {
+    pub control: &'a S,
+    pub bus: &'a B,
+    pub clock: &'a C,
+    pub entropy: &'a E,
+}
+
+impl<S, B, C, E> Clone for Ports<'_, S, B, C, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S, B, C, E> Copy for Ports<'_, S, B, C, E> {}
+
+impl Guard {
+    pub(super) fn new(agent: AgentName, all: &Settings) -> Self {
+        let settings = all.downstreams.get(&agent).copied().unwrap_or_default();
+        Self {
+            concurrency: settings
+                .concurrency
+                .map(|n| Arc::new(Semaphore::new(n.max(1)))),
+            rate: settings.rate_per_second.map(|r| Rate::new(&agent, r)),
+            agent,
+            settings,
+            refresh: all.refresh_downstreams,
+            recheck: all.recheck_held,
+            known: Mutex::default(),
+        }
+    }
+
+    /// Asks for leave to make one call, for at most `room`.
+    pub(super) async fn enter<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        request: &StepRequest,
+        room: Millis,
+    ) -> Result<Pass, Wait>
+    where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        self.refresh(ports).await;
+        let now = ports.clock.now();
+        // What waits comes back spread over as long again as it had to wait.
+        self.admitted(request, now).map_err(|wait| {
+            let spread = wait.until.since(now).0.clamp(1, SPREAD.0);
+            Wait {
+                until: wait.until.plus(Millis(ports.entropy.next_u64() % spread)),
+                ..wait
+            }
+        })?;
+        let patience = LONGEST_WAIT.min(Millis(room.0 / 4));
+        let permit = self.permit(ports, patience).await?;
+        if let Some(rate) = &self.rate {
+            rate.take(ports.control, ports.clock, ports.entropy, patience)
+                .await
+                .map_err(|until| Wait {
+                    until: until.plus(Millis(ports.entropy.next_u64() % PUT_OFF.0)),
+                    why: limited("rate-limit"),
+                })?;
+        }
+        // The wait may have been long enough for the breaker to change.
+        let is_probe = self.admitted(request, ports.clock.now())? == Admission::Probe;
+        if is_probe {
+            self.claim_probe(ports, request).await?;
+        }
+        Ok(Pass {
+            is_probe,
+            _permit: permit,
+        })
+    }
+
+    /// Takes in what became of a call.
+    pub(super) async fn leave<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        pass: Pass,
+        seen: Seen,
+    ) where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        let settings = self.settings.breaker;
+        let now = ports.clock.now();
+        match seen {
+            Seen::Nothing => {}
+            Seen::Answered => {
+                self.lock().window.record(false, &settings);
+                if pass.is_probe {
+                    self.change(ports, "the probes went well", |d| {
+                        d.breaker.probe_succeeded(&settings, now)
+                    })
+                    .await;
+                }
+            }
+            Seen::Failed { code, retry_after } => {
+                let (is_bad, (failed, all)) = {
+                    let mut known = self.lock();
+                    let is_bad = known.window.record(true, &settings);
+                    (is_bad, known.window.counts())
+                };
+                if is_bad || pass.is_probe || retry_after.is_some() {
+                    let why = match retry_after {
+                        Some(asked) => format!("{code}, and it asks to be left alone for {asked}"),
+                        None if pass.is_probe => format!("a probe failed: {code}"),
+                        None => format!("{failed} of the last {all} calls failed: {code}"),
+                    };
+                    let random = ports.entropy.next_u64();
+                    self.change(ports, &why, |d| {
+                        d.breaker.tripped(&settings, retry_after, random, now)
+                    })
+                    .await;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admitted(&self, request: &StepRequest, now: Timestamp) -> Result<Admission, Wait> {
+        let known = self.lock();
+        let admission = known.record.admits(
+            request.workflow.as_ref(),
+            &request.step,
+            &self.settings.breaker,
+            self.recheck,
+            now,
+        );
+        match admission {
+            Admission::Wait(until, why) => Err(Wait { until, why }),
+            other => Ok(other),
+        }
+    }
+
+    async fn permit<S, B, C: Clock, E: Entropy>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        patience: Millis,
+    ) -> Result<Option<OwnedSemaphorePermit>, Wait> {
+        let limit = self.concurrency.as_ref();
+        let Some(semaphore) = limit.filter(|_| !planted(Bug::ConcurrencyIgnored)) else {
+            return Ok(None);
+        };
+        if let Ok(permit) = semaphore.clone().try_acquire_owned() {
+            return Ok(Some(permit));
+        }
+        let turn = std::pin::pin!(semaphore.clone().acquire_owned());
+        let sleep = std::pin::pin!(ports.clock.sleep(patience));
+        match select(turn, sleep).await {
+            Either::Left((Ok(permit), _)) => Ok(Some(permit)),
+            // A semaphore is never closed here; a wait that is over puts the work off.
+            Either::Left((Err(_), _)) | Either::Right(_) => Err(Wait {
+                until: (ports.clock.now()).plus(Millis(ports.entropy.next_u64() % PUT_OFF.0)),
+                why: limited("concurrency-limit"),
+            }),
+        }
+    }
+
+    /// Writes the breaker with one more probe out: of several that want to, one at a time does.
+    async fn claim_probe<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        request: &StepRequest,
+    ) -> Result<(), Wait>
+    where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        for _ in 0..MAX_TRIES {
+            let now = ports.clock.now();
+            if self.admitted(request, now)? != Admission::Probe {
+                return Ok(());
+            }
+            let (record, version) = self.present();
+            let breaker = record.breaker.probing(&self.settings.breaker, now);
+            let next = record.with_breaker(breaker, "a probe is made", now);
+            if self.write(ports, next, version).await {
+                return Ok(());
+            }
+        }
+        Err(Wait {
+            until: ports.clock.now().plus(self.settings.breaker.open),
+            why: Failure::new(FailureKind::Transient, "breaker-open", "others probe"),
+        })
+    }
+
+    /// Changes the breaker by a rule, on a fresh record where somebody else was faster.
+    async fn change<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        why: &str,
+        rule: impl Fn(&Downstream) -> Option<triad_core::breaker::Breaker> + Send,
+    ) where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        for _ in 0..MAX_TRIES {
+            let (record, version) = self.present();
+            let Some(breaker) = rule(&record) else { return };
+            let next = record.with_breaker(breaker, why, ports.clock.now());
+            if self.write(ports, next, version).await {
+                return;
+            }
+        }
+        tracing::warn!(agent = %self.agent, why, "the circuit breaker could not be changed");
+    }
+
+    fn present(&self) -> (Downstream, Option<u64>) {
+        let known = self.lock();
+        (known.record.clone(), known.version)
+    }
+
+    /// Writes the record and tells of it; where somebody else was faster, reads theirs.
+    async fn write<S, B, C, E>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        next: Downstream,
+        expected: Option<u64>,
+    ) -> bool
+    where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        match put(ports.control, ports.entropy, &self.agent, &next, expected).await {
+            Ok(Written::Written) => {
+                let changed = !next.last.told;
+                let version = expected.unwrap_or(0) + 1;
+                self.learn(next.clone(), Some(version), ports.clock.now());
+                if changed {
+                    self.tell(ports, next, version).await;
+                }
+                true
+            }
+            Ok(Written::Conflict) => {
+                self.read(ports, true).await;
+                false
+            }
+            Err(e) => {
+                tracing::warn!(agent = %self.agent, error = %e, "the downstream's record could not be written");
+                // In force here at least, until the record is read again.
+                self.learn(next, expected, ports.clock.now());
+                true
+            }
+        }
+    }
+
+    fn learn(&self, record: Downstream, version: Option<u64>, now: Timestamp) {
+        let mut known = self.lock();
+        if known.record.breaker.name() != record.breaker.name() {
+            known.window.clear();
+        }
+        known.record = record;
+        known.version = version;
+        known.read_at = Some(now);
+    }
+
+    async fn refresh<S, B, C, E>(&self, ports: Ports<'_, S, B, C, E>)
+    where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        let now = ports.clock.now();
+        let stale = {
+            let mut known = self.lock();
+            let stale = known
+                .read_at
+                .is_none_or(|at| now.since(at) >= self.refresh || now < at);
+            // Whoever finds it stale reads it; the others go on with what is known, unless that is
+            // old: after an idle time a whole batch would call what was paused long ago.
+            let recent = known
+                .read_at
+                .is_some_and(|at| now.since(at) < Millis(2 * self.refresh.0) && now >= at);
+            if stale && recent {
+                known.read_at = Some(now);
+            }
+            stale
+        };
+        if !stale {
+            return;
+        }
+        self.read(ports, false).await;
+        let (record, version) = self.present();
+        let late = !record.last.what.is_empty() && now.since(record.last.at) >= TELL_AFTER;
+        if let Some(version) = version
+            && !record.last.told
+            && late
+        {
+            self.tell(ports, record, version).await;
+        }
+    }
+
+    async fn read<S, B, C, E>(&self, ports: Ports<'_, S, B, C, E>, consistent: bool)
+    where
+        S: ControlStore,
+        C: Clock,
+    {
+        match ports
+            .control
+            .read(downstream::key(&self.agent), consistent)
+            .await
+        {
+            Ok(found) => {
+                let version = found.as_ref().map(|f| f.version);
+                let record = found.map(|f| serde_json::from_value(f.value));
+                match record.transpose() {
+                    Ok(record) => {
+                        self.learn(record.unwrap_or_default(), version, ports.clock.now());
+                    }
+                    Err(e) => {
+                        tracing::error!(agent = %self.agent, error = %e, "the downstream's record cannot be read");
+                        self.lock().read_at = Some(ports.clock.now());
+                    }
+                }
+            }
+            Err(e) => {
+                tracing::warn!(agent = %self.agent, error = %e, "the downstream's record could not be read; the last known one stays in force");
+                self.lock().read_at = Some(ports.clock.now());
+            }
+        }
+    }
+
+    /// Tells operators of the last change, then writes down that they were told. Whoever dies
+    /// between leaves it to the next reader.
+    async fn tell<S, B, C, E>(&self, ports: Ports<'_, S, B, C, E>, record: Downstream, version: u64)
+    where
+        S: ControlStore,
+        B: Bus,
+        C: Clock,
+        E: Entropy,
+    {
+        if record.breaker.name() == "open" {
+            tracing::warn!(metric = crate::metric::BREAKER_OPEN, agent = %self.agent, change = record.last.what, "circuit breaker");
+        } else {
+            tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
+        }
+        let sent = ports.bus.publish(vec![record.event(&self.agent)]).await;
+        if let Some(e) = sent.into_iter().find_map(Result::err) {
+            tracing::warn!(agent = %self.agent, error = %e, "a circuit breaker's event could not be sent");
+            return;
+        }
+        let told = record.told();
+        let written = put(
+            ports.control,
+            ports.entropy,
+            &self.agent,
+            &told,
+            Some(version),
+        )
+        .await;
+        if matches!(written, Ok(Written::Written)) {
+            self.learn(told, Some(version + 1), ports.clock.now());
+        }
+    }
+}
+
+async fn put<S: ControlStore, E: Entropy>(
+    control: &S,
+    entropy: &E,
+    agent: &AgentName,
+    record: &Downstream,
+    expected: Option<u64>,
+) -> Result<Written, crate::ports::StoreError> {
+    let value = serde_json::to_value(record)
+        .map_err(|e| crate::ports::StoreError::Permanent(e.to_string()))?;
+    let write = ControlWrite {
+        key: downstream::key(agent),
+        value,
+        expected,
+        expires: None,
+        token: entropy.next_u64(),
+    };
+    control.write(write).await
+}
+
+fn limited(code: &str) -> Failure {
+    Failure::new(
+        FailureKind::Transient,
+        code,
+        "the downstream's limit is reached",
+    )
+}

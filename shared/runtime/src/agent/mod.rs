@@ -1,0 +1,211 @@
+//! The agent: wraps one remote service with retry, deadline and a stable idempotency key.
+//!
+//! It knows requests and replies and nothing of orders or workflows. After complete-by it
+//! starts nothing and sends nothing: the Supervisor has taken over by then.
+
+mod guard;
+mod ledger;
+mod rate;
+mod work;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::stream::{self, StreamExt};
+use lru::LruCache;
+use triad_core::message::{Outcome, StepRequest};
+use triad_core::outbox;
+use triad_core::planted::{Bug, planted};
+use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
+use triad_workflow::AgentName;
+
+use crate::control::ControlStore;
+use crate::dead_letter::{Cause, dead_letter};
+use crate::decode;
+use crate::handled::Handled;
+use crate::metric;
+use crate::ports::{Bus, Clock, Entropy, StoreError};
+use crate::record::InputRecord;
+use crate::remote::{AnyRemote, RemoteService};
+use crate::settings::Settings;
+use crate::submission::trace_of;
+use guard::Guard;
+use work::Worked;
+
+/// Answers that an agent process remembers, to answer a redelivered request without a call.
+const REMEMBERED: usize = 4_096;
+
+/// The remote services of one process, by agent name.
+#[derive(Clone, Default)]
+pub struct Remotes(BTreeMap<AgentName, Arc<dyn AnyRemote>>);
+
+impl Remotes {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an agent's remote service.
+    #[must_use]
+    pub fn with(mut self, agent: AgentName, service: impl RemoteService) -> Self {
+        self.0.insert(agent, Arc::new(service));
+        self
+    }
+
+    /// The agents.
+    pub fn names(&self) -> impl Iterator<Item = &AgentName> {
+        self.0.keys()
+    }
+}
+
+type Done = (IdempotencyKey, Direction, Attempt);
+
+/// The agent handler; one process may run several agents.
+pub struct Agent<S, B, C, E> {
+    remotes: Remotes,
+    control: S,
+    guards: BTreeMap<AgentName, Guard>,
+    bus: B,
+    clock: C,
+    entropy: E,
+    settings: Settings,
+    remembered: Mutex<LruCache<Done, (u32, Outcome)>>,
+}
+
+impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
+    /// A handler over its ports.
+    pub fn new(
+        remotes: Remotes,
+        control: S,
+        bus: B,
+        clock: C,
+        entropy: E,
+        settings: Settings,
+    ) -> Self {
+        let guard = |name: &AgentName| {
+            let guard = Guard::new(name.clone(), &settings);
+            (name.clone(), guard)
+        };
+        let remembered = NonZeroUsize::new(REMEMBERED).expect("not zero");
+        Self {
+            guards: remotes.names().map(guard).collect(),
+            remotes,
+            control,
+            bus,
+            clock,
+            entropy,
+            settings,
+            remembered: Mutex::new(LruCache::new(remembered)),
+        }
+    }
+
+    /// Handles a batch, several requests at once; the answer has one entry a record, in their
+    /// order. `until` is when this process must be done, if before the requests' deadlines.
+    pub async fn handle(&self, records: &[InputRecord], until: Option<Timestamp>) -> Vec<Handled> {
+        // Collected first: as a lazy closure over references the whole would not be `Send`.
+        let work: Vec<_> = records.iter().map(|r| self.handle_one(r, until)).collect();
+        stream::iter(work)
+            .buffered(self.settings.agent_concurrency.max(1))
+            .collect()
+            .await
+    }
+
+    /// Handles one request.
+    pub async fn handle_one(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
+        let (request, remote) = match self.decode(record) {
+            Ok(found) => found,
+            Err(cause) => {
+                tracing::warn!(
+                    metric = metric::DEAD_LETTER,
+                    topic = record.topic,
+                    partition = record.partition,
+                    offset = record.offset,
+                    cause = cause.message,
+                    "record dead-lettered"
+                );
+                let letter = dead_letter(record, &cause, self.clock.now());
+                return self.send(letter.to_vec()).await;
+            }
+        };
+        let trace = trace_of(record);
+        let done: Done = (
+            request.idempotency_key.clone(),
+            request.direction,
+            request.attempt,
+        );
+        let remembered = self.lock().get(&done).cloned();
+        let worked = match remembered {
+            Some((calls, outcome)) => Worked::Answer(calls, outcome),
+            None => match self.claim(&request).await {
+                Ok(None) => self.work(&request, &*remote, trace.as_deref(), until).await,
+                Ok(Some(spent)) => spent,
+                Err(e) => return Handled::Again(e.to_string()),
+            },
+        };
+        match worked {
+            Worked::Answer(calls, outcome) => {
+                // What was put off may be done when it is delivered again.
+                if !matches!(outcome, Outcome::Deferred { .. }) || request.counted {
+                    self.lock().put(done, (calls, outcome.clone()));
+                }
+                if self.is_over(&request) {
+                    return Handled::Done;
+                }
+                let reply = outbox::reply(&request, calls, outcome, trace.as_deref());
+                self.send(vec![reply]).await
+            }
+            Worked::Silence => {
+                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "complete-by has come: silent");
+                Handled::Done
+            }
+            Worked::Interrupted => Handled::Again("time is up before the request's".into()),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<Done, (u32, Outcome)>> {
+        self.remembered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn decode(&self, record: &InputRecord) -> Result<(StepRequest, Arc<dyn AnyRemote>), Cause> {
+        let request: StepRequest = decode::message(record, "not-a-request")?;
+        let remote = self.remotes.0.get(&request.agent).cloned().ok_or_else(|| {
+            let text = format!("this process has no agent {}", request.agent);
+            Cause::new("unknown-agent", text)
+        })?;
+        Ok((request, remote))
+    }
+
+    /// Claims the allowance of a request whose calls are counted; the answer where another
+    /// delivery has claimed it before.
+    async fn claim(&self, request: &StepRequest) -> Result<Option<Worked>, StoreError> {
+        if !request.counted || self.is_over(request) || planted(Bug::LedgerSkipped) {
+            return Ok(None);
+        }
+        if ledger::claim(&self.control, &self.entropy, request).await? {
+            return Ok(None);
+        }
+        let text = "an earlier delivery of this request may have made its calls";
+        let outcome = Outcome::Failed {
+            failure: Failure::new(FailureKind::Transient, "interrupted", text),
+            maybe_applied: !planted(Bug::LedgerDenies),
+        };
+        Ok(Some(Worked::Answer(request.allowance, outcome)))
+    }
+
+    fn is_over(&self, request: &StepRequest) -> bool {
+        let stop = request.complete_by.minus(self.settings.timing.skew);
+        self.clock.now() >= stop
+    }
+
+    async fn send(&self, messages: Vec<Envelope>) -> Handled {
+        let results = self.bus.publish(messages).await;
+        match results.into_iter().find_map(Result::err) {
+            None => Handled::Done,
+            Some(e) => Handled::Again(e.to_string()),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Work on one request: calls with backoff until there is an answer, no time or no allowance.
+
+use futures::future::{Either, select};
+use triad_core::agent::{Budget, backoff, budget};
+use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
+use triad_core::planted::{Bug, planted};
+use triad_core::{Failure, FailureKind, Timestamp};
+use triad_workflow::Millis;
+
+use super::Agent;
+use super::guard::{Ports, Seen, Wait};
+use crate::control::ControlStore;
+use crate::ports::{Bus, Clock, Entropy};
+use crate::remote::{AnyRemote, Call, Fault};
+
+/// What working on a request came to.
+pub(super) enum Worked {
+    /// An answer, and the calls it took.
+    Answer(u32, Outcome),
+    /// Complete-by has come: silence.
+    Silence,
+    /// The process must stop before complete-by: deliver the request again.
+    Interrupted,
+}
+
+/// Faults of one request so far.
+struct Tries {
+    calls: u32,
+    maybe_applied: bool,
+    last: Failure,
+}
+
+/// What one call came to.
+enum Called {
+    Answered(serde_json::Value),
+    Refused {
+        code: String,
+        message: String,
+    },
+    Failed(Option<Millis>),
+    /// It was dropped: time is up.
+    Dropped,
+}
+
+impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
+    pub(super) async fn work(
+        &self,
+        request: &StepRequest,
+        remote: &dyn AnyRemote,
+        trace: Option<&str>,
+        until: Option<Timestamp>,
+    ) -> Worked {
+        let stop = request.complete_by.minus(self.settings.timing.skew);
+        let mut tries = Tries {
+            calls: 0,
+            maybe_applied: false,
+            last: Failure::new(
+                FailureKind::Transient,
+                "no-allowance",
+                "no call was allowed",
+            ),
+        };
+        let guard = self.guards.get(&request.agent);
+        // Bounded: each turn makes a call of the allowance, or ends.
+        loop {
+            let room = match self.room(request, tries.calls, until) {
+                Ok(room) => room,
+                Err(None) => return tries.exhausted(),
+                Err(Some(ended)) => return ended,
+            };
+            let pass = match guard {
+                None => None,
+                Some(guard) => match guard.enter(self.ports(), request, room).await {
+                    Ok(pass) => Some((guard, pass)),
+                    Err(wait) => return tries.deferred(wait),
+                },
+            };
+            // Leave may have been a while in coming.
+            let room = match self.room(request, tries.calls, until) {
+                Ok(room) => room,
+                Err(ended) => {
+                    if let Some((guard, pass)) = pass {
+                        guard.leave(self.ports(), pass, Seen::Nothing).await;
+                    }
+                    return ended.unwrap_or_else(|| tries.exhausted());
+                }
+            };
+            tries.calls += 1;
+            let called = self.call(request, remote, trace, room, &mut tries).await;
+            if let Some((guard, pass)) = pass {
+                let seen = seen(&called, &tries, self.clock.now() >= stop);
+                guard.leave(self.ports(), pass, seen).await;
+            }
+            let wait = match called {
+                Called::Answered(output) => return tries.succeeded(output),
+                Called::Refused { code, message } => return tries.refused(&code, &message),
+                Called::Failed(retry_after) => {
+                    self.wait_before_next(request, tries.calls, retry_after)
+                }
+                // The budget says next time round that time is up.
+                Called::Dropped => continue,
+            };
+            let ends = self.clock.now().plus(wait);
+            if ends >= stop {
+                return tries.exhausted();
+            }
+            if until.is_some_and(|u| ends >= u) {
+                return Worked::Interrupted;
+            }
+            if tries.calls < request.allowance {
+                self.clock.sleep(wait).await;
+            }
+        }
+    }
+
+    /// Time for one more call; otherwise how the work ends: `None` is out of calls.
+    fn room(
+        &self,
+        request: &StepRequest,
+        calls: u32,
+        until: Option<Timestamp>,
+    ) -> Result<Millis, Option<Worked>> {
+        let now = self.clock.now();
+        let skew = if planted(Bug::AgentTooLate) {
+            Millis(0)
+        } else {
+            self.settings.timing.skew
+        };
+        let allowance = request.allowance + u32::from(planted(Bug::AllowancePassed));
+        let left = match budget(calls, allowance, request.complete_by, skew, now) {
+            Budget::Call(left) => left,
+            Budget::OutOfTime => return Err(Some(Worked::Silence)),
+            Budget::OutOfCalls => return Err(None),
+        };
+        match until.map_or(left, |u| left.min(u.since(now))) {
+            Millis(0) => Err(Some(Worked::Interrupted)),
+            room => Ok(room),
+        }
+    }
+
+    async fn call(
+        &self,
+        request: &StepRequest,
+        remote: &dyn AnyRemote,
+        trace: Option<&str>,
+        room: Millis,
+        tries: &mut Tries,
+    ) -> Called {
+        let call = Call {
+            order_id: &request.order_id,
+            step: &request.step,
+            direction: request.direction,
+            idempotency_key: &request.idempotency_key,
+            undoes: request.undoes.as_ref(),
+            action: &request.action,
+            input: &request.input,
+            time_left: room,
+            attempt: request.attempt.0,
+            traceparent: trace,
+        };
+        let sleep = std::pin::pin!(self.clock.sleep(room));
+        match select(remote.call(call), sleep).await {
+            Either::Left((Ok(output), _)) => Called::Answered(output),
+            Either::Left((Err(Fault::Permanent { code, message }), _)) => {
+                Called::Refused { code, message }
+            }
+            Either::Left((
+                Err(Fault::Transient {
+                    code,
+                    message,
+                    retry_after,
+                    maybe_applied,
+                }),
+                _,
+            )) => {
+                tries.maybe_applied |= maybe_applied;
+                tries.last = Failure::new(FailureKind::Transient, &code, &message);
+                Called::Failed(retry_after)
+            }
+            Either::Right(_) => {
+                tries.maybe_applied = true;
+                Called::Dropped
+            }
+        }
+    }
+
+    fn ports(&self) -> Ports<'_, S, B, C, E> {
+        Ports {
+            control: &self.control,
+            bus: &self.bus,
+            clock: &self.clock,
+            entropy: &self.entropy,
+        }
+    }
+
+    fn wait_before_next(
+        &self,
+        request: &StepRequest,
+        calls: u32,
+        retry_after: Option<Millis>,
+    ) -> Millis {
+        let (initial, max) = request.backoff();
+        let wait = backoff(calls, initial, max, self.entropy.next_u64());
+        retry_after.map_or(wait, |asked| asked.max(wait))
+    }
+}
+
+/// What the breaker sees in a call. A call that was dropped because this process must stop says
+/// nothing about the service; one that took all the time there was says that it hangs.
+fn seen(called: &Called, tries: &Tries, out_of_time: bool) -> Seen {
+    match called {
+        Called::Answered(_) | Called::Refused { .. } => Seen::Answered,
+        Called::Failed(retry_after) => Seen::Failed {
+            code: tries.last.code.clone(),
+            retry_after: *retry_after,
+        },
+        Called::Dropped if out_of_time => Seen::Failed {
+            code: "no-answer".to_owned(),
+            retry_after: None,
+        },
+        Called::Dropped => Seen::Nothing,
+    }
+}
+
+impl Tries {
+    fn succeeded(self, output: serde_json::Value) -> Worked {
+        let bytes = output.to_string().len();
+        let outcome = if bytes <= MAX_OUTPUT_BYTES {
+            Outcome::Succeeded { output }
+        } else {
+            let text = format!("the answer has {bytes} bytes; {MAX_OUTPUT_BYTES} are allowed");
+            Outcome::Failed {
+                failure: Failure::new(FailureKind::Permanent, "output-too-large", &text),
+                maybe_applied: true,
+            }
+        };
+        Worked::Answer(self.calls, outcome)
+    }
+
+    fn refused(self, code: &str, message: &str) -> Worked {
+        let outcome = Outcome::Failed {
+            failure: Failure::new(FailureKind::Permanent, code, message),
+            maybe_applied: self.maybe_applied,
+        };
+        Worked::Answer(self.calls, outcome)
+    }
+
+    fn exhausted(self) -> Worked {
+        let outcome = Outcome::Failed {
+            failure: self.last,
+            maybe_applied: self.maybe_applied,
+        };
+        Worked::Answer(self.calls, outcome)
+    }
+
+    fn deferred(self, wait: Wait) -> Worked {
+        let outcome = Outcome::Deferred {
+            until: wait.until,
+            failure: wait.why,
+            maybe_applied: self.maybe_applied,
+        };
+        Worked::Answer(self.calls, outcome)
+    }
+}

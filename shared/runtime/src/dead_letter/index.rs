@@ -1,0 +1,162 @@
+//! Which letters a topic holds, and which of them were replayed, without their content.
+//!
+//! A redelivered record may have made its letter twice, and a marker may be read before its
+//! letter: both are told apart here.
+
+use std::collections::HashMap;
+
+use triad_core::Timestamp;
+
+use super::letter::{Entry, Letter, LetterId};
+
+/// Most letters and markers that an index takes: some 64 MB.
+pub const MAX_KNOWN: usize = 1_000_000;
+/// Most causes that are told apart; letters of further ones are counted together.
+pub const MAX_CAUSES: usize = 1_000;
+/// The name of those further ones.
+pub const OTHER_CAUSES: &str = "(other causes)";
+
+/// More letters and markers than an index takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there are more than {MAX_KNOWN} dead letters and replays")]
+pub struct Full;
+
+/// What is known of a letter.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// Place of its cause, once the letter was met.
+    cause: Option<u16>,
+    replayed: Option<Timestamp>,
+}
+
+/// Letters of one cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// The cause's code.
+    pub cause: String,
+    /// Letters.
+    pub letters: usize,
+    /// Those of them that were replayed.
+    pub replayed: usize,
+    /// When the newest was written.
+    pub newest: Timestamp,
+}
+
+/// Which letters there are.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// By topic and partition, then by offset.
+    known: HashMap<(String, i32), HashMap<i64, Known>>,
+    len: usize,
+    causes: Vec<(String, Timestamp)>,
+}
+
+impl Index {
+    /// Takes note of a letter or marker; true for a letter that was not met before.
+    ///
+    /// # Errors
+    /// [`Full`] beyond [`MAX_KNOWN`].
+    pub fn note(&mut self, entry: &Entry) -> Result<bool, Full> {
+        match entry {
+            Entry::Letter(letter) => self.letter(letter),
+            Entry::Replayed(marker) => {
+                self.marker(&marker.of, marker.act.at)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn letter(&mut self, letter: &Letter) -> Result<bool, Full> {
+        let cause = self.cause(letter);
+        let known = self.entry(&letter.id)?;
+        let new = known.cause.is_none();
+        known.cause.get_or_insert(cause);
+        Ok(new)
+    }
+
+    fn marker(&mut self, id: &LetterId, at: Timestamp) -> Result<(), Full> {
+        let known = self.entry(id)?;
+        known.replayed = known.replayed.max(Some(at));
+        Ok(())
+    }
+
+    /// When a letter was replayed last; `None` if it was not.
+    #[must_use]
+    pub fn replayed(&self, id: &LetterId) -> Option<Timestamp> {
+        self.get(id)?.replayed
+    }
+
+    /// Whether a letter is there.
+    #[must_use]
+    pub fn holds(&self, id: &LetterId) -> bool {
+        self.get(id).is_some_and(|known| known.cause.is_some())
+    }
+
+    /// Takes a letter out; whether it was there. When it was replayed is still known.
+    pub fn take(&mut self, id: &LetterId) -> bool {
+        let partition = self.known.get_mut(&(id.topic.clone(), id.partition));
+        let known = partition.and_then(|partition| partition.get_mut(&id.offset));
+        known.is_some_and(|known| known.cause.take().is_some())
+    }
+
+    /// The letters by cause, most letters first.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group> {
+        let group = |(cause, newest): &(String, Timestamp)| Group {
+            cause: cause.clone(),
+            letters: 0,
+            replayed: 0,
+            newest: *newest,
+        };
+        let mut groups: Vec<Group> = self.causes.iter().map(group).collect();
+        for known in self.known.values().flat_map(HashMap::values) {
+            if let Some(cause) = known.cause {
+                let group = &mut groups[usize::from(cause)];
+                group.letters += 1;
+                group.replayed += usize::from(known.replayed.is_some());
+            }
+        }
+        groups.sort_by(|a, b| b.letters.cmp(&a.letters).then(a.cause.cmp(&b.cause)));
+        groups
+    }
+
+    fn cause(&mut self, letter: &Letter) -> u16 {
+        let place = |causes: &[(String, Timestamp)], name: &str| {
+            causes.iter().position(|(cause, _)| cause == name)
+        };
+        let at = place(&self.causes, &letter.cause).unwrap_or_else(|| {
+            let name = if self.causes.len() < MAX_CAUSES {
+                letter.cause.as_str()
+            } else {
+                OTHER_CAUSES
+            };
+            place(&self.causes, name).unwrap_or_else(|| {
+                self.causes.push((name.to_owned(), letter.at));
+                self.causes.len() - 1
+            })
+        });
+        let newest = &mut self.causes[at].1;
+        *newest = letter.at.max(*newest);
+        u16::try_from(at).expect("there are at most MAX_CAUSES and one")
+    }
+
+    fn get(&self, id: &LetterId) -> Option<&Known> {
+        // A key is made for each look; looks are far rarer than reads.
+        let partition = self.known.get(&(id.topic.clone(), id.partition))?;
+        partition.get(&id.offset)
+    }
+
+    fn entry(&mut self, id: &LetterId) -> Result<&mut Known, Full> {
+        let partition = self
+            .known
+            .entry((id.topic.clone(), id.partition))
+            .or_default();
+        if !partition.contains_key(&id.offset) {
+            if self.len == MAX_KNOWN {
+                return Err(Full);
+            }
+            self.len += 1;
+        }
+        Ok(partition.entry(id.offset).or_default())
+    }
+}

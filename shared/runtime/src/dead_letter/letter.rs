@@ -1,0 +1,241 @@
+//! Reading the topic `dead-letter`: letters, and markers of replays.
+
+use std::fmt;
+use std::str::FromStr;
+
+use triad_core::Timestamp;
+
+use super::names;
+use super::replay::Act;
+use crate::record::InputRecord;
+
+/// Which record a letter is about: where it was read from. Written `orders/3/42`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LetterId {
+    /// Topic of the record.
+    pub topic: String,
+    /// Partition of the record.
+    pub partition: i32,
+    /// Offset of the record.
+    pub offset: i64,
+}
+
+/// A text that names no letter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the id of a dead letter: write TOPIC/PARTITION/OFFSET, such as orders/3/42")]
+pub struct InvalidLetterId(pub String);
+
+impl LetterId {
+    /// The id of a record's letter.
+    #[must_use]
+    pub fn of(record: &InputRecord) -> Self {
+        Self {
+            topic: record.topic.clone(),
+            partition: record.partition,
+            offset: record.offset,
+        }
+    }
+}
+
+impl fmt::Display for LetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.topic, self.partition, self.offset)
+    }
+}
+
+impl FromStr for LetterId {
+    type Err = InvalidLetterId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (rest, offset) = text.rsplit_once('/')?;
+            let (topic, partition) = rest.rsplit_once('/')?;
+            let id = Self {
+                topic: topic.to_owned(),
+                partition: partition.parse().ok()?,
+                offset: offset.parse().ok()?,
+            };
+            (!topic.is_empty()).then_some(id)
+        };
+        parse().ok_or_else(|| InvalidLetterId(text.to_owned()))
+    }
+}
+
+/// A dead letter: a record as it came, and why it could not be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// Which record it is about.
+    pub id: LetterId,
+    /// Short and stable, fit for grouping.
+    pub cause: String,
+    /// The cause for a person.
+    pub message: String,
+    /// When it was written.
+    pub at: Timestamp,
+    /// The record's key.
+    pub key: Option<Vec<u8>>,
+    /// What is kept of the record's value.
+    pub value: Content,
+    /// What is kept of the record's headers.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+    /// How many headers the record had, if more than are kept.
+    pub headers_of: Option<usize>,
+}
+
+/// What is kept of a record's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// Its beginning.
+    Cut {
+        /// What is kept.
+        beginning: Vec<u8>,
+        /// Bytes of the whole.
+        of: usize,
+    },
+    /// The record had no value.
+    Tombstone,
+}
+
+impl Content {
+    /// The bytes that are kept; none of a tombstone.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(bytes)
+            | Self::Cut {
+                beginning: bytes, ..
+            } => bytes,
+            Self::Tombstone => &[],
+        }
+    }
+}
+
+/// A note that a letter was replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker {
+    /// Which letter.
+    pub of: LetterId,
+    /// Who replayed it, why and when.
+    pub act: Act,
+    /// The value that was sent, if it was not the letter's own.
+    pub corrected: Option<Vec<u8>>,
+}
+
+/// A record of the topic `dead-letter`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A dead letter.
+    Letter(Letter),
+    /// A note that one was replayed.
+    Replayed(Marker),
+}
+
+/// A record that is neither letter nor marker: Triad has not written it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the record is neither a dead letter nor a marker: {0}")]
+pub struct Unreadable(
+    /// What is missing or wrong.
+    pub &'static str,
+);
+
+impl Entry {
+    /// Reads a record of the topic.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if Triad has not written it.
+    pub fn read(record: InputRecord) -> Result<Self, Unreadable> {
+        let own = Own(&record.headers);
+        match own.text(names::CE_TYPE) {
+            Some(names::LETTER) => letter(record).map(Self::Letter),
+            Some(names::REPLAYED) => marker(&record).map(Self::Replayed),
+            _ => Err(Unreadable("its ce_type")),
+        }
+    }
+}
+
+/// Headers of which the first of a name counts.
+struct Own<'a>(&'a [(String, Option<Vec<u8>>)]);
+
+impl<'a> Own<'a> {
+    fn text(&self, name: &str) -> Option<&'a str> {
+        let (_, value) = self.0.iter().find(|(n, _)| n == name)?;
+        std::str::from_utf8(value.as_deref()?).ok()
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.text(name)?.parse().ok()
+    }
+
+    fn wanted(&self, name: &'static str) -> Result<String, Unreadable> {
+        let text = self.text(name).ok_or(Unreadable(name))?;
+        Ok(text.to_owned())
+    }
+}
+
+/// How many of a letter's headers are its own: they come first, each once, and `triad-headers`
+/// is the last of them. What follows is the record's, whatever its names.
+fn own_headers(all: &[(String, Option<Vec<u8>>)]) -> usize {
+    for (at, (name, _)) in all.iter().enumerate() {
+        let known = names::OF_A_LETTER.contains(&name.as_str());
+        if !known || all[..at].iter().any(|(earlier, _)| earlier == name) {
+            return at;
+        }
+        if name == names::HEADERS {
+            return at + 1;
+        }
+    }
+    all.len()
+}
+
+fn letter(record: InputRecord) -> Result<Letter, Unreadable> {
+    let mut all = record.headers;
+    let headers = all.split_off(own_headers(&all));
+    let own = Own(&all);
+    let bytes = record.value.unwrap_or_default();
+    let value = if own.text(names::TOMBSTONE).is_some() {
+        Content::Tombstone
+    } else if let Some(of) = own.number(names::TRUNCATED_FROM) {
+        Content::Cut {
+            beginning: bytes,
+            of,
+        }
+    } else {
+        Content::Whole(bytes)
+    };
+    let had: Option<usize> = own
+        .text(names::HEADERS)
+        .and_then(|text| text.split_once('/')?.1.parse().ok());
+    Ok(Letter {
+        id: LetterId {
+            topic: own.wanted(names::TOPIC)?,
+            partition: own
+                .number(names::PARTITION)
+                .ok_or(Unreadable(names::PARTITION))?,
+            offset: own.number(names::OFFSET).ok_or(Unreadable(names::OFFSET))?,
+        },
+        cause: own.wanted(names::CAUSE)?,
+        message: own.wanted(names::CAUSE_MESSAGE)?,
+        at: Timestamp(own.number(names::AT).ok_or(Unreadable(names::AT))?),
+        key: record.key,
+        value,
+        headers_of: had.filter(|had| *had > headers.len()),
+        headers,
+    })
+}
+
+fn marker(record: &InputRecord) -> Result<Marker, Unreadable> {
+    let own = Own(&record.headers);
+    let of = own.number(names::REPLAY_OF);
+    let corrected = own.text(names::CORRECTED).is_some();
+    Ok(Marker {
+        of: of.ok_or(Unreadable(names::REPLAY_OF))?,
+        act: Act {
+            by: own.wanted(names::BY)?,
+            why: own.wanted(names::WHY)?,
+            at: Timestamp(own.number(names::AT).ok_or(Unreadable(names::AT))?),
+        },
+        corrected: corrected.then(|| record.value.clone().unwrap_or_default()),
+    })
+}

@@ -1,0 +1,114 @@
+//! Every crash point of a reference workload, and every pair of them: enumerated, not sampled.
+//!
+//! Every write, send, call and offset commit of an instance is an effect and has a number. The
+//! instance that is about to have effect `n`, or has just had it, is killed there; it is started
+//! again, and everything must end as the guarantees say. For a pair the run that follows the
+//! first crash is gone through once more, with a second crash at each of its later effects.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::run::{Outcome, run_plain};
+use crate::scenario::{self, NewOrder};
+use crate::world::Crash;
+
+/// A small workload whose crash points are all gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workload {
+    /// One order of three steps in a line.
+    Line,
+    /// One order with steps in parallel.
+    Fork,
+    /// One order whose last step has no value for its input, so that it is undone.
+    Undone,
+    /// One order with an effect that may not be repeated, and a declared total before it.
+    Once,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Line, Self::Fork, Self::Undone, Self::Once];
+
+    fn orders(self) -> Vec<NewOrder> {
+        match self {
+            Self::Line => vec![scenario::plain_order(0, "line")],
+            Self::Fork => vec![scenario::plain_order(0, "fork")],
+            Self::Undone => vec![scenario::failing_order(0)],
+            Self::Once => vec![scenario::plain_order(0, "letter")],
+        }
+    }
+}
+
+/// What came of all of them.
+#[derive(Debug, Default)]
+pub struct Crashes {
+    /// Effects of the workload when nothing crashes.
+    pub effects: u64,
+    /// Runs with one crash.
+    pub singles: u64,
+    /// Runs with two crashes.
+    pub pairs: u64,
+    /// The crashes with which a run failed, and what did not hold.
+    pub failures: Vec<(Vec<Crash>, String)>,
+}
+
+/// Runs a workload with these crashes.
+#[must_use]
+pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> Outcome {
+    run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)
+}
+
+fn sides(effect: u64) -> [Crash; 2] {
+    [false, true].map(|after| Crash { effect, after })
+}
+
+/// Goes through every crash point, and if wanted through every pair, on so many threads.
+#[must_use]
+pub fn all(workload: Workload, pairs: bool, threads: usize) -> Crashes {
+    let calm = run_with(workload, &[], false);
+    let firsts: Vec<Crash> = (1..=calm.effects).flat_map(sides).collect();
+    let found = Mutex::new(Crashes {
+        effects: calm.effects,
+        ..Crashes::default()
+    });
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while let Some(first) = firsts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let own = from_first(workload, *first, pairs);
+                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.singles += own.singles;
+                    found.pairs += own.pairs;
+                    found.failures.extend(own.failures);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.failures.sort();
+    found
+}
+
+fn from_first(workload: Workload, first: Crash, pairs: bool) -> Crashes {
+    let mut found = Crashes::default();
+    let mut run = |crashes: Vec<Crash>| {
+        let outcome = run_with(workload, &crashes, false);
+        if let Some(breach) = outcome.breaches.first() {
+            let what = format!("{}: {}", breach.invariant, breach.seen);
+            found.failures.push((crashes, what));
+        }
+        outcome.effects
+    };
+    let effects = run(vec![first]);
+    let mut count = 0;
+    if pairs {
+        for second in (first.effect + 1..=effects).flat_map(sides) {
+            run(vec![first, second]);
+            count += 1;
+        }
+    }
+    found.singles = 1;
+    found.pairs = count;
+    found
+}

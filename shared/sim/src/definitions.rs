@@ -1,0 +1,209 @@
+//! The workflows of every world, and the later versions that are published while orders run.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+use triad_core::{Context, Timing, WorkflowRef};
+use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
+
+/// Spans of every world: short, so that much happens in little virtual time.
+pub(crate) const TIMING: Timing = Timing {
+    skew: Millis(500),
+    announce_within: Millis(15_000),
+    confirm_within: Millis(8_000),
+};
+
+/// The agents, each a service of its own. The services of [`ONCE`] alone do not know a key again.
+pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
+
+/// The service that applies an effect for every call that arrives.
+pub(crate) const ONCE: &str = "mail";
+
+/// What orders run from the beginning.
+const FIRST: [&str; 9] = [
+    r#"{"workflow": "line",
+      "defaults": {"complete_within": "4s", "retry": {"calls": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
+      "steps": [
+        {"id": "reserve", "agent": "stock", "action": "reserve", "input": {"item": "${details.item}"},
+         "compensation": {"action": "release", "input": {"of": "${output}"}}},
+        {"id": "charge", "agent": "bank", "action": "charge", "input": {"for": "${steps.reserve.reference}"},
+         "compensation": {"action": "refund", "threshold": 3}},
+        {"id": "ship", "agent": "stock", "action": "ship", "compensation": {"action": "recall"}}]}"#,
+    r#"{"workflow": "fork",
+      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 1}},
+      "steps": [
+        {"id": "p", "agent": "stock", "action": "p", "after": [], "complete_within": "6s", "compensation": {"action": "undo-p"}},
+        {"id": "q", "agent": "bank", "action": "q", "after": [], "compensation": {"action": "undo-q", "agent": "bank"}},
+        {"id": "r", "agent": "bank", "action": "r", "after": [], "compensation": "none"},
+        {"id": "join", "agent": "stock", "action": "join", "after": ["p", "q"],
+         "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "undo-join"}}]}"#,
+    r#"{"workflow": "choice",
+      "defaults": {"complete_within": "4s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "delay": "500ms"}},
+      "steps": [
+        {"id": "check", "agent": "bank", "action": "check", "compensation": "none"},
+        {"id": "gift", "agent": "stock", "action": "gift", "when": "details.gift", "compensation": {"action": "ungift"}},
+        {"id": "pay", "agent": "bank", "action": "pay", "input": {"sum": "${details.sum + 1}"}, "compensation": {"action": "repay"}}]}"#,
+    r#"{"workflow": "pivot",
+      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "20ms", "max": "100ms"}, "supervisor": {"threshold": 1}},
+      "steps": [
+        {"id": "hold", "agent": "stock", "action": "hold", "compensation": {"action": "free"}},
+        {"id": "sell", "agent": "bank", "action": "sell", "point_of_no_return": true},
+        {"id": "send", "agent": "stock", "action": "send",
+         "supervisor": {"threshold": 1, "wait": {"delay": "10s", "times": 2}}}]}"#,
+    r#"{"workflow": "brittle",
+      "defaults": {"complete_within": "2s", "retry": {"calls": 1}, "supervisor": {"threshold": 0, "then": "error"}},
+      "steps": [
+        {"id": "one", "agent": "stock", "action": "one", "compensation": {"action": "undo-one"}},
+        {"id": "two", "agent": "bank", "action": "two", "compensation": "none"}]}"#,
+    r#"{"workflow": "letter",
+      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1, "delay": "500ms"}},
+      "steps": [
+        {"id": "frame", "agent": "stock", "action": "frame", "retry": {"calls": 2}, "compensation": {"action": "unframe"}},
+        {"id": "write", "agent": "mail", "action": "write", "at_most_once": true, "input": {"item": "${details.item}"},
+         "compensation": {"action": "recall"}},
+        {"id": "bill", "agent": "bank", "action": "bill", "retry": {"calls": 2}, "compensation": {"action": "credit"}}]}"#,
+    r#"{"workflow": "parcel",
+      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 2, "delay": "500ms"}},
+      "steps": [
+        {"id": "pack", "agent": "stock", "action": "pack", "retry": {"calls": 2}, "compensation": {"action": "unpack"}},
+        {"id": "post", "agent": "mail", "action": "post", "probe": {"action": "was-posted", "complete_within": "3s"},
+         "compensation": {"action": "intercept"}},
+        {"id": "toll", "agent": "bank", "action": "toll", "after": ["pack"], "retry": {"calls": 1}, "compensation": "none"}]}"#,
+    r#"{"workflow": "metered",
+      "defaults": {"complete_within": "4s", "retry": {"calls": 2, "total": 3, "initial": "50ms", "max": "300ms"},
+        "supervisor": {"threshold": 3, "delay": "300ms", "park": "6s"}},
+      "steps": [
+        {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
+        {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
+    r#"{"workflow": "twins",
+      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1}},
+      "steps": [
+        {"id": "left", "agent": "mail", "action": "left", "after": [], "at_most_once": true, "compensation": {"action": "unleft"}},
+        {"id": "right", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
+];
+
+/// What may be published over them.
+const LATER: [&str; 6] = [
+    r#"{"workflow": "line",
+      "defaults": {"complete_within": "5s", "retry": {"calls": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
+      "steps": [
+        {"id": "reserve", "agent": "stock", "action": "reserve", "input": {"item": "${details.item}"},
+         "compensation": {"action": "release", "input": {"of": "${output}"}}},
+        {"id": "charge", "agent": "bank", "action": "charge", "input": {"for": "${steps.reserve.reference}"},
+         "compensation": {"action": "refund", "threshold": 3}},
+        {"id": "ship", "agent": "stock", "action": "ship", "compensation": {"action": "recall"}},
+        {"id": "thank", "agent": "bank", "action": "thank", "compensation": "none"}]}"#,
+    r#"{"workflow": "fork",
+      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "steps": [
+        {"id": "p", "agent": "stock", "action": "p", "after": [], "complete_within": "6s", "compensation": {"action": "undo-p"}},
+        {"id": "q", "agent": "bank", "action": "q", "after": ["p"], "compensation": {"action": "undo-q", "agent": "bank"}},
+        {"id": "r", "agent": "bank", "action": "r", "after": [], "compensation": "none"},
+        {"id": "join", "agent": "stock", "action": "join", "after": ["p", "q", "r"],
+         "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "undo-join"}}]}"#,
+    r#"{"workflow": "pivot",
+      "defaults": {"complete_within": "3s", "retry": {"calls": 2, "initial": "20ms", "max": "100ms"}, "supervisor": {"threshold": 1}},
+      "steps": [
+        {"id": "hold", "agent": "stock", "action": "hold", "compensation": {"action": "free"}},
+        {"id": "sell", "agent": "bank", "action": "sell", "compensation": {"action": "buy-back"}},
+        {"id": "send", "agent": "stock", "action": "send", "point_of_no_return": true}]}"#,
+    r#"{"workflow": "letter",
+      "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1, "delay": "500ms"}},
+      "steps": [
+        {"id": "frame", "agent": "stock", "action": "frame", "retry": {"calls": 2}, "compensation": {"action": "unframe"}},
+        {"id": "write", "agent": "mail", "action": "write", "probe": {"action": "was-written"}, "input": {"item": "${details.item}"},
+         "compensation": {"action": "recall"}},
+        {"id": "bill", "agent": "bank", "action": "bill", "retry": {"calls": 2}, "compensation": {"action": "credit"}}]}"#,
+    r#"{"workflow": "metered",
+      "defaults": {"complete_within": "4s", "retry": {"calls": 3, "total": 4, "initial": "50ms", "max": "300ms"},
+        "supervisor": {"threshold": 3, "delay": "300ms", "park": "6s"}},
+      "steps": [
+        {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
+        {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
+    r#"{"workflow": "brittle",
+      "defaults": {"complete_within": "2s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "then": "error"}},
+      "steps": [
+        {"id": "one", "agent": "stock", "action": "one", "compensation": {"action": "undo-one"}},
+        {"id": "two", "agent": "bank", "action": "two", "compensation": "none"}]}"#,
+];
+
+fn compile_all(texts: &[&str]) -> Vec<Arc<Workflow>> {
+    let limits = Limits {
+        agents: Some(AGENTS.iter().map(|a| (*a).to_owned()).collect()),
+        skew: TIMING.skew,
+    };
+    let compile = |json: &&str| {
+        let definition = serde_json::from_str(json).expect("a definition");
+        Arc::new(Workflow::compile(definition, &limits).expect("a sound definition"))
+    };
+    texts.iter().map(compile).collect()
+}
+
+static WORKFLOWS: LazyLock<Vec<Arc<Workflow>>> = LazyLock::new(|| compile_all(&FIRST));
+static NEWER: LazyLock<Vec<Arc<Workflow>>> = LazyLock::new(|| compile_all(&LATER));
+
+/// All workflows in their first version.
+pub(crate) fn workflows() -> &'static [Arc<Workflow>] {
+    &WORKFLOWS
+}
+
+/// The later versions.
+pub(crate) fn newer() -> &'static [Arc<Workflow>] {
+    &NEWER
+}
+
+/// Every version of every workflow.
+pub(crate) fn versions() -> impl Iterator<Item = &'static Arc<Workflow>> {
+    workflows().iter().chain(newer())
+}
+
+/// The workflow that an order is pinned to.
+pub(crate) fn compiled(wanted: &WorkflowRef) -> Option<Arc<Workflow>> {
+    static BY_HASH: LazyLock<HashMap<DefinitionHash, Arc<Workflow>>> =
+        LazyLock::new(|| versions().map(|w| (w.hash.clone(), w.clone())).collect());
+    BY_HASH.get(&wanted.hash).cloned()
+}
+
+/// The identity of a version.
+pub(crate) fn identity(workflow: &Workflow) -> WorkflowRef {
+    WorkflowRef {
+        name: workflow.name.clone(),
+        hash: workflow.hash.clone(),
+    }
+}
+
+/// A context for what needs no details.
+pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
+    Context {
+        workflow,
+        details: &Value::Null,
+        timing: TIMING,
+    }
+}
+
+/// How long everything that is in flight may take once the faults have stopped: the bound of
+/// guarantee G9.
+///
+/// Every attempt of every step may have to be waited for, put off once, retried after its longest
+/// delay and announced twice; each of these is noticed by a sweep within `look`. An operator may
+/// have to settle a doubt, after which the order begins anew.
+pub(crate) fn bound_ms(look: u64) -> u64 {
+    let of = |w: &Workflow| -> u64 {
+        let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
+        let put_off = triad_core::downstream::HELD_RECHECK.0 + look;
+        let steps = w.steps.iter().map(|s| {
+            let waits = s.policy.wait.map_or(0, |(d, _)| d.0);
+            let delay = s.policy.max_delay.0.max(waits);
+            let forward = u64::from(s.policy.max_attempts())
+                * (2 * s.complete_within.0 + delay + noticed + put_off);
+            let undo = s.compensation.as_ref().map_or(0, |c| {
+                u64::from(c.threshold + 1) * (c.complete_within.0 + c.delay.1.0 + noticed + put_off)
+            });
+            forward + undo
+        });
+        let confirmed = TIMING.confirm_within.0 + look;
+        2 * (steps.sum::<u64>() + 2 * noticed + confirmed)
+    };
+    versions().map(|w| of(w)).max().unwrap_or(0)
+}

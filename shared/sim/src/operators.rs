@@ -1,0 +1,345 @@
+//! Operators as actors of the world: any act, at any moment, on any order or downstream. And the
+//! one who puts in order what is left when the faults have stopped.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use triad_core::downstream::{DownstreamAction, ForcedTo};
+use triad_core::{Act, Action, Direction, IdempotencyKey, Operation, Order, OrderId, Refusal};
+use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
+use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
+
+use crate::definitions::{self, AGENTS};
+use crate::executor::Owner;
+use crate::ports::Ports;
+use crate::world::{InstanceId, OUTSIDE, State, World};
+
+/// An operator's desk.
+pub(crate) type Desk = Operator<Ports, Ports, Ports, Ports>;
+
+/// An operator who asks a service waits for so long after an order has stopped: by then no call
+/// for it is made any more.
+const ASKS_AFTER_MS: u64 = 8_000;
+/// The same where clocks are far off.
+const ASKS_LATE_AFTER_MS: u64 = 200_000;
+/// Time between two rounds of the one who puts things in order.
+const ROUND_MS: u64 = 1_000;
+
+fn act() -> Act {
+    Act::new("somebody", "a reason")
+}
+
+/// Starts an operator who acts at random until the faults stop.
+pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
+    if world.state().setup.operators == 0 {
+        return;
+    }
+    let world = world.clone();
+    world.clone().spawn(Owner::Instance(who), async move {
+        loop {
+            let pause = world.state().rng.between(200, 3_000);
+            world.sleep(pause).await;
+            let (over, acts, which) = {
+                let mut state = world.state();
+                let over = state.calm_since.is_some() || state.faults_left == 0;
+                let permille = state.setup.operators;
+                (over, state.rng.chance(permille), state.rng.below(100))
+            };
+            if over {
+                return;
+            }
+            match which {
+                _ if !acts => {}
+                0..12 => act_on_downstream(&world, who, &desk).await,
+                12..25 => move_order(&world, who, &desk).await,
+                _ => act_on_order(&world, who, &desk).await,
+            }
+        }
+    });
+}
+
+/// Any order, or now and then one that does not exist.
+fn some_order(state: &mut State) -> Option<(OrderId, Option<Order>)> {
+    if state.rng.chance(30) {
+        return Some((OrderId::new("nobody").ok()?, None));
+    }
+    let all: Vec<OrderId> = state.store.orders().map(|o| o.id.clone()).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let id = state.rng.pick(&all).clone();
+    let order = state.store.order(&id).map(|o| (**o).clone());
+    Some((id, order))
+}
+
+async fn act_on_order(world: &World, who: InstanceId, desk: &Desk) {
+    let (id, operation, dry_run) = {
+        let mut state = world.state();
+        let Some((id, order)) = some_order(&mut state) else {
+            return;
+        };
+        let action = match &order {
+            Some(order) => some_action(&mut state, order),
+            None => Some(Action::Cancel),
+        };
+        let Some(action) = action else { return };
+        let dry_run = state.rng.chance(50);
+        state.note(who, || format!("wants {id}: {action:?}"));
+        (id, Operation { action, act: act() }, dry_run)
+    };
+    let done = desk.operate(&id, &operation, dry_run).await;
+    let mut state = world.state();
+    state.note(who, || match &done {
+        Ok(Operated::Done(_)) => "it is done".into(),
+        other => format!("{other:?}"),
+    });
+    match done {
+        Ok(Operated::Done(_)) if dry_run => state.coverage.reach("operator: dry run"),
+        // What was done is seen in the timeline.
+        Ok(Operated::Done(_)) => {}
+        Ok(Operated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
+        Ok(Operated::NotFound) => state.coverage.reach("refusal: no such order"),
+        Err(_) => state.coverage.reach("operator: an act failed"),
+    }
+}
+
+fn reach_refusal(state: &mut State, refusal: &Refusal) {
+    state.coverage.reach(match refusal {
+        Refusal::State { .. } => "refusal: state",
+        Refusal::PastPivot(_) => "refusal: past the pivot",
+        Refusal::InDoubt(_) => "refusal: in doubt",
+        Refusal::Step { .. } => "refusal: step",
+        Refusal::Already(_) => "refusal: already",
+    });
+}
+
+/// What an operator might do to an order in its state, and now and then anything at all.
+fn some_action(state: &mut State, order: &Order) -> Option<Action> {
+    let plain = Action::Resubmit { input: None };
+    let anything = state.rng.chance(150);
+    let name = if anything { "" } else { order.state.name() };
+    let choices: Vec<Action> = match name {
+        "Pending" | "Processing" => vec![Action::Pause, Action::Cancel, Action::Resume],
+        "Compensating" => vec![Action::Pause, Action::Resume],
+        "Error" => vec![plain.clone(), plain, Action::Cancel, Action::Close],
+        "CompensationFailed" => vec![Action::RetryUndo, Action::RetryUndo, Action::Close],
+        "Compensated" => vec![plain],
+        _ => vec![
+            plain,
+            Action::Cancel,
+            Action::RetryUndo,
+            Action::Close,
+            Action::Pause,
+            Action::Resume,
+        ],
+    };
+    // Who holds an order lets it go again.
+    if order.paused.is_some() && !anything {
+        return Some(Action::Resume);
+    }
+    let stopped = matches!(name, "Error" | "CompensationFailed");
+    if stopped && state.rng.chance(400) {
+        return some_settlement(state, order);
+    }
+    let mut action = state.rng.pick(&choices).clone();
+    if let Action::Resubmit { input } = &mut action
+        && state.rng.chance(400)
+    {
+        *input = some_correction(state, order);
+    }
+    Some(action)
+}
+
+/// Another input for some step: mostly of the right shape.
+fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> {
+    let workflow = definitions::compiled(&order.workflow)?;
+    let written = state.rng.pick(&workflow.definition.steps).clone();
+    let mut input = json!({});
+    for name in written
+        .input
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(k, _)| k)
+    {
+        let text = matches!(name.as_str(), "for" | "p" | "q");
+        input[name] = if text { json!("x") } else { json!(9) };
+    }
+    if state.rng.chance(200) {
+        input["surplus"] = json!(true);
+    }
+    Some((StepId::new(written.id).ok()?, input))
+}
+
+/// Settles some doubt, truthfully.
+fn some_settlement(state: &mut State, order: &Order) -> Option<Action> {
+    let index = usize::try_from(state.rng.below(order.steps.len() as u64)).unwrap_or(0);
+    settlement(state, order, index)
+}
+
+/// What an operator says about a step once the service can be asked: after no call for it can be
+/// made any more, and none is on its way.
+fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> {
+    let workflow = definitions::compiled(&order.workflow)?;
+    let step = &workflow.steps[index];
+    let record = &order.steps[index];
+    let asks_after = if state.setup.wild_clocks {
+        ASKS_LATE_AFTER_MS
+    } else {
+        ASKS_AFTER_MS
+    };
+    let stopped = order.state.finished_at()?.0;
+    let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key).0;
+    let under_way = state.remote.under_way.get(&key).is_some_and(|n| *n > 0);
+    if state.now < stopped + asks_after || under_way {
+        return None;
+    }
+    let in_place = state.remote.in_place(step.agent.as_str(), &key) > 0;
+    let applied = in_place.then(|| {
+        let told = state.remote.truth(&key);
+        told.unwrap_or_else(|| json!({"reference": "as the operator was told"}))
+    });
+    Some(Action::Settle {
+        step: step.id.clone(),
+        applied,
+    })
+}
+
+async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
+    let (agent, action) = {
+        let mut state = world.state();
+        let service = *state.rng.pick(&AGENTS);
+        let versions: Vec<&Arc<Workflow>> = definitions::workflows().iter().collect();
+        let workflow = *state.rng.pick(&versions);
+        let step = &state.rng.pick(&workflow.steps).id;
+        let (name, step) = (workflow.name.clone(), step.clone());
+        let action = match state.rng.below(8) {
+            0 | 1 => DownstreamAction::Force(ForcedTo::Open),
+            2 => DownstreamAction::Force(ForcedTo::Closed),
+            3 | 4 => DownstreamAction::Release,
+            5 | 6 => DownstreamAction::PauseStep(name, step),
+            _ => DownstreamAction::ResumeStep(name, step),
+        };
+        state.note(who, || format!("wants {service}: {action:?}"));
+        (AgentName::new(service).expect("a good name"), action)
+    };
+    let done = desk.operate_downstream(&agent, &action, &act()).await;
+    let mut state = world.state();
+    match done {
+        Ok(DownstreamOperated::Done(_)) => state.coverage.reach(match action {
+            DownstreamAction::Force(ForcedTo::Open) => "operator: force open",
+            DownstreamAction::Force(ForcedTo::Closed) => "operator: force closed",
+            DownstreamAction::Release => "operator: release",
+            DownstreamAction::PauseStep(..) => "operator: pause a step type",
+            DownstreamAction::ResumeStep(..) => "operator: resume a step type",
+        }),
+        Ok(DownstreamOperated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
+        Err(_) => state.coverage.reach("operator: an act failed"),
+    }
+}
+
+async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
+    let (id, to) = {
+        let mut state = world.state();
+        let Some((id, order)) = some_order(&mut state) else {
+            return;
+        };
+        let all: Vec<_> = definitions::versions()
+            .map(|w| definitions::identity(w))
+            .collect();
+        let fitting: Vec<_> = all
+            .iter()
+            .filter(|v| order.as_ref().is_some_and(|o| o.workflow.name == v.name))
+            .cloned()
+            .collect();
+        let choices = if state.rng.chance(100) || fitting.is_empty() {
+            all
+        } else {
+            fitting
+        };
+        let to = state.rng.pick(&choices).clone();
+        if state.store.definition(&to).is_none() {
+            return;
+        }
+        state.note(who, || format!("wants {id} moved to {to}"));
+        (id, to)
+    };
+    let done = desk.migrate(&id, &to, &act(), false).await;
+    let mut state = world.state();
+    state.coverage.reach(match done {
+        Ok(Migrated::Done(..)) => "operator: migrate",
+        Ok(Migrated::Refused(_)) => "refusal: migration",
+        Ok(Migrated::NotFound) => "refusal: no such order",
+        Err(_) => "operator: an act failed",
+    });
+}
+
+/// Steps of a stopped order whose effect is in doubt and may not be repeated.
+pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
+    let stopped = matches!(order.state.name(), "Error" | "CompensationFailed");
+    if !stopped || order.closed.is_some() {
+        return Vec::new();
+    }
+    let Some(workflow) = definitions::compiled(&order.workflow) else {
+        return Vec::new();
+    };
+    let in_doubt = |i: &StepIndex| {
+        order.steps[*i].in_doubt
+            && !workflow.steps[*i].repeat.is_safe()
+            && !order.steps[*i].state.is_done()
+    };
+    (0..order.steps.len()).filter(in_doubt).collect()
+}
+
+/// When the faults have stopped: releases what is forced and paused, resumes orders, settles
+/// doubts. Whatever else is left must finish by itself.
+pub(crate) async fn put_in_order(world: &World) {
+    let ports = Ports::new(world.clone(), OUTSIDE);
+    let settings = world.state().setup.settings(0);
+    let all = || ports.clone();
+    let desk = Desk::new(all(), all(), all(), all(), settings);
+    // Bounded: the world ends.
+    loop {
+        for service in AGENTS {
+            release(world, &desk, service).await;
+        }
+        let open: Vec<Order> = {
+            let state = world.state();
+            let orders = state.store.orders();
+            let needs = |o: &&Arc<Order>| o.paused.is_some() || !doubts(o).is_empty();
+            orders.filter(needs).map(|o| (**o).clone()).collect()
+        };
+        for order in open {
+            let action = if order.paused.is_some() && !order.state.is_finished() {
+                Some(Action::Resume)
+            } else {
+                let first = doubts(&order).first().copied();
+                first.and_then(|i| settlement(&world.state(), &order, i))
+            };
+            if let Some(action) = action {
+                world.state().note(OUTSIDE, || {
+                    format!("puts {} in order: {action:?}", order.id)
+                });
+                let operation = Operation { action, act: act() };
+                let _ = desk.operate(&order.id, &operation, false).await;
+            }
+        }
+        world.sleep(ROUND_MS).await;
+    }
+}
+
+async fn release(world: &World, desk: &Desk, service: &str) {
+    let Some(record) = world.state().downstream(service) else {
+        return;
+    };
+    let agent = AgentName::new(service).expect("a good name");
+    if record.forced.is_some() {
+        let _ = desk
+            .operate_downstream(&agent, &DownstreamAction::Release, &act())
+            .await;
+    }
+    for held in record.paused {
+        let action = DownstreamAction::ResumeStep(held.workflow, held.step);
+        let _ = desk.operate_downstream(&agent, &action, &act()).await;
+    }
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Checks what is deployed, without deploying it: the Terraform module in infra/, its example, the
+# compose files of localstack/, and that no secret is in the repository.
+# Needs git and python3 (3.11 or newer) with venv; PyPI for the first run. Without terraform it
+# says so loudly and leaves the checks of the module out.
+# Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 Terraform's providers could
+# not be had and so the module is not checked, the rest being well.
+#
+# TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror instead of the registry;
+# without it Terraform's own configuration holds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+fail() { echo "infra: $*" >&2; exit 1; }
+
+for tool in git python3; do
+  command -v "$tool" >/dev/null || { echo "infra: $tool is missing; install it first" >&2; exit 2; }
+done
+
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+
+step "Tools of the checks (.venv-infra)"
+# Two environments: checkov has a detect-secrets of its own that does not live beside the real one.
+# docker-compose is there for the schema in it alone, hence without what it depends on.
+scanner="detect-secrets==1.5.0"
+compose_schema="docker-compose==1.29.2"
+stamp="$(cat tests/infra-requirements.txt; echo "$scanner $compose_schema")"
+if [ "$(cat .venv-infra/stamp 2>/dev/null || true)" != "$stamp" ]; then
+  rm -rf .venv-infra
+  python3 -m venv .venv-infra/checks
+  python3 -m venv .venv-infra/secrets
+  pip_options=(--quiet --disable-pip-version-check)
+  .venv-infra/checks/bin/python -m pip install "${pip_options[@]}" -r tests/infra-requirements.txt
+  .venv-infra/checks/bin/python -m pip install "${pip_options[@]}" --no-deps "$compose_schema"
+  .venv-infra/secrets/bin/python -m pip install "${pip_options[@]}" "$scanner"
+  printf '%s\n' "$stamp" > .venv-infra/stamp
+fi
+python=.venv-infra/checks/bin/python
+checkov() { .venv-infra/checks/bin/checkov --config-file "$@"; }
+
+# These need no Terraform and take a core of their own meanwhile; their output comes at the end.
+{
+  status=0
+  step "Secrets"
+  "$python" tests/infra/secret_scan.py .venv-infra/secrets/bin/detect-secrets tests/infra/secrets-allowed.toml || status=1
+  step "Compose files"
+  "$python" tests/infra/compose_files.py localstack/compose*.yaml || status=1
+  step "The bill: COST.md shows what cost.py says"
+  "$python" tests/infra/cost_figures.py infra/COST.md || status=1
+  step "checkov, source"
+  checkov tests/infra/checkov-source.yaml --directory infra || status=1
+  echo "$status" > "$work/aside.status"
+} > "$work/aside.out" 2>&1 &
+aside=$!
+
+module_checks() {
+  if [ -n "${TRIAD_TF_MIRROR:-}" ]; then
+    [ -d "$TRIAD_TF_MIRROR" ] || fail "TRIAD_TF_MIRROR: there is no directory $TRIAD_TF_MIRROR"
+    printf 'provider_installation {\n  filesystem_mirror {\n    path = "%s"\n  }\n}\n' "$TRIAD_TF_MIRROR" > "$work/terraform.rc"
+    export TF_CLI_CONFIG_FILE="$work/terraform.rc"
+  fi
+  export TF_IN_AUTOMATION=1 TF_INPUT=0 CHECKPOINT_DISABLE=1
+  init() {
+    terraform -chdir="$1" init -backend=false -no-color > "$work/init.out" 2>&1 || {
+      cat "$work/init.out" >&2
+      echo "infra: terraform init failed in $1; without the registry, set TRIAD_TF_MIRROR to a directory with the provider" >&2
+      exit 3
+    }
+  }
+
+  step "Terraform: form"
+  terraform fmt -check -recursive -diff infra
+
+  step "Terraform: the inputs, which need no provider"
+  export TF_DATA_DIR="$work/inputs"
+  init infra/tests/inputs
+  terraform -chdir=infra/tests/inputs test -no-color
+
+  step "Terraform: the example"
+  export TF_DATA_DIR="$work/example"
+  init infra/examples/complete
+  terraform -chdir=infra/examples/complete validate -no-color
+
+  step "Terraform: the module"
+  export TF_DATA_DIR="$work/module"
+  init infra
+  terraform -chdir=infra validate -no-color
+  terraform -chdir=infra test -no-color
+
+  step "Terraform: commands on the applying machine, with stand-ins"
+  (
+    export PATH="$PWD/infra/tests/fixtures/bin:$PATH" TRIAD_TEST_NOTES="$work/notes"
+    terraform -chdir=infra test -no-color -test-directory=tests/commands
+  )
+  sort "$work/notes" | diff infra/tests/commands/commands.expected - || fail "the commands are not the expected ones"
+
+  step "Roles, against AWS's own list of actions"
+  terraform -chdir=infra test -json -verbose -test-directory=tests/reviews | "$python" tests/infra/plans.py "$work/plans"
+  "$python" tests/infra/policies.py "$work/plans/msk_iam.json" "$work/plans/self_managed_scram.json"
+
+  step "checkov, plans"
+  checkov tests/infra/checkov-plans.yaml --directory "$work/plans"
+}
+
+status=0
+if command -v terraform >/dev/null; then
+  # In the background, because bash does not stop at errors in what stands before ||.
+  ( module_checks ) &
+  wait $! || status=$?
+else
+  step "SKIPPED: terraform is missing. THE MODULE IN infra/ IS NOT CHECKED."
+fi
+
+wait "$aside" || true
+cat "$work/aside.out"
+[ "$(cat "$work/aside.status" 2>/dev/null || echo 1)" = 0 ] || status=1
+
+case "$status" in
+  0) step "infra: all is well" ;;
+  3) step "SKIPPED: terraform init failed, see above. THE MODULE IN infra/ IS NOT CHECKED." ;;
+  *) step "infra: FAILED, see above"; status=1 ;;
+esac
+exit "$status"

@@ -1,0 +1,211 @@
+//! The caps on orders in flight, over the real tables.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use triad_core::message::StatusMessage;
+use triad_core::status::Status;
+use triad_core::{ClaimId, Context, Decision, Event, OrderId, Timing, decide, topics};
+use triad_dynamodb::DynamoStore;
+use triad_runtime::settings::{AdmissionSettings, Settings};
+use triad_runtime::submission::Submission;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock, Handled, InputRecord, StateStore, Write};
+use triad_tests::bus::MemoryBus;
+use triad_tests::clock::ManualClock;
+use triad_tests::engines::{Store, workflow};
+use triad_tests::poll::until;
+use triad_workflow::{Millis, Workflow};
+
+const BEGIN: u64 = 1_800_000_000_000;
+
+fn one_step(name: &str) -> Workflow {
+    workflow(&format!(
+        "workflow: {name}\nsteps: [{{id: only, agent: x, action: go, compensation: none}}]\n"
+    ))
+}
+
+struct World {
+    engine: Store,
+    clock: ManualClock,
+    bus: MemoryBus,
+    submission: Submission<DynamoStore<SystemClock>, MemoryBus, ManualClock>,
+}
+
+impl World {
+    async fn start(admission: AdmissionSettings) -> Self {
+        let engine = Store::start().await;
+        for name in ["small", "other"] {
+            engine.publish(&one_step(name)).await;
+        }
+        let (clock, bus) = (ManualClock::at(BEGIN), MemoryBus::default());
+        let settings = Settings {
+            admission,
+            ..Settings::default()
+        };
+        let submission = Submission::new(engine.store(), bus.clone(), clock.clone(), settings);
+        Self {
+            engine,
+            clock,
+            bus,
+            submission,
+        }
+    }
+
+    /// Submits orders; while the handler waits for room its clock is moved on.
+    async fn submit(&self, workflow: &str, ids: &[&str]) -> Vec<bool> {
+        let records: Vec<_> = ids.iter().map(|id| order(workflow, id)).collect();
+        let handle = self.submission.handle(&records);
+        let push = async {
+            loop {
+                tokio::task::yield_now().await;
+                if self.clock.sleepers(Millis(1_000)) > 0 {
+                    self.clock.advance(Millis(250));
+                }
+            }
+        };
+        let handled = tokio::select! {
+            handled = handle => handled,
+            () = push => unreachable!("it does not end"),
+        };
+        handled.iter().map(Handled::is_done).collect()
+    }
+
+    async fn is_stored(&self, id: &str) -> bool {
+        let id = OrderId::new(id).unwrap();
+        let found = self.engine.store().load(vec![id]).await.remove(0);
+        found.unwrap().is_some()
+    }
+
+    /// Ends an order well, as a Scheduler would.
+    async fn finish(&self, id: &str) {
+        let store = self.engine.store();
+        let found = store.load(vec![OrderId::new(id).unwrap()]).await.remove(0);
+        let order = found.unwrap().unwrap();
+        let workflow = one_step(order.workflow.name.as_str());
+        let ctx = Context {
+            workflow: &workflow,
+            details: &json!({}),
+            timing: Timing::default(),
+        };
+        let now = self.clock.now();
+        let claim = Event::Claim(ClaimId(format!("c-{id}")));
+        let Ok(Decision::Transition(claimed)) = decide(&ctx, &order, claim, now) else {
+            panic!("it can be claimed")
+        };
+        let reply = json!({"order_id": id, "step": "only", "direction": "forward", "attempt": 1,
+            "complete_by": claimed.complete_by(), "calls": 1,
+            "outcome": {"result": "succeeded", "output": null}});
+        let reply = Event::Reply(serde_json::from_value(reply).unwrap());
+        let Ok(Decision::Transition(done)) = decide(&ctx, &claimed, reply, now) else {
+            panic!("it can be answered")
+        };
+        for (expected, next) in [(order.version, claimed.clone()), (claimed.version, done)] {
+            let write = Write {
+                expected,
+                next: (*next).into(),
+                token: expected.0,
+            };
+            store.commit(vec![write]).await.remove(0).unwrap();
+        }
+    }
+
+    fn rejected(&self) -> Vec<String> {
+        std::iter::from_fn(|| self.bus.next())
+            .filter(|r| r.topic == topics::STATUS)
+            .map(|r| serde_json::from_slice::<StatusMessage>(&r.value.unwrap()).unwrap())
+            .filter(|s| s.status == Status::Rejected)
+            .inspect(|s| assert_eq!(s.cause.as_ref().unwrap().code, "too-many-in-flight"))
+            .map(|s| s.order_id.to_string())
+            .collect()
+    }
+}
+
+fn order(workflow: &str, id: &str) -> InputRecord {
+    let order = json!({"order_id": id, "workflow": workflow, "details": {}});
+    InputRecord {
+        topic: topics::ORDERS.into(),
+        timestamp_ms: i64::try_from(BEGIN).unwrap(),
+        value: Some(order.to_string().into_bytes()),
+        ..InputRecord::default()
+    }
+}
+
+fn caps(in_flight: Option<u32>, reject_after: Option<Millis>) -> AdmissionSettings {
+    AdmissionSettings {
+        in_flight,
+        per_workflow: BTreeMap::new(),
+        reject_after,
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_cap_orders_wait_in_their_topic_and_get_in_when_one_has_ended() {
+    let world = World::start(caps(Some(3), None)).await;
+    assert_eq!(
+        world.submit("small", &["1", "2", "3", "4", "5"]).await,
+        [true, true, true, false, false]
+    );
+    assert!(!world.is_stored("4").await);
+    assert_eq!(world.rejected(), [""; 0]);
+    world.finish("1").await;
+    world.clock.advance(Millis(2_000));
+    assert_eq!(world.submit("small", &["4", "5"]).await, [true, false]);
+    assert!(world.is_stored("4").await);
+}
+
+#[tokio::test]
+async fn an_order_that_has_waited_for_as_long_as_it_may_is_rejected_with_a_status() {
+    let world = World::start(caps(Some(1), Some(Millis(60_000)))).await;
+    assert_eq!(world.submit("small", &["1", "2"]).await, [true, false]);
+    world.clock.advance(Millis(60_000));
+    assert_eq!(world.submit("small", &["2", "3"]).await, [true, true]);
+    assert_eq!(world.rejected(), ["2", "3"]);
+    assert!(!world.is_stored("2").await);
+}
+
+#[tokio::test]
+async fn an_accepted_order_that_is_delivered_again_is_not_rejected() {
+    let world = World::start(caps(Some(1), Some(Millis(0)))).await;
+    assert_eq!(world.submit("small", &["1"]).await, [true]);
+    assert_eq!(world.submit("small", &["1"]).await, [true]);
+    assert_eq!(world.rejected(), [""; 0]);
+    assert_eq!(world.submit("small", &["2"]).await, [true]);
+    assert_eq!(world.rejected(), ["2"]);
+}
+
+#[tokio::test]
+async fn a_workflow_has_a_cap_of_its_own() {
+    let world = World::start(AdmissionSettings {
+        in_flight: None,
+        per_workflow: [("small".to_owned().try_into().unwrap(), 2)].into(),
+        reject_after: Some(Millis(0)),
+    })
+    .await;
+    for id in ["1", "2", "3"] {
+        assert_eq!(world.submit("small", &[id]).await, [true]);
+        assert_eq!(world.submit("other", &[&format!("o{id}")]).await, [true]);
+    }
+    assert_eq!(world.rejected(), ["3"]);
+}
+
+#[tokio::test]
+async fn several_instances_count_one_anothers_orders() {
+    let world = World::start(caps(Some(2), Some(Millis(0)))).await;
+    let second = Submission::new(
+        world.engine.store(),
+        world.bus.clone(),
+        world.clock.clone(),
+        Settings {
+            admission: caps(Some(2), Some(Millis(0))),
+            ..Settings::default()
+        },
+    );
+    assert_eq!(world.submit("small", &["1", "2"]).await, [true, true]);
+    let handled = second.handle(&[order("small", "3")]).await;
+    assert_eq!(handled, [Handled::Done]);
+    until("the third is rejected", async || {
+        (world.rejected() == ["3"]).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,386 @@
+//! The high lane goes first: the worker's loops over records, and whole workers over orders.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_kafka::{KafkaConfig, Topic, WorkerConfig, create_topics, run_batches, run_stream};
+use triad_reference::{FaultPlan, Faults};
+use triad_runtime::{Handled, InputRecord};
+use triad_tests::dev::Dev;
+use triad_tests::engines::{Engines, loopback, workflow};
+use triad_tests::orders::{lines, orders};
+use triad_tests::poll::{PATIENCE, until};
+use triad_tests::process::{Process, command};
+use triad_tests::topics::{Raw, read_all, write};
+
+const GROUP: &str = "test";
+const HIGH: &str = "work.high";
+const NORMAL: &str = "work";
+
+/// A broker with both lanes of a topic; one partition each, so that one fetch brings all of it.
+struct Lanes {
+    broker: BrokerHandle,
+    /// Records whose handling has begun, and those that are done.
+    begun: watch::Sender<Vec<&'static str>>,
+    done: watch::Sender<Vec<&'static str>>,
+}
+
+impl Lanes {
+    async fn new() -> Arc<Self> {
+        let broker = Broker::start(BrokerConfig {
+            listen: loopback(),
+            ..BrokerConfig::default()
+        })
+        .unwrap();
+        let topic = |name: &str| Topic {
+            name: name.to_owned(),
+            partitions: 1,
+        };
+        let config = KafkaConfig::new(broker.addr().to_string());
+        create_topics(&config, &[topic(HIGH), topic(NORMAL)])
+            .await
+            .unwrap();
+        Arc::new(Self {
+            broker,
+            begun: watch::Sender::default(),
+            done: watch::Sender::default(),
+        })
+    }
+
+    fn brokers(&self) -> String {
+        self.broker.addr().to_string()
+    }
+
+    fn config(&self, max_records: usize) -> WorkerConfig {
+        WorkerConfig {
+            kafka: KafkaConfig::new(self.brokers()),
+            group: GROUP.to_owned(),
+            high: HIGH.to_owned(),
+            normal: NORMAL.to_owned(),
+            max_records,
+        }
+    }
+
+    async fn write(&self, topic: &str, count: usize) {
+        let raw = |n: usize| Raw {
+            topic: topic.to_owned(),
+            value: Some(n.to_string().into_bytes()),
+            ..Raw::default()
+        };
+        let all: Vec<_> = (0..count).map(raw).collect();
+        write(&self.brokers(), &all).await;
+    }
+
+    fn begin(&self, records: &[InputRecord]) {
+        let lanes = records.iter().map(lane);
+        self.begun.send_modify(|begun| begun.extend(lanes));
+    }
+
+    fn end(&self, records: &[InputRecord]) {
+        let lanes = records.iter().map(lane);
+        self.done.send_modify(|done| done.extend(lanes));
+    }
+
+    /// Waits until so many records of a lane are done.
+    async fn done(&self, lane: &str, count: usize) {
+        let mut done = self.done.subscribe();
+        let enough = done.wait_for(|done| count_of(done, lane) >= count);
+        let waited = tokio::time::timeout(PATIENCE, enough).await;
+        waited
+            .unwrap_or_else(|_| panic!("{count} records of {lane} are not done"))
+            .unwrap();
+    }
+
+    /// Waits until a lane's group has committed this offset.
+    async fn committed(&self, group: &str, topic: &str, offset: i64) {
+        until(&format!("{group} has committed {offset}"), async || {
+            (committed(&self.brokers(), group, topic) == Some(offset)).then_some(())
+        })
+        .await;
+    }
+}
+
+fn lane(record: &InputRecord) -> &'static str {
+    if record.topic == HIGH { HIGH } else { NORMAL }
+}
+
+fn count_of(all: &[&str], lane: &str) -> usize {
+    all.iter().filter(|l| **l == lane).count()
+}
+
+/// What a group has committed of partition 0 of a topic.
+fn committed(brokers: &str, group: &str, topic: &str) -> Option<i64> {
+    let client: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("group.id", group)
+        .create()
+        .unwrap();
+    let mut asked = TopicPartitionList::new();
+    asked.add_partition(topic, 0);
+    let found = client.committed_offsets(asked, PATIENCE).unwrap();
+    match found.find_partition(topic, 0).unwrap().offset() {
+        Offset::Offset(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+/// Runs a handler of batches until the guard is dropped.
+fn batches<R>(
+    lanes: &Arc<Lanes>,
+    max_records: usize,
+    handle: impl Fn(Vec<InputRecord>) -> R + Clone + Send + Sync + 'static,
+) -> DropGuard
+where
+    R: Future<Output = Vec<Handled>> + Send + 'static,
+{
+    let stop = CancellationToken::new();
+    tokio::spawn(run_batches(lanes.config(max_records), stop.clone(), handle));
+    stop.drop_guard()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn high_records_go_before_all_normal_ones_but_the_batch_in_hand() {
+    const IN_HAND: usize = 20;
+    let lanes = Lanes::new().await;
+    lanes.write(NORMAL, 500).await;
+    lanes.write(HIGH, 100).await;
+    let normal_before_last_high = watch::Sender::new(0);
+    let handle = {
+        let (lanes, before) = (lanes.clone(), normal_before_last_high.clone());
+        move |records: Vec<InputRecord>| {
+            let (lanes, before) = (lanes.clone(), before.clone());
+            async move {
+                lanes.begin(&records);
+                if lane(&records[0]) == NORMAL {
+                    // A batch in hand that ends only after a high record has been handled.
+                    lanes.done(HIGH, 1).await;
+                } else {
+                    // Room for a normal batch, if one were taken up now.
+                    for _ in 0..200 {
+                        tokio::task::yield_now().await;
+                    }
+                    before.send_replace(count_of(&lanes.begun.borrow(), NORMAL));
+                }
+                lanes.end(&records);
+                vec![Handled::Done; records.len()]
+            }
+        }
+    };
+    let _running = batches(&lanes, IN_HAND, handle);
+    lanes.done(HIGH, 100).await;
+    lanes.done(NORMAL, 500).await;
+    let before = *normal_before_last_high.borrow();
+    assert!(before <= IN_HAND, "{before} normal records went first");
+    lanes.committed(GROUP, NORMAL, 500).await;
+    lanes.committed("test.high", HIGH, 100).await;
+}
+
+/// Hands back all records of one lane until told otherwise, and takes the others.
+async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'static str) {
+    let lanes = Lanes::new().await;
+    lanes.write(stuck, 30).await;
+    lanes.write(other, 1000).await;
+    let healed = watch::Sender::new(false);
+    let handle = {
+        let (lanes, healed) = (lanes.clone(), healed.clone());
+        move |records: Vec<InputRecord>| {
+            let (lanes, healed) = (lanes.clone(), healed.clone());
+            async move {
+                if lane(&records[0]) == stuck && !*healed.borrow() {
+                    lanes.begin(&records);
+                    return vec![Handled::Again("not now".to_owned()); records.len()];
+                }
+                if lane(&records[0]) == other {
+                    // The other lane is stuck by now.
+                    let mut begun = lanes.begun.subscribe();
+                    begun.wait_for(|b| count_of(b, stuck) > 0).await.unwrap();
+                }
+                lanes.end(&records);
+                vec![Handled::Done; records.len()]
+            }
+        }
+    };
+    let _running = batches(&lanes, 10, handle);
+    let group = |topic: &str| topic.replace("work", GROUP);
+    lanes.done(other, 1000).await;
+    lanes.committed(&group(other), other, 1000).await;
+    assert_eq!(committed(&lanes.brokers(), &group(stuck), stuck), None);
+    healed.send_replace(true);
+    lanes.done(stuck, 30).await;
+    lanes.committed(&group(stuck), stuck, 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_normal_record_that_cannot_be_handled_holds_up_no_high_one() {
+    a_stuck_lane_leaves_the_other_alone(NORMAL, HIGH).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_high_record_that_cannot_be_handled_holds_up_no_normal_one() {
+    a_stuck_lane_leaves_the_other_alone(HIGH, NORMAL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_hangs_on_a_high_record_slows_the_normal_lane_but_does_not_stop_it() {
+    let lanes = Lanes::new().await;
+    lanes.write(HIGH, 1).await;
+    let handle = {
+        let lanes = lanes.clone();
+        move |records: Vec<InputRecord>| {
+            let lanes = lanes.clone();
+            async move {
+                lanes.begin(&records);
+                if lane(&records[0]) == HIGH {
+                    std::future::pending::<()>().await;
+                }
+                lanes.end(&records);
+                vec![Handled::Done; records.len()]
+            }
+        }
+    };
+    let _running = batches(&lanes, 10, handle);
+    let mut begun = lanes.begun.subscribe();
+    begun.wait_for(|begun| begun.len() == 1).await.unwrap();
+    lanes.write(NORMAL, 1).await;
+    lanes.done(NORMAL, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_normal_requests_leave_room_for_high_ones() {
+    let lanes = Lanes::new().await;
+    lanes.write(NORMAL, 100).await;
+    let released = watch::Sender::new(false);
+    let handle = {
+        let (lanes, released) = (lanes.clone(), released.clone());
+        move |record: InputRecord| {
+            let (lanes, mut released) = (lanes.clone(), released.subscribe());
+            async move {
+                let records = [record];
+                lanes.begin(&records);
+                if lane(&records[0]) == NORMAL {
+                    released.wait_for(|r| *r).await.unwrap();
+                }
+                lanes.end(&records);
+                Handled::Done
+            }
+        }
+    };
+    let stop = CancellationToken::new();
+    let _running = stop.clone().drop_guard();
+    tokio::spawn(run_stream(lanes.config(8), stop, handle));
+    let mut begun = lanes.begun.subscribe();
+    begun.wait_for(|b| b.len() == 7).await.unwrap();
+    lanes.write(HIGH, 20).await;
+    lanes.done(HIGH, 20).await;
+    assert_eq!(count_of(&lanes.begun.borrow(), NORMAL), 7);
+    lanes.committed("test.high", HIGH, 20).await;
+    assert_eq!(committed(&lanes.brokers(), GROUP, NORMAL), None);
+    released.send_replace(true);
+    lanes.done(NORMAL, 100).await;
+    lanes.committed(GROUP, NORMAL, 100).await;
+}
+
+#[tokio::test]
+async fn an_order_of_the_high_lane_is_wholly_in_it() {
+    let dev = Dev::start(&["--transient", "70"]).await;
+    let all = lines(&orders("urgent", 10));
+    let submitted = dev.triad_reading(&["submit", "-", "--priority", "high"], all.as_bytes());
+    let _ = submitted.await.good();
+    dev.all_finished(10).await;
+    let high = read_all(&dev.kafka, &["scheduler.high"]).await;
+    let kinds: BTreeSet<String> = high
+        .iter()
+        .map(|r| serde_json::from_slice::<Value>(r.value.as_deref().unwrap()).unwrap())
+        .map(|m| m["type"].as_str().unwrap().to_owned())
+        .collect();
+    let wanted = ["accepted", "reply", "retry"].map(str::to_owned);
+    assert_eq!(kinds, BTreeSet::from(wanted));
+    let normal = read_all(&dev.kafka, &["orders", "scheduler", "agent.payment"]).await;
+    assert!(normal.is_empty(), "{normal:?}");
+}
+
+const SLOW: &str = "workflow: slow
+defaults: { complete_within: 10m, retry: { calls: 1 } }
+steps:
+  - { id: only, agent: inventory, action: reserve, compensation: none }
+  - { id: then, agent: payment, action: charge, compensation: none }
+";
+const QUICK: &str = "workflow: quick
+steps: [{ id: only, agent: payment, action: charge, compensation: none }]
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_service_holds_up_no_other_ones_requests_and_each_agent_has_its_group() {
+    let never = FaultPlan {
+        latency_ms: 600_000,
+        ..FaultPlan::default()
+    };
+    let faults = Faults {
+        services: [("inventory".to_owned(), never)].into(),
+        ..Faults::default()
+    };
+    let engines = Engines::start(SLOW, faults).await;
+    engines.store.publish(&workflow(QUICK)).await;
+    let brokers = engines.brokers();
+    let agents: serde_json::Map<String, Value> = ["inventory", "payment"]
+        .map(|name| {
+            let url = format!("http://{}/{name}", engines.service.addr());
+            let config = json!({"base_url": url, "call_timeout": "10m"});
+            (name.to_owned(), config)
+        })
+        .into_iter()
+        .collect();
+    let mut variables = engines.variables(&brokers);
+    variables.retain(|(name, _)| *name != "TRIAD_AGENTS");
+    let mut worker = command("triad");
+    worker
+        .arg("worker")
+        .envs(variables)
+        .env("TRIAD_AGENTS", Value::Object(agents).to_string());
+    let _running = Process::start(worker);
+
+    let order = |id: String, workflow: &str| Raw {
+        topic: "orders".to_owned(),
+        key: Some(id.clone().into_bytes()),
+        value: Some(
+            json!({"order_id": id, "workflow": workflow})
+                .to_string()
+                .into_bytes(),
+        ),
+        ..Raw::default()
+    };
+    // More than may be under way at once in one agent.
+    let slow: Vec<_> = (0..300)
+        .map(|n| order(format!("slow-{n}"), "slow"))
+        .collect();
+    write(&brokers, &slow).await;
+    engines.all_in("Processing", 300).await;
+    write(&brokers, &[order("quick".to_owned(), "quick")]).await;
+    engines.all_in("Processed", 1).await;
+    assert_eq!(engines.state("quick").await, Some("Processed"));
+
+    let partitions = 0..triad_tests::engines::PARTITIONS;
+    until("the group of the agent payment has committed", async || {
+        let client: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &brokers)
+            .set("group.id", "triad-agent.payment")
+            .create()
+            .unwrap();
+        let mut asked = TopicPartitionList::new();
+        for partition in partitions.clone() {
+            asked.add_partition("agent.payment", partition);
+        }
+        let found = client.committed_offsets(asked, PATIENCE).unwrap();
+        let elements = found.elements();
+        let done = elements.iter().any(|e| e.offset() == Offset::Offset(1));
+        done.then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,344 @@
+//! What operators do, with the commands that they have, against a running `triad dev`.
+
+use serde_json::{Value, json};
+use triad_tests::dev::Dev;
+use triad_tests::orders::{Files, lines, order, orders};
+use triad_tests::poll::until;
+
+/// Sets how the services misbehave from now on.
+async fn services(dev: &Dev, plans: Value) {
+    let url = format!("{}/_faults", dev.service);
+    let answer = reqwest::Client::new()
+        .put(url)
+        .body(json!({"services": plans}).to_string())
+        .send()
+        .await
+        .expect("the reference service answers");
+    assert!(answer.status().is_success(), "{answer:?}");
+}
+
+async fn submit(dev: &Dev, orders: &[Value]) {
+    let text = lines(orders);
+    let ran = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
+    let _ = ran.good();
+}
+
+async fn get(dev: &Dev, id: &str) -> Value {
+    dev.triad(&["get", id, "--json"]).await.good().json_lines()[0].clone()
+}
+
+async fn is_in(dev: &Dev, id: &str, state: &str) -> Value {
+    until(&format!("{id} is {state}"), async || {
+        let ran = dev.triad(&["get", id, "--json"]).await;
+        let order = (ran.code == 0).then(|| ran.json_lines()[0].clone())?;
+        (order["process_state"] == state).then_some(order)
+    })
+    .await
+}
+
+async fn step_is(dev: &Dev, id: &str, step: &str, state: &str) -> Value {
+    until(&format!("{step} of {id} is {state}"), async || {
+        let ran = dev.triad(&["get", id, "--json"]).await;
+        let order = (ran.code == 0).then(|| ran.json_lines()[0].clone())?;
+        let steps = order["steps"].as_array()?;
+        let found = steps
+            .iter()
+            .any(|s| s["step"] == step && s["state"] == state);
+        found.then_some(order)
+    })
+    .await
+}
+
+const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
+
+fn acts<'a>(command: &[&'a str]) -> Vec<&'a str> {
+    command.iter().copied().chain(WHO).collect()
+}
+
+#[tokio::test]
+async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
+    let dev = Dev::start(&[]).await;
+    services(&dev, json!({"notification": {"permanent": 1.0}})).await;
+    submit(&dev, &orders("e", 4)).await;
+    dev.all_finished(4).await;
+    let groups = dev.triad(&["list", "--by-cause", "--json"]).await.good();
+    let [group] = &groups.json_lines()[..] else {
+        panic!("one cause: {}", groups.out)
+    };
+    assert_eq!(group["state"], "Error");
+    assert_eq!(group["cause"], "permanent/notify/declined");
+    assert_eq!(group["orders"], 4);
+    let old = ["list", "--state", "Error", "--older-than", "1h", "--json"];
+    assert_eq!(dev.triad(&old).await.good().out, "");
+
+    services(&dev, json!({})).await;
+    let cause = ["resubmit", "--cause", "permanent/notify/*", "--json"];
+    let dry = dev.triad(&acts(&cause)).await.good().json_lines();
+    assert_eq!(dry.len(), 4);
+    assert!(
+        dry.iter()
+            .all(|l| l["dry_run"] == true && l["result"] == "done")
+    );
+    assert_eq!(
+        get(&dev, "e-0").await["process_state"],
+        "Error",
+        "a filter without --yes"
+    );
+    let mut real = acts(&cause);
+    real.extend(["--yes", "--rate", "1000"]);
+    let done = dev.triad(&real).await.good().json_lines();
+    assert!(
+        done.iter()
+            .all(|l| l["result"] == "done" && l["dry_run"] == false)
+    );
+    let order = is_in(&dev, "e-3", "Processed").await;
+    assert_eq!(order["round"], 1);
+    let text = dev.triad(&["get", "e-3"]).await.good().out;
+    for part in [
+        "attempt 1 failed",
+        "declined",
+        "resubmitted by ann: as agreed",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let refused = dev.triad(&acts(&["resubmit", "e-3"])).await.ended(1);
+    assert!(refused.out.contains("refused"), "{refused:?}");
+    let unknown = dev.triad(&acts(&["resubmit", "nobody"])).await.ended(1);
+    assert!(
+        unknown.out.contains("there is no such order"),
+        "{unknown:?}"
+    );
+    let none = dev.triad(&acts(&["resubmit"])).await.ended(2);
+    assert!(none.err.contains("say which orders"), "{none:?}");
+    let empty = ["close", "e-3", "--by", "ann", "--why", " "];
+    let _ = dev.triad(&empty).await.ended(2);
+}
+
+#[tokio::test]
+async fn a_corrected_input_is_held_against_the_one_it_replaces_and_recorded() {
+    let dev = Dev::start(&[]).await;
+    services(&dev, json!({"notification": {"permanent": 1.0}})).await;
+    submit(&dev, &[order("c", 1)]).await;
+    is_in(&dev, "c", "Error").await;
+    services(&dev, json!({})).await;
+    let with = |input: &'static str| acts(&["resubmit", "c", "--step", "notify", "--input", input]);
+    let refused = dev.triad(&with("{\"customer\": \"X\"}")).await.ended(1);
+    assert!(refused.out.contains("text is missing"), "{refused:?}");
+    let refused = dev
+        .triad(&with("{\"customer\": 7, \"text\": \"T\"}"))
+        .await
+        .ended(1);
+    assert!(refused.out.contains("must be a string"), "{refused:?}");
+    let _ = dev.triad(&with("{")).await.ended(2);
+    let good = "{\"customer\": \"NEW\", \"text\": \"Sorry\"}";
+    let _ = dev.triad(&with(good)).await.good();
+    let order = is_in(&dev, "c", "Processed").await;
+    let notify = &order["steps"][4];
+    assert_eq!(notify["input"]["customer"], "NEW");
+    assert_eq!(notify["output"]["customer"], "NEW", "the service got it");
+    let text = dev.triad(&["get", "c"]).await.good().out;
+    assert!(text.contains("Sorry"), "the timeline has it: {text}");
+}
+
+#[tokio::test]
+async fn a_failed_compensation_is_retried_or_closed_by_hand() {
+    let dev = Dev::start(&[]).await;
+    let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
+    services(&dev, plans).await;
+    submit(&dev, &orders("u", 2)).await;
+    for id in ["u-0", "u-1"] {
+        is_in(&dev, id, "CompensationFailed").await;
+    }
+    let order = step_is(&dev, "u-0", "charge-payment", "not-undone").await;
+    assert_eq!(
+        order["steps"][0]["state"], "undo-due",
+        "its turn has not come"
+    );
+    let _ = dev.triad(&acts(&["close", "u-1"])).await.good();
+    let again = dev.triad(&acts(&["close", "u-1"])).await.ended(1);
+    assert!(again.out.contains("closed already"), "{again:?}");
+    services(&dev, json!({})).await;
+    let retry = acts(&[
+        "retry-undo",
+        "--state",
+        "CompensationFailed",
+        "--yes",
+        "--json",
+    ]);
+    let lines = dev.triad(&retry).await.good().json_lines();
+    assert_eq!(lines.len(), 1, "a closed order needs nobody: {lines:?}");
+    let order = is_in(&dev, "u-0", "Compensated").await;
+    assert!(
+        order["cause"]["code"] == "declined",
+        "why it was undone: {order}"
+    );
+    let order = get(&dev, "u-1").await;
+    assert_eq!(order["process_state"], "CompensationFailed");
+    assert_eq!(order["closed"]["by"], "ann");
+    let left = dev.triad(&["list", "--by-cause"]).await.good();
+    assert_eq!(left.out, "no orders need an operator\n");
+}
+
+#[tokio::test]
+async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
+    let dev = Dev::start(&[]).await;
+    let _ = dev
+        .triad(&acts(&["pause", "--downstream", "payment"]))
+        .await
+        .good();
+    submit(&dev, &orders("p", 3)).await;
+    for id in ["p-0", "p-1", "p-2"] {
+        step_is(&dev, id, "charge-payment", "parked").await;
+    }
+    let shown = dev.triad(&["downstreams"]).await.good().out;
+    assert!(shown.contains("open by ann: as agreed"), "{shown}");
+    let _ = dev.triad(&acts(&["pause", "p-0"])).await.good();
+    let _ = dev.triad(&acts(&["cancel", "p-1"])).await.good();
+    let cancelled = is_in(&dev, "p-1", "Compensated").await;
+    assert_eq!(cancelled["cause"]["kind"], "operator");
+    let listed = ["list", "--state", "Paused", "--json"];
+    assert_eq!(dev.triad(&listed).await.good().json_lines().len(), 1);
+    let step_type = ["pause", "--step-type", "order-fulfilment/pack"];
+    let _ = dev.triad(&acts(&step_type)).await.good();
+    let _ = dev
+        .triad(&acts(&["resume", "--downstream", "payment"]))
+        .await
+        .good();
+    step_is(&dev, "p-2", "pack", "parked").await;
+    step_is(&dev, "p-2", "book-carrier", "completed").await;
+    let step_type = ["resume", "--step-type", "order-fulfilment/pack"];
+    let _ = dev.triad(&acts(&step_type)).await.good();
+    is_in(&dev, "p-2", "Processed").await;
+    let held = get(&dev, "p-0").await;
+    assert_eq!(held["process_state"], "Pending");
+    assert_eq!(held["paused"]["by"], "ann");
+    let _ = dev.triad(&acts(&["resume", "p-0"])).await.good();
+    is_in(&dev, "p-0", "Processed").await;
+    let late = dev.triad(&acts(&["cancel", "p-0"])).await.ended(1);
+    assert!(late.out.contains("cancel is for"), "{late:?}");
+    let wrong = acts(&["pause", "--downstream", "nobody"]);
+    let wrong = dev.triad(&wrong).await.ended(2);
+    assert!(wrong.err.contains("payment"), "what there is: {wrong:?}");
+}
+
+#[tokio::test]
+async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
+    let files = Files::new();
+    let step = |repeat: &str| {
+        format!(
+            "steps:
+  - id: wire
+    agent: bank
+    action: wire
+    {repeat}
+    compensation: {{ action: recall }}
+  - {{ id: tell, agent: mail, action: send, compensation: none }}
+"
+        )
+    };
+    let once = format!("workflow: once\n{}", step("at_most_once: true"));
+    let asked = format!(
+        "workflow: asked\n{}",
+        step("probe: { action: wire-status }")
+    );
+    let (once, asked) = (
+        files.write("once.yaml", &once),
+        files.write("asked.yaml", &asked),
+    );
+    let dev = Dev::start(&["--workflow", &once, "--workflow", &asked]).await;
+    let lost = json!({"bank": {"transient": 1.0, "transient_after_effect": 1.0}});
+    services(&dev, lost).await;
+    let of =
+        |id: &str, workflow: &str| json!({"order_id": id, "workflow": workflow, "details": {}});
+    submit(&dev, &[of("o", "once"), of("n", "once"), of("a", "asked")]).await;
+    let order = is_in(&dev, "o", "Error").await;
+    assert_eq!(order["cause"]["code"], "in-doubt");
+    is_in(&dev, "n", "Error").await;
+    let refused = dev.triad(&acts(&["resubmit", "o"])).await.ended(1);
+    assert!(refused.out.contains("triad settle"), "{refused:?}");
+    services(&dev, json!({})).await;
+    let order = is_in(&dev, "a", "Processed").await;
+    assert_eq!(order["steps"][0]["attempt"], 2, "the question: {order}");
+    let applied = [
+        "settle",
+        "o",
+        "--step",
+        "wire",
+        "--applied",
+        "--output",
+        "{\"ref\": 7}",
+    ];
+    let _ = dev.triad(&acts(&applied)).await.good();
+    let order = is_in(&dev, "o", "Processed").await;
+    assert_eq!(order["steps"][0]["output"]["ref"], 7);
+    let not = ["settle", "n", "--step", "wire", "--not-applied"];
+    let _ = dev.triad(&acts(&not)).await.good();
+    is_in(&dev, "n", "Processed").await;
+    let ledger = dev.ledger().await;
+    for (id, calls) in [("o", 1), ("a", 1), ("n", 2)] {
+        let key = format!("{id}/wire/forward");
+        assert_eq!(ledger.calls(&key), calls, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn orders_end_on_their_version_unless_they_are_moved() {
+    let dev = Dev::start(&[]).await;
+    let files = Files::new();
+    let _ = dev
+        .triad(&acts(&["pause", "--downstream", "payment"]))
+        .await
+        .good();
+    submit(&dev, &orders("v", 3)).await;
+    for id in ["v-0", "v-1", "v-2"] {
+        step_is(&dev, id, "charge-payment", "parked").await;
+    }
+    let first = get(&dev, "v-0").await["workflow"].clone();
+    let later = triad_tests::orders::FULFILMENT.replace(
+        "    input:\n      customer: \"${details.customerID}\"\n      text:",
+        "    retry: { calls: 2 }\n    input:\n      customer: \"${details.customerID}\"\n      text:",
+    ) + "
+  - id: archive
+    agent: notification
+    action: archive
+    after: [notify]
+";
+    let file = files.write("later.yaml", &later);
+    let _ = dev.triad(&["publish", &file]).await.good();
+    let to = ["migrate", "v-1", "--to-workflow", "order-fulfilment"];
+    let mut dry = acts(&to);
+    dry.push("--dry-run");
+    let shown = dev.triad(&dry).await.good().out;
+    for part in [
+        "archive added: notification/archive",
+        "notify retry changed",
+        "would be done",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    assert_eq!(
+        get(&dev, "v-1").await["workflow"],
+        first,
+        "nothing was written"
+    );
+    let _ = dev.triad(&acts(&to)).await.good();
+    let moved = get(&dev, "v-1").await["workflow"].clone();
+    assert_ne!(moved, first);
+    let again = dev.triad(&acts(&to)).await.ended(1);
+    assert!(again.out.contains("on this version already"), "{again:?}");
+    let _ = dev
+        .triad(&acts(&["resume", "--downstream", "payment"]))
+        .await
+        .good();
+    for (id, workflow, steps) in [("v-0", &first, 5), ("v-1", &moved, 6)] {
+        let order = is_in(&dev, id, "Processed").await;
+        assert_eq!(&order["workflow"], workflow);
+        assert_eq!(order["steps"].as_array().unwrap().len(), steps);
+    }
+    is_in(&dev, "v-2", "Processed").await;
+    let versions = dev.triad(&["workflows", "--prune", "--json"]).await.good();
+    let versions = versions.json_lines();
+    assert_eq!(versions.len(), 2, "both are needed");
+    let old = versions.iter().find(|v| v["present"] == false).unwrap();
+    assert_eq!((&old["finished"], &old["result"]), (&json!(2), &json!("")));
+}
