@@ -131,13 +131,13 @@ fn stands_against(
     }
     // What is out will be in doubt if it is not heard of.
     let out = direction(record);
-    let may_have_happened = record.in_doubt || out.is_some();
-    if may_have_happened && was.repeat != is.repeat {
+    let maybe_done = is_open(record) && may_have_happened(record, was);
+    if maybe_done && was.repeat != is.repeat {
         against.push(format!(
             "it is not known whether step {id} has had its effect, and the new version has another rule for that"
         ));
     }
-    if may_have_happened && input_differs(record, from, to) {
+    if maybe_done && input_differs(record, from, to) {
         against.push(format!(
             "step {id} may have had its effect, and the new version has another input for it"
         ));

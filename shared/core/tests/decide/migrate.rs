@@ -9,7 +9,7 @@ use triad_core::{Action, Attempt, Direction, Event, Reason, StepState};
 use triad_workflow::Workflow;
 
 use crate::support::{
-    FORK, LINE, ONCE, PROBED, Story, Then, compile, done, failed, failed_cleanly, refused,
+    FORK, LINE, ONCE, PROBED, Story, Then, compile, counted, done, failed, failed_cleanly, refused,
 };
 
 /// `z` after the three of the line.
@@ -386,14 +386,34 @@ fn what_may_have_happened_keeps_its_input() {
 
 #[test]
 fn another_input_of_what_had_no_effect_is_another_effect_and_has_another_key() {
-    let other = changed("\"${steps.a}\"", "\"${steps.a.ref}\"");
-    let mut s = Story::of(LINE).claimed();
+    let (is, other) = (
+        counted(LINE),
+        counted(&changed("\"${steps.a}\"", "\"${steps.a.ref}\"")),
+    );
+    let mut s = Story::of(&is).claimed();
     s.succeed("a").answer("b", failed_cleanly()).overdue();
     moved(&mut s, &other);
     s.claim();
     let request = &s.requests()[0];
     assert_eq!(request.input, json!({"from": 1}));
     assert_eq!(request.idempotency_key.0, "o-1/b/forward/1");
+}
+
+#[test]
+fn where_calls_are_not_counted_one_deliverys_word_does_not_let_the_input_change() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").answer("b", failed_cleanly()).overdue();
+    let other = changed("\"${steps.a}\"", "\"${steps.a.ref}\"");
+    one_against(&s, &other, "another input");
+    let stops = |w: &str| w.replace("\"threshold\": 1", "\"threshold\": 1, \"then\": \"error\"");
+    let mut s = Story::of(&stops(LINE)).claimed();
+    s.succeed("a").refuse("b");
+    moved(&mut s, &stops(&other));
+    assert_eq!(
+        s.record("b").key,
+        1,
+        "the service refused, and that is final"
+    );
 }
 
 #[test]

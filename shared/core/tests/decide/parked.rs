@@ -114,12 +114,13 @@ fn being_put_off_for_longer_than_the_policy_allows_counts_as_a_failure() {
 fn the_patience_is_a_day_where_nothing_is_said() {
     let mut s = Story::of(LINE).claimed();
     let mut rounds = 0;
-    while s.failures("a") == 0 {
-        s.put_off("a", 15 * MINUTE).overdue();
-        if s.failures("a") == 0 {
-            s.claim();
-        }
+    for _ in 0..100 {
         rounds += 1;
+        s.put_off("a", 15 * MINUTE).overdue();
+        if s.failures("a") > 0 {
+            break;
+        }
+        s.claim();
     }
     assert_eq!(rounds, 96, "quarters of an hour");
 }
