@@ -74,6 +74,17 @@ impl Points {
         Ok(json!({"customer": customer, "points": points}))
     }
 
+    /// Whether a credit has been given and stands. A step that declares a probe is asked this
+    /// way; the credit itself may be repeated safely, so nothing here has to.
+    fn status(&self, forward: &IdempotencyKey) -> Value {
+        match self.book().credits.get(forward) {
+            Some(Credit::Given { customer, points }) => {
+                json!({"applied": true, "output": {"customer": customer, "points": points}})
+            }
+            Some(Credit::TakenBack | Credit::Tombstone) | None => json!({"applied": false}),
+        }
+    }
+
     fn take_back(&self, forward: &IdempotencyKey) -> Value {
         let mut book = self.book();
         let taken_back = match book.credits.get(forward).cloned() {
@@ -106,6 +117,7 @@ impl RemoteService for Points {
         match (call.direction, call.action, call.undoes) {
             (Direction::Forward, "credit", _) => self.credit(call.idempotency_key, call.input),
             (Direction::Undo, "take-back", Some(forward)) => Ok(self.take_back(forward)),
+            (Direction::Probe, "credit-status", _) => Ok(self.status(call.idempotency_key)),
             _ => Err(refused("unknown-action", call.action)),
         }
     }
@@ -131,6 +143,7 @@ mod tests {
             action: match direction {
                 Direction::Forward => "credit",
                 Direction::Undo => "take-back",
+                Direction::Probe => "credit-status",
             },
             input: &input,
             time_left: Millis(1_000),
@@ -150,10 +163,14 @@ mod tests {
         let first = call(&points, Direction::Forward, ten()).await;
         assert_eq!(first, call(&points, Direction::Forward, ten()).await);
         assert_eq!(points.balance("ANNA"), 10);
+        let asked = call(&points, Direction::Probe, ten()).await.unwrap();
+        assert_eq!(asked["applied"], true);
         for _ in 0..2 {
             call(&points, Direction::Undo, json!(null)).await.unwrap();
             assert_eq!(points.balance("ANNA"), 0);
         }
+        let asked = call(&points, Direction::Probe, ten()).await.unwrap();
+        assert_eq!(asked["applied"], false);
         let late = call(&points, Direction::Forward, ten()).await;
         assert!(matches!(late, Err(Fault::Permanent { .. })));
         assert_eq!(points.balance("ANNA"), 0);
