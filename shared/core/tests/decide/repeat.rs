@@ -111,8 +111,11 @@ fn a_clean_refusal_of_it_turns_the_order_round() {
 #[test]
 fn being_put_off_without_a_call_is_no_doubt() {
     let mut s = once();
-    s.put_off("once", 60_000).overdue().claim();
+    s.put_off("once", 60_000);
+    assert_eq!(s.steps()[1], ("once", "parked"));
+    s.overdue().claim();
     assert_eq!(s.asks(), [("once".into(), Direction::Forward, 2)]);
+    assert_eq!(s.failures("once"), 0);
 }
 
 #[test]
