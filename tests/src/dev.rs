@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::{self, Ran};
 use crate::ledger::Ledger;
@@ -90,5 +90,19 @@ impl Dev {
     /// The reference service's ledger.
     pub async fn ledger(&self) -> Ledger {
         Ledger::read(&self.service).await
+    }
+
+    /// Sets the reference service's faults: a plan for each service named, none for the others.
+    ///
+    /// # Panics
+    /// When the service does not take them.
+    pub async fn services(&self, plans: Value) {
+        let answer = reqwest::Client::new()
+            .put(format!("{}/_faults", self.service))
+            .body(json!({ "services": plans }).to_string())
+            .send()
+            .await
+            .expect("the reference service answers");
+        assert!(answer.status().is_success(), "{answer:?}");
     }
 }

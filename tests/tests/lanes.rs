@@ -290,10 +290,18 @@ async fn slow_normal_requests_leave_room_for_high_ones() {
 
 #[tokio::test]
 async fn an_order_of_the_high_lane_is_wholly_in_it() {
-    let dev = Dev::start(&["--transient", "70"]).await;
+    let dev = Dev::start(&[]).await;
+    dev.services(json!({"payment": {"transient": 1.0}})).await;
     let all = lines(&orders("urgent", 10));
     let submitted = dev.triad_reading(&["submit", "-", "--priority", "high"], all.as_bytes());
     let _ = submitted.await.good();
+    until("an order is to be retried", async || {
+        let orders = dev.orders().await;
+        let failed = |o: &Value| o["failure_count"].as_u64() > Some(0);
+        orders.iter().any(failed).then_some(())
+    })
+    .await;
+    dev.services(json!({})).await;
     dev.all_finished(10).await;
     let high = read_all(&dev.kafka, &["scheduler.high"]).await;
     let kinds: BTreeSet<String> = high

@@ -6,17 +6,6 @@ use triad_tests::orders::{Files, lines, order, orders};
 use triad_tests::poll::until;
 
 /// Sets how the services misbehave from now on.
-async fn services(dev: &Dev, plans: Value) {
-    let url = format!("{}/_faults", dev.service);
-    let answer = reqwest::Client::new()
-        .put(url)
-        .body(json!({"services": plans}).to_string())
-        .send()
-        .await
-        .expect("the reference service answers");
-    assert!(answer.status().is_success(), "{answer:?}");
-}
-
 async fn submit(dev: &Dev, orders: &[Value]) {
     let text = lines(orders);
     let ran = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
@@ -58,7 +47,7 @@ fn acts<'a>(command: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test]
 async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
     let dev = Dev::start(&[]).await;
-    services(&dev, json!({"notification": {"permanent": 1.0}})).await;
+    dev.services(json!({"notification": {"permanent": 1.0}})).await;
     submit(&dev, &orders("e", 4)).await;
     dev.all_finished(4).await;
     let groups = dev.triad(&["list", "--by-cause", "--json"]).await.good();
@@ -71,7 +60,7 @@ async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
     let old = ["list", "--state", "Error", "--older-than", "1h", "--json"];
     assert_eq!(dev.triad(&old).await.good().out, "");
 
-    services(&dev, json!({})).await;
+    dev.services(json!({})).await;
     let cause = ["resubmit", "--cause", "permanent/notify/*", "--json"];
     let dry = dev.triad(&acts(&cause)).await.good().json_lines();
     assert_eq!(dry.len(), 4);
@@ -117,10 +106,10 @@ async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
 #[tokio::test]
 async fn a_corrected_input_is_held_against_the_one_it_replaces_and_recorded() {
     let dev = Dev::start(&[]).await;
-    services(&dev, json!({"notification": {"permanent": 1.0}})).await;
+    dev.services(json!({"notification": {"permanent": 1.0}})).await;
     submit(&dev, &[order("c", 1)]).await;
     is_in(&dev, "c", "Error").await;
-    services(&dev, json!({})).await;
+    dev.services(json!({})).await;
     let with = |input: &'static str| acts(&["resubmit", "c", "--step", "notify", "--input", input]);
     let refused = dev.triad(&with("{\"customer\": \"X\"}")).await.ended(1);
     assert!(refused.out.contains("text is missing"), "{refused:?}");
@@ -144,7 +133,7 @@ async fn a_corrected_input_is_held_against_the_one_it_replaces_and_recorded() {
 async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     let dev = Dev::start(&[]).await;
     let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
-    services(&dev, plans).await;
+    dev.services(plans).await;
     submit(&dev, &orders("u", 2)).await;
     for id in ["u-0", "u-1"] {
         is_in(&dev, id, "CompensationFailed").await;
@@ -157,7 +146,7 @@ async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     let _ = dev.triad(&acts(&["close", "u-1"])).await.good();
     let again = dev.triad(&acts(&["close", "u-1"])).await.ended(1);
     assert!(again.out.contains("closed already"), "{again:?}");
-    services(&dev, json!({})).await;
+    dev.services(json!({})).await;
     let retry = acts(&[
         "retry-undo",
         "--state",
@@ -194,7 +183,9 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
     assert!(shown.contains("open by ann: as agreed"), "{shown}");
     let _ = dev.triad(&acts(&["pause", "p-0"])).await.good();
     let _ = dev.triad(&acts(&["cancel", "p-1"])).await.good();
-    let cancelled = is_in(&dev, "p-1", "Compensated").await;
+    // Whether the parked step has an effect is not proved, so its undo waits for the service too.
+    step_is(&dev, "p-1", "charge-payment", "undo-parked").await;
+    let cancelled = is_in(&dev, "p-1", "Compensating").await;
     assert_eq!(cancelled["cause"]["kind"], "operator");
     let listed = ["list", "--state", "Paused", "--json"];
     assert_eq!(dev.triad(&listed).await.good().json_lines().len(), 1);
@@ -204,6 +195,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
         .triad(&acts(&["resume", "--downstream", "payment"]))
         .await
         .good();
+    is_in(&dev, "p-1", "Compensated").await;
     step_is(&dev, "p-2", "pack", "parked").await;
     step_is(&dev, "p-2", "book-carrier", "completed").await;
     let step_type = ["resume", "--step-type", "order-fulfilment/pack"];
@@ -247,7 +239,7 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
     );
     let dev = Dev::start(&["--workflow", &once, "--workflow", &asked]).await;
     let lost = json!({"bank": {"transient": 1.0, "transient_after_effect": 1.0}});
-    services(&dev, lost).await;
+    dev.services(lost).await;
     let of =
         |id: &str, workflow: &str| json!({"order_id": id, "workflow": workflow, "details": {}});
     submit(&dev, &[of("o", "once"), of("n", "once"), of("a", "asked")]).await;
@@ -256,7 +248,7 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
     is_in(&dev, "n", "Error").await;
     let refused = dev.triad(&acts(&["resubmit", "o"])).await.ended(1);
     assert!(refused.out.contains("triad settle"), "{refused:?}");
-    services(&dev, json!({})).await;
+    dev.services(json!({})).await;
     let order = is_in(&dev, "a", "Processed").await;
     assert_eq!(order["steps"][0]["attempt"], 2, "the question: {order}");
     let applied = [
