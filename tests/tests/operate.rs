@@ -47,7 +47,8 @@ fn acts<'a>(command: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test]
 async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
     let dev = Dev::start(&[]).await;
-    dev.services(json!({"notification": {"permanent": 1.0}})).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
     submit(&dev, &orders("e", 4)).await;
     dev.all_finished(4).await;
     let groups = dev.triad(&["list", "--by-cause", "--json"]).await.good();
@@ -106,7 +107,8 @@ async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
 #[tokio::test]
 async fn a_corrected_input_is_held_against_the_one_it_replaces_and_recorded() {
     let dev = Dev::start(&[]).await;
-    dev.services(json!({"notification": {"permanent": 1.0}})).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
     submit(&dev, &[order("c", 1)]).await;
     is_in(&dev, "c", "Error").await;
     dev.services(json!({})).await;
