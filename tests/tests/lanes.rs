@@ -291,7 +291,7 @@ async fn slow_normal_requests_leave_room_for_high_ones() {
 /// Kinds of message on the Scheduler's high lane.
 async fn kinds(brokers: &str) -> BTreeSet<String> {
     let messages = read_all(brokers, &["scheduler.high"]).await;
-    let kind = |r: &Raw| {
+    let kind = |r: &InputRecord| {
         let message: Value = serde_json::from_slice(r.value.as_deref().unwrap()).unwrap();
         message["type"].as_str().unwrap().to_owned()
     };
