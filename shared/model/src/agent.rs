@@ -1,0 +1,180 @@
+//! The agent and its calls: answers in time, late, with a lost answer, with a refusal, or not at
+//! all; a call that was given up may still arrive.
+
+use triad_core::agent::{Budget, budget};
+use triad_core::message::{Outcome, Reply, SchedulerMessage, StepRequest};
+use triad_core::{Failure, FailureKind};
+
+use crate::canonical::Canonical;
+use crate::service::{self, Answer};
+use crate::world::{Installation, World};
+
+/// The agent's state: what it is doing about the first request of its topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub enum Agent {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// A call is on its way.
+    Calling(Canonical<StepRequest>),
+    /// The call has ended; about to answer.
+    Answering(Canonical<StepRequest>, End),
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The service has done it.
+    Done,
+    /// The service refuses for good, without an effect.
+    Refused,
+    /// Its answer was lost.
+    Lost,
+}
+
+/// What can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Move {
+    /// The agent takes a request: calls, or is silent because it is too late.
+    Take,
+    /// The call arrives and is answered.
+    Arrive,
+    /// The call is refused for good, whatever it is.
+    Refuse,
+    /// The call arrives, and its answer is lost.
+    Lose,
+    /// Time is up: the agent gives the call up, which may still arrive.
+    GiveUp,
+    /// The agent answers and acknowledges the request.
+    Answer,
+    /// The agent answers and dies, so that the request comes again.
+    AnswerAndCrash,
+    /// A call that was given up arrives.
+    ArriveLate,
+    /// The agent dies; a call of its may still arrive.
+    Crash,
+}
+
+pub fn moves(world: &World) -> impl Iterator<Item = Move> + use<> {
+    let faulty = world.faults > 0;
+    let mut moves = Vec::new();
+    match &world.agent {
+        Agent::Idle if !world.requests.is_empty() => moves.push(Move::Take),
+        Agent::Idle => {}
+        Agent::Calling(_) => {
+            moves.push(Move::Arrive);
+            if faulty {
+                moves.extend([Move::Refuse, Move::Lose, Move::GiveUp]);
+            }
+        }
+        Agent::Answering(..) => {
+            moves.push(Move::Answer);
+            if world.crashes > 0 {
+                moves.push(Move::AnswerAndCrash);
+            }
+        }
+    }
+    if !world.late_calls.is_empty() {
+        moves.push(Move::ArriveLate);
+    }
+    if world.agent != Agent::Idle && world.crashes > 0 {
+        moves.push(Move::Crash);
+    }
+    moves.into_iter()
+}
+
+pub fn act(model: &Installation, world: &mut World, it: Move) {
+    let agent = std::mem::take(&mut world.agent);
+    world.agent = match (it, agent) {
+        (Move::Take, _) => {
+            let request = world.requests[0].clone();
+            let now = model.clock(world, 0);
+            let skew = model.timing.skew;
+            match budget(0, request.allowance, request.complete_by, skew, now) {
+                Budget::Call(_) => Agent::Calling(request),
+                Budget::OutOfTime => acknowledge(world),
+                Budget::OutOfCalls => Agent::Answering(request, End::Lost),
+            }
+        }
+        (Move::Arrive, Agent::Calling(request)) => {
+            let end = ended(service::call(&mut world.effects, &request));
+            Agent::Answering(request, end)
+        }
+        (Move::Refuse, Agent::Calling(request)) => {
+            world.faults -= 1;
+            let end = ended(service::refuse(&mut world.effects, &request));
+            Agent::Answering(request, end)
+        }
+        (Move::Lose, Agent::Calling(request)) => {
+            world.faults -= 1;
+            service::call(&mut world.effects, &request);
+            Agent::Answering(request, End::Lost)
+        }
+        (Move::GiveUp, Agent::Calling(request)) => {
+            world.faults -= 1;
+            world.late_calls.push(request);
+            acknowledge(world)
+        }
+        (Move::Answer, Agent::Answering(request, end)) => {
+            answer(world, &request, end);
+            acknowledge(world)
+        }
+        (Move::AnswerAndCrash, Agent::Answering(request, end)) => {
+            world.crashes -= 1;
+            answer(world, &request, end);
+            Agent::Idle
+        }
+        (Move::ArriveLate, agent) => {
+            let request = world.late_calls.remove(0);
+            service::call(&mut world.effects, &request);
+            agent
+        }
+        (Move::Crash, agent) => {
+            world.crashes -= 1;
+            if let Agent::Calling(request) = agent {
+                world.late_calls.push(request);
+            }
+            Agent::Idle
+        }
+        (_, agent) => agent,
+    };
+}
+
+fn answer(world: &mut World, request: &StepRequest, end: End) {
+    let reply = SchedulerMessage::Reply(reply(request, end));
+    world.line.push(Canonical::message(reply));
+}
+
+fn acknowledge(world: &mut World) -> Agent {
+    world.requests.remove(0);
+    Agent::Idle
+}
+
+fn ended(answer: Answer) -> End {
+    match answer {
+        Answer::Done => End::Done,
+        Answer::Refused => End::Refused,
+    }
+}
+
+fn reply(request: &StepRequest, end: End) -> Reply {
+    let failed = |kind, maybe_applied| Outcome::Failed {
+        failure: Failure::new(kind, "fault", "a fault of the model"),
+        maybe_applied,
+    };
+    Reply {
+        order_id: request.order_id.clone(),
+        step: request.step.clone(),
+        direction: request.direction,
+        attempt: request.attempt,
+        complete_by: request.complete_by,
+        calls: 1,
+        outcome: match end {
+            End::Done => Outcome::Succeeded {
+                output: serde_json::Value::Null,
+            },
+            End::Refused => failed(FailureKind::Permanent, false),
+            End::Lost => failed(FailureKind::Transient, true),
+        },
+    }
+}

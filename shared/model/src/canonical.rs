@@ -1,0 +1,100 @@
+//! Values that states share and are told apart by.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use triad_core::message::{SchedulerMessage, StepRequest};
+use triad_core::{Order, StepState, Timestamp};
+
+/// A value with the digest by which it is compared and hashed. The checker tells states apart by
+/// a digest too, so comparing whole texts would make nothing surer.
+pub struct Canonical<T>(Arc<(T, u64)>);
+
+impl<T> Canonical<T> {
+    fn with_text(value: T, text: &str) -> Self {
+        // With fixed keys: the same text has the same digest in every run.
+        let mut digest = DefaultHasher::new();
+        text.hash(&mut digest);
+        Self(Arc::new((value, digest.finish())))
+    }
+}
+
+impl Canonical<Order> {
+    /// A process record. Two that differ only in what no decision reads (the timeline, and when
+    /// an attempt that has ended was asked for and answered) are one: their futures are the same.
+    #[must_use]
+    pub fn order(order: Order) -> Self {
+        let mut read = order.clone();
+        read.incidents.clear();
+        for step in &mut read.steps {
+            forget_times_of_the_past(&mut step.state);
+        }
+        Self::with_text(order, &format!("{read:?}"))
+    }
+}
+
+fn forget_times_of_the_past(state: &mut StepState) {
+    match state {
+        StepState::Failed { started, .. } | StepState::UndoFailed { started, .. } => {
+            *started = Timestamp(0);
+        }
+        StepState::Completed {
+            started, finished, ..
+        } => (*started, *finished) = (Timestamp(0), Timestamp(0)),
+        StepState::Undone { finished, .. } => *finished = Timestamp(0),
+        _ => {}
+    }
+}
+
+impl Canonical<SchedulerMessage> {
+    /// A message of the topic `scheduler`.
+    #[must_use]
+    pub fn message(message: SchedulerMessage) -> Self {
+        let text = serde_json::to_string(&message).expect("a message is JSON");
+        Self::with_text(message, &text)
+    }
+}
+
+impl Canonical<StepRequest> {
+    /// A request to an agent.
+    #[must_use]
+    pub fn request(request: StepRequest) -> Self {
+        let text = serde_json::to_string(&request).expect("a request is JSON");
+        Self::with_text(request, &text)
+    }
+}
+
+impl<T> Clone for Canonical<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Deref for Canonical<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0.0
+    }
+}
+
+impl<T> PartialEq for Canonical<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.1 == other.0.1
+    }
+}
+
+impl<T> Eq for Canonical<T> {}
+
+impl<T> Hash for Canonical<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.1.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Canonical<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0.1)
+    }
+}

@@ -1,0 +1,144 @@
+//! What must hold in every state, and what must be reached for the check to mean anything.
+
+use stateright::Property;
+use triad_core::decide::true_due;
+use triad_core::message::SchedulerMessage;
+use triad_core::{ProcessState, StepState};
+
+use crate::agent::Agent;
+use crate::service::standing;
+use crate::world::{Installation, Policy, World, wants_told};
+
+/// Every property: those that always hold, then those that some state must have.
+pub fn all(policy: Policy) -> Vec<Property<Installation>> {
+    let mut all = common();
+    all.extend(match policy {
+        Policy::Retry => of_retries(),
+        Policy::Undo => of_undo(),
+    });
+    all
+}
+
+fn of_retries() -> Vec<Property<Installation>> {
+    vec![
+        Property::sometimes("a second attempt completes", |_, w: &World| {
+            let second =
+                |s: &StepState| matches!(s, StepState::Completed { attempt, .. } if attempt.0 == 2);
+            w.record.steps.iter().any(|s| second(&s.state))
+        }),
+        Property::sometimes("an order stops in Error", |_, w: &World| {
+            matches!(w.record.state, ProcessState::Error { .. })
+        }),
+    ]
+}
+
+fn of_undo() -> Vec<Property<Installation>> {
+    vec![
+        Property::sometimes("an order is Compensated", |_, w: &World| {
+            matches!(w.record.state, ProcessState::Compensated { .. })
+        }),
+        Property::sometimes("a call arrives after its undo", |_, w: &World| {
+            let compensated = matches!(w.record.state, ProcessState::Compensated { .. });
+            compensated && !w.late_calls.is_empty()
+        }),
+    ]
+}
+
+fn common() -> Vec<Property<Installation>> {
+    vec![
+        Property::always(
+            "every write keeps the invariants of production",
+            |_, w: &World| w.breach.is_none(),
+        ),
+        Property::always("alive orders have a due time (G1)", |_, w: &World| {
+            w.record.state.is_finished() || w.record.due.is_some()
+        }),
+        Property::always(
+            "Processed: every effect stands",
+            |m: &Installation, w: &World| {
+                let processed = matches!(w.record.state, ProcessState::Processed { .. });
+                !processed || standing(&w.effects) == m.workflow.steps.len()
+            },
+        ),
+        Property::always(
+            "Compensated: no effect stands, nor ever will",
+            |_, w: &World| {
+                let compensated = matches!(w.record.state, ProcessState::Compensated { .. });
+                !compensated || effects_once_all_arrived(w) == 0
+            },
+        ),
+        Property::always(
+            "statuses and alert of a confirmed end are out (G8, G6)",
+            |_, w: &World| {
+                let order = &w.record;
+                let confirmed =
+                    order.state.is_finished() && order.due.is_none() && !wants_told(order);
+                !confirmed || (all_told(w) && (w.alerted || !is_bad(w)))
+            },
+        ),
+        Property::always(
+            "nothing is left to do: told, and ended or due later (G9)",
+            |m: &Installation, w: &World| !is_quiet(m, w) || is_well_left(m, w),
+        ),
+        Property::sometimes("an order is Processed", |_, w: &World| {
+            matches!(w.record.state, ProcessState::Processed { .. })
+        }),
+        Property::sometimes("a reply is late", |_, w: &World| {
+            w.line.iter().any(|m| match &**m {
+                SchedulerMessage::Reply(r) => w.now > r.complete_by.0,
+                _ => false,
+            })
+        }),
+        Property::sometimes("two have decided on one version", |_, w| two_decided(w)),
+    ]
+}
+
+/// A process is about to write a version of the record that another has replaced.
+fn two_decided(world: &World) -> bool {
+    let stands = world.record.version;
+    let schedulers = world.schedulers.iter().filter_map(|s| s.writes_on());
+    let supervisors = world.supervisors.iter().filter_map(|s| s.writes_on());
+    schedulers.chain(supervisors).any(|v| v < stands)
+}
+
+/// Effects that stand after every call that is still on its way has arrived.
+fn effects_once_all_arrived(world: &World) -> usize {
+    let mut effects = world.effects.clone();
+    for call in &world.late_calls {
+        crate::service::call(&mut effects, call);
+    }
+    if let Agent::Calling(request) = &world.agent {
+        crate::service::call(&mut effects, request);
+    }
+    standing(&effects)
+}
+
+fn all_told(world: &World) -> bool {
+    (1..=world.record.sequence).all(|n| world.told.contains(&n))
+}
+
+fn is_bad(world: &World) -> bool {
+    matches!(
+        world.record.state,
+        ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }
+    )
+}
+
+/// Nobody can do anything more.
+fn is_quiet(model: &Installation, world: &World) -> bool {
+    use stateright::Model;
+    let mut actions = Vec::new();
+    model.actions(world, &mut actions);
+    actions.is_empty() && world.breach.is_none()
+}
+
+/// The horizon may cut a life short, but then the Supervisor will find it.
+fn is_well_left(model: &Installation, world: &World) -> bool {
+    match world.record.due {
+        None => world.record.state.is_finished() && all_told(world),
+        Some(hint) => {
+            let due = true_due(&model.context(), &world.record).map_or(hint, |t| t.max(hint));
+            due.plus(model.timing.skew).0 > model.bounds.horizon
+        }
+    }
+}

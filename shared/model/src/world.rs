@@ -1,0 +1,306 @@
+//! The state of the installation, and who may act in it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::json;
+use stateright::{Model, Property};
+use triad_core::message::{Accepted, SchedulerMessage, StepRequest};
+use triad_core::outbox::{Emission, Messages};
+use triad_core::{
+    Context, Envelope, Order, OrderId, Priority, Timestamp, Timing, WorkflowRef, invariants, outbox,
+};
+use triad_workflow::{Limits, Millis, Workflow};
+
+use crate::agent::{self, Agent};
+use crate::canonical::Canonical;
+use crate::properties;
+use crate::scheduler::{self, Scheduler};
+use crate::service::Effects;
+use crate::supervisor::{self, Supervisor};
+use crate::time;
+
+/// What bounds the states to be gone through.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Steps of the workflow, 1 or 2.
+    pub steps: usize,
+    /// Time ends here, in milliseconds. A step's complete-by is 10 after its start.
+    pub horizon: u64,
+    /// Processes that may die.
+    pub crashes: u8,
+    /// Calls of which the service loses the answer, refuses, or that arrive late.
+    pub faults: u8,
+    /// Times that the partition moves to the other Scheduler.
+    pub rebalances: u8,
+    /// What the workflow does about a failed step.
+    pub policy: Policy,
+    /// Schedulers and Supervisors, of each 1 or 2. The second of each has a clock that is ahead
+    /// by the largest skew.
+    pub instances: usize,
+}
+
+/// What the workflow of the model does about a failed step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// One more attempt, then Error.
+    Retry,
+    /// It is undone at once; an undo has two attempts.
+    Undo,
+}
+
+/// Largest clock difference in the model.
+pub(crate) const SKEW: u64 = 1;
+
+/// One installation with one order: the model that is checked.
+pub struct Installation {
+    pub(crate) bounds: Bounds,
+    pub(crate) workflow: Workflow,
+    pub(crate) timing: Timing,
+    pub(crate) details: serde_json::Value,
+    accepted: Accepted,
+}
+
+/// A state of the installation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct World {
+    /// The time on the slowest clock.
+    pub now: u64,
+    /// The process record.
+    pub record: Canonical<Order>,
+    /// The order's messages on the topic `scheduler` that are not acknowledged, in order.
+    pub line: Vec<Canonical<SchedulerMessage>>,
+    /// Requests on the agent's topic that are not acknowledged.
+    pub requests: Vec<Canonical<StepRequest>>,
+    /// The Scheduler that has the partition.
+    pub owner: usize,
+    /// Sequences of the statuses that were sent.
+    pub told: BTreeSet<u32>,
+    /// An alert about the order was sent.
+    pub alerted: bool,
+    /// What the remote service knows.
+    pub effects: Effects,
+    /// The Schedulers.
+    pub schedulers: Vec<Scheduler>,
+    /// The Supervisors.
+    pub supervisors: Vec<Supervisor>,
+    /// The agent.
+    pub agent: Agent,
+    /// Calls that the agent gave up and that may still arrive.
+    pub late_calls: Vec<Canonical<StepRequest>>,
+    /// Crashes left.
+    pub crashes: u8,
+    /// Rebalances left.
+    pub rebalances: u8,
+    /// Faults left.
+    pub faults: u8,
+    /// An invariant that a write broke.
+    pub breach: Option<&'static str>,
+}
+
+/// What can happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Time passes up to the next moment that any process could notice.
+    Time,
+    /// The partition moves to the other Scheduler.
+    Rebalance,
+    /// A Scheduler does its next thing.
+    Scheduler(usize, scheduler::Move),
+    /// A Supervisor does its next thing.
+    Supervisor(usize, supervisor::Move),
+    /// The agent, or a call that it has given up, does its next thing.
+    Agent(agent::Move),
+}
+
+impl Installation {
+    /// An installation within bounds.
+    ///
+    /// # Panics
+    /// If the bounds name other than one or two steps and instances.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        assert!((1..=2).contains(&bounds.steps) && (1..=2).contains(&bounds.instances));
+        let (supervisor, compensation) = match bounds.policy {
+            Policy::Retry => (json!({"threshold": 1, "then": "error"}), json!("none")),
+            Policy::Undo => (
+                json!({"threshold": 0, "then": "compensate"}),
+                json!({"action": "undo", "complete_within": "10ms", "threshold": 1}),
+            ),
+        };
+        let step = |id: &str| {
+            json!({
+                "id": id, "agent": "service", "action": "do", "complete_within": "10ms",
+                "retry": {"calls": 1, "initial": "1ms", "max": "1ms"},
+                "supervisor": supervisor, "compensation": compensation,
+            })
+        };
+        let steps: Vec<_> = ["a", "b"][..bounds.steps]
+            .iter()
+            .map(|id| step(id))
+            .collect();
+        let definition = json!({"workflow": "model", "steps": steps});
+        let definition = serde_json::from_value(definition).expect("a definition");
+        let workflow = Workflow::compile(definition, &Limits::published()).expect("a sound one");
+        let timing = Timing {
+            skew: Millis(SKEW),
+            announce_within: Millis(14),
+            confirm_within: Millis(6),
+        };
+        let accepted = Accepted {
+            order_id: OrderId::new("o").expect("an id"),
+            workflow: WorkflowRef {
+                name: workflow.name.clone(),
+                hash: workflow.hash.clone(),
+            },
+            priority: Priority::Normal,
+            reply_topic: None,
+            traceparent: None,
+            submitted_at: Timestamp(0),
+            due: Timestamp(timing.announce_within.0),
+            details: json!({}),
+        };
+        Self {
+            bounds,
+            workflow,
+            timing,
+            details: json!({}),
+            accepted,
+        }
+    }
+
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context {
+            workflow: &self.workflow,
+            details: &self.details,
+            timing: self.timing,
+        }
+    }
+
+    /// The clock of the `n`-th Scheduler or Supervisor.
+    pub(crate) fn clock(&self, world: &World, n: usize) -> Timestamp {
+        Timestamp(world.now + SKEW * n as u64)
+    }
+
+    pub(crate) fn messages(&self, order: &Order) -> Messages {
+        outbox::messages(&self.context(), order)
+    }
+
+    /// The store's conditional write, with the invariants of production. Whether it took place.
+    pub(crate) fn write(&self, world: &mut World, before: &Order, next: &Canonical<Order>) -> bool {
+        if world.record.version != before.version {
+            return false;
+        }
+        if let Some(breach) = invariants::of_write(&world.record, next, &self.workflow).first() {
+            world.breach = Some(breach.invariant);
+        }
+        world.record = next.clone();
+        true
+    }
+
+    /// The bus takes a message.
+    pub(crate) fn send(&self, world: &mut World, message: &Envelope) {
+        let body = || serde_json::from_slice(&message.value).expect("a message of the core");
+        match message.topic.as_str() {
+            triad_core::topics::STATUS => {
+                let status: triad_core::message::StatusMessage =
+                    serde_json::from_slice(&message.value).expect("a status");
+                world.told.insert(status.sequence);
+            }
+            triad_core::topics::ALERTS => world.alerted = true,
+            topic if triad_core::topics::is_scheduler(topic) => {
+                world.line.push(Canonical::message(body()));
+            }
+            _ => {
+                let request = serde_json::from_slice(&message.value).expect("a request");
+                world.requests.push(Canonical::request(request));
+            }
+        }
+    }
+}
+
+/// What a Scheduler sends of a record, in order.
+pub(crate) fn in_order(messages: Messages) -> Arc<[Envelope]> {
+    messages.all().into()
+}
+
+impl Model for Installation {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let record = Order::new(&self.accepted, &self.workflow, self.accepted.due);
+        let announced = World {
+            now: 0,
+            record: Canonical::order(record),
+            line: vec![Canonical::message(SchedulerMessage::Accepted(
+                self.accepted.clone(),
+            ))],
+            requests: Vec::new(),
+            owner: 0,
+            told: [1].into(),
+            alerted: false,
+            effects: Effects::new(),
+            schedulers: vec![Scheduler::default(); self.bounds.instances],
+            supervisors: vec![Supervisor::default(); self.bounds.instances],
+            agent: Agent::default(),
+            late_calls: Vec::new(),
+            crashes: self.bounds.crashes,
+            rebalances: self.bounds.rebalances,
+            faults: self.bounds.faults,
+            breach: None,
+        };
+        // Submission may have died before it sent anything.
+        let silent = World {
+            line: Vec::new(),
+            told: BTreeSet::new(),
+            crashes: self.bounds.crashes.saturating_sub(1),
+            ..announced.clone()
+        };
+        let dies = self.bounds.crashes > 0;
+        std::iter::once(announced)
+            .chain(dies.then_some(silent))
+            .collect()
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        if world.breach.is_some() {
+            return;
+        }
+        if time::next(self, world).is_some() {
+            actions.push(Action::Time);
+        }
+        if world.rebalances > 0 && self.bounds.instances > 1 {
+            actions.push(Action::Rebalance);
+        }
+        for n in 0..self.bounds.instances {
+            let moves = scheduler::moves(world, n);
+            actions.extend(moves.map(|m| Action::Scheduler(n, m)));
+            let moves = supervisor::moves(self, world, n);
+            actions.extend(moves.map(|m| Action::Supervisor(n, m)));
+        }
+        actions.extend(agent::moves(world).map(Action::Agent));
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Time => next.now = time::next(self, world)?,
+            Action::Rebalance => scheduler::rebalance(&mut next),
+            Action::Scheduler(n, it) => scheduler::act(self, &mut next, n, it),
+            Action::Supervisor(n, it) => supervisor::act(self, &mut next, n, it),
+            Action::Agent(it) => agent::act(self, &mut next, it),
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::all(self.bounds.policy)
+    }
+}
+
+/// Whether the record wants anything sent that has not been.
+pub(crate) fn wants_told(order: &Order) -> bool {
+    let tells = |e: &Emission| matches!(e, Emission::Status { .. } | Emission::Alert { .. });
+    order.outbox.entries.iter().any(tells)
+}
