@@ -222,15 +222,28 @@ impl Engines {
     /// # Panics
     /// When the tables cannot be read.
     pub async fn count(&self, state: &str) -> usize {
+        self.list(Some(state)).await.len()
+    }
+
+    /// The ids of all orders.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn ids(&self) -> BTreeSet<String> {
+        let orders = self.list(None).await;
+        orders.iter().map(|o| o.id.to_string()).collect()
+    }
+
+    async fn list(&self, state: Option<&str>) -> Vec<Order> {
         let store = self.store.store();
-        let (mut count, mut page) = (0, None);
+        let (mut orders, mut page) = (Vec::new(), None);
         loop {
-            let found = store.list(Some(state.to_owned()), page).await;
+            let found = store.list(state.map(str::to_owned), page).await;
             let found = found.expect("tables can be read");
-            count += found.orders.len();
+            orders.extend(found.orders);
             page = found.next;
             if page.is_none() {
-                return count;
+                return orders;
             }
         }
     }

@@ -1,8 +1,14 @@
-//! Records that nobody could take, each different from every other.
+//! Records that nobody could take, each different from every other: kinds that were thought of,
+//! and sound records with random damage.
 
 use serde_json::{Value, json};
 
 use crate::topics::Raw;
+
+mod damage;
+mod mixture;
+
+pub use mixture::{Mixture, TOPICS, kind_counts};
 
 /// One kind of bad record: makes the bytes of its `n`th.
 type Maker = fn(usize) -> Option<Vec<u8>>;
@@ -111,7 +117,9 @@ fn with(n: usize, field: &str, value: Value) -> Option<Vec<u8>> {
     Some(order.to_string().into_bytes())
 }
 
-/// So many bad records for a topic. Keys and headers vary too: none, null, odd bytes, many.
+/// Records for a topic, of which so many and some more are bad: half of them of kinds that were
+/// thought of, half by damage, which some survive. Keys and headers vary too: none, null, odd
+/// bytes, many.
 pub fn records(topic: &str, count: usize) -> Vec<Raw> {
     let special: &[Maker] = match topic {
         "orders" => &SUBMISSIONS,
@@ -119,11 +127,15 @@ pub fn records(topic: &str, count: usize) -> Vec<Raw> {
         _ => &REQUESTS,
     };
     let makers: Vec<Maker> = ANYWHERE.iter().chain(special).copied().collect();
-    let mut records: Vec<Raw> = (0..count)
-        .map(|n| Raw {
+    let of_kinds = (0..count / 2).map(|n| makers[n % makers.len()](n / makers.len()));
+    let damaged = damage::values(topic, count - count / 2);
+    let mut records: Vec<Raw> = of_kinds
+        .chain(damaged.into_iter().map(Some))
+        .enumerate()
+        .map(|(n, value)| Raw {
             topic: topic.to_owned(),
             key: key(n),
-            value: makers[n % makers.len()](n / makers.len()),
+            value,
             headers: headers(n),
         })
         .collect();

@@ -1,0 +1,191 @@
+//! Bad records between good orders, and what must have become of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use triad_core::message::{SchedulerMessage, StepRequest};
+use triad_core::submission::Submission;
+use triad_runtime::InputRecord;
+
+use super::records;
+use crate::orders::orders;
+use crate::topics::{Place, Raw, header, write};
+
+/// Topics that the records are on.
+pub const TOPICS: [&str; 3] = ["orders", "scheduler", "agent.payment"];
+
+/// Whether a value can be taken as what its topic is for.
+pub fn is_fit(topic: &str, value: Option<&[u8]>) -> bool {
+    match topic {
+        "orders" => Submission::decode(value)
+            .is_ok_and(|s| s.reply_topic.is_none() && s.workflow.as_str() == "order-fulfilment"),
+        "scheduler" => value.is_some_and(|v| serde_json::from_slice::<SchedulerMessage>(v).is_ok()),
+        _ => value.is_some_and(|v| serde_json::from_slice::<StepRequest>(v).is_ok()),
+    }
+}
+
+/// What was written, and where.
+pub struct Mixture {
+    /// Ids of the good orders.
+    pub good: Vec<String>,
+    /// The unfit ones.
+    bad: BTreeMap<Place, Raw>,
+    /// Those that are damaged and fit all the same, with the order that they are about.
+    survived: BTreeMap<Place, Option<String>>,
+}
+
+impl Mixture {
+    /// Writes at least `bad` unfit records with `good` orders between them.
+    ///
+    /// # Panics
+    /// When the broker does not take one.
+    pub async fn write(brokers: &str, bad: usize, good: usize) -> Self {
+        let each = bad.div_ceil(TOPICS.len());
+        let mut lists: Vec<_> = TOPICS
+            .iter()
+            .map(|t| records(t, each).into_iter())
+            .collect();
+        let total: usize = lists.iter().map(ExactSizeIterator::len).sum();
+        let submitted = orders("good", good);
+        let mut waiting = submitted.iter();
+        let mut all = Vec::with_capacity(total + good);
+        // By turns from each topic, so that good ones stand between bad ones of every kind.
+        while lists.iter().any(|l| l.len() > 0) {
+            for list in &mut lists {
+                if all.len() % (total / good) == 0
+                    && let Some(order) = waiting.next()
+                {
+                    all.push(Raw {
+                        topic: "orders".to_owned(),
+                        value: Some(order.to_string().into_bytes()),
+                        ..Raw::default()
+                    });
+                }
+                all.extend(list.next());
+            }
+        }
+        assert!(waiting.next().is_none());
+        let good: Vec<String> = submitted.iter().map(id_of).collect();
+        let mut mixture = Self {
+            good,
+            bad: BTreeMap::new(),
+            survived: BTreeMap::new(),
+        };
+        // In pieces that a producer's queue holds.
+        for piece in all.chunks(10_000) {
+            for (place, raw) in write(brokers, piece).await.into_iter().zip(piece) {
+                mixture.note(place, raw);
+            }
+        }
+        mixture
+    }
+
+    fn note(&mut self, place: Place, raw: &Raw) {
+        if !is_fit(&raw.topic, raw.value.as_deref()) {
+            self.bad.insert(place, raw.clone());
+            return;
+        }
+        let order = raw.value.as_deref().map(|v| {
+            let value: Value = serde_json::from_slice(v).expect("it is fit");
+            id_of(&value)
+        });
+        if !order.as_ref().is_some_and(|id| self.good.contains(id)) {
+            let submitted = order.filter(|_| raw.topic == "orders");
+            self.survived.insert(place, submitted);
+        }
+    }
+
+    /// How many records are unfit.
+    pub fn unfit(&self) -> usize {
+        self.bad.len()
+    }
+
+    /// Holds the dead letters and alerts against what was written: each unfit record once, as it
+    /// came and with a cause; no other but those whose damage shows later; each with its alert.
+    /// Of what survived its damage, every submission without a letter is among `stored`.
+    ///
+    /// # Panics
+    /// When one is missing, there twice, changed or without a cause.
+    pub fn assert_letters(
+        &self,
+        letters: &[InputRecord],
+        alerts: &[InputRecord],
+        stored: &BTreeSet<String>,
+    ) {
+        let lettered: BTreeSet<Place> = letters.iter().map(origin).collect();
+        assert_eq!(letters.len(), lettered.len(), "some are there twice");
+        let missing: Vec<_> = self.bad.keys().filter(|p| !lettered.contains(p)).collect();
+        assert!(missing.is_empty(), "without a dead letter: {missing:?}");
+        for letter in letters {
+            let place = origin(letter);
+            assert!(!first(letter, "triad-cause").is_empty(), "{letter:?}");
+            let message = first(letter, "triad-cause-message");
+            assert!(!message.is_empty(), "{letter:?}");
+            match self.bad.get(&place) {
+                Some(raw) => assert_kept(letter, raw),
+                None => assert!(self.survived.contains_key(&place), "surplus: {letter:?}"),
+            }
+        }
+        for (place, order) in &self.survived {
+            let taken = order.as_ref().is_none_or(|id| stored.contains(id));
+            assert!(
+                taken || lettered.contains(place),
+                "lost: {place:?} {order:?}"
+            );
+        }
+        let alerted: BTreeSet<String> = alerts.iter().filter_map(alert_id).collect();
+        let name = |(topic, partition, offset): &Place| {
+            format!("dead-letter/{topic}/{partition}/{offset}")
+        };
+        let expected: BTreeSet<String> = lettered.iter().map(name).collect();
+        assert_eq!(alerted, expected);
+    }
+}
+
+/// Dead letters by cause.
+pub fn kind_counts(letters: &[InputRecord]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for letter in letters {
+        *counts
+            .entry(first(letter, "triad-cause").to_owned())
+            .or_default() += 1;
+    }
+    counts
+}
+
+fn id_of(order: &Value) -> String {
+    order["order_id"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The first header of a name is Triad's own; a bad record may bring one of the same name.
+fn first<'a>(letter: &'a InputRecord, name: &str) -> &'a str {
+    header(letter, name).unwrap_or_default()
+}
+
+fn origin(letter: &InputRecord) -> Place {
+    let number = |name| first(letter, name).parse::<i64>().expect(name);
+    (
+        first(letter, "triad-topic").to_owned(),
+        i32::try_from(number("triad-partition")).expect("a partition"),
+        number("triad-offset"),
+    )
+}
+
+fn alert_id(record: &InputRecord) -> Option<String> {
+    let alert: Value = serde_json::from_slice(record.value.as_ref()?).expect("an alert is JSON");
+    let id = alert["alert_id"].as_str().expect("an alert has an id");
+    (alert["kind"] == "dead-letter").then(|| id.to_owned())
+}
+
+/// Key and value are byte for byte what was written, the value up to its bound.
+fn assert_kept(letter: &InputRecord, raw: &Raw) {
+    assert_eq!(letter.key, raw.key);
+    let value = raw.value.as_deref().unwrap_or_default();
+    let kept = letter.value.as_deref().unwrap_or_default();
+    let bound = triad_runtime::dead_letter::MAX_VALUE_BYTES;
+    assert_eq!(kept, &value[..value.len().min(bound)]);
+    let tombstone = first(letter, "triad-tombstone") == "true";
+    assert_eq!(tombstone, raw.value.is_none());
+    let is_cut = !first(letter, "triad-truncated-from").is_empty();
+    assert_eq!(is_cut, value.len() > bound);
+}
