@@ -16,7 +16,8 @@ use triad_workflow::Millis;
 
 use crate::tables::attr;
 
-pub(crate) type Item = HashMap<String, AttributeValue>;
+/// An item as the SDK has it: its attributes by name.
+pub type Item = HashMap<String, AttributeValue>;
 
 const LOCKED_BY: &str = "LockedBy";
 const COMPLETE_BY: &str = "CompleteBy";
@@ -123,7 +124,7 @@ pub(crate) fn attention_key(kind: Attention, shard: u32) -> String {
 ///
 /// # Errors
 /// [`StoreError::Permanent`] naming the attribute that is missing or cannot be read.
-pub(crate) fn decode(item: &Item) -> Result<Order, StoreError> {
+pub fn decode(item: &Item) -> Result<Order, StoreError> {
     let id = OrderId::new(string(item, attr::ORDER_ID)?).map_err(|e| bad(attr::ORDER_ID, e))?;
     Ok(Order {
         id,

@@ -21,5 +21,6 @@ mod tables;
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::{Capacity, Units};
 pub use connect::{Endpoint, connect};
+pub use item::{Item, decode as read_record};
 pub use store::DynamoStore;
 pub use tables::{Tables, create_tables};

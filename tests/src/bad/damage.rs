@@ -2,49 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use triad_fuzz::damage::damage;
 
 use super::mixture::is_fit;
 use crate::orders::order;
-
-/// Most damages of one record.
-const MOST: usize = 3;
-
-type Damage = fn(&mut Vec<u8>, &mut StdRng);
-
-/// Each does something to one place of the bytes.
-const DAMAGES: [Damage; 9] = [
-    |b, r| b.truncate(r.random_range(0..b.len())),
-    |b, r| {
-        let at = r.random_range(0..b.len());
-        b[at] ^= 1 << r.random_range(0..8);
-    },
-    |b, r| b.insert(r.random_range(0..b.len()), r.random()),
-    |b, r| {
-        let from = r.random_range(0..b.len());
-        let to = (from + r.random_range(1..20)).min(b.len());
-        b.drain(from..to);
-    },
-    |b, r| {
-        let from = r.random_range(0..b.len());
-        let to = (from + r.random_range(1..60)).min(b.len());
-        let again = b[from..to].to_vec();
-        b.splice(from..from, again);
-    },
-    |b, r| replace_one(b, r, u8::is_ascii_digit, b"1e999"),
-    |b, r| replace_one(b, r, u8::is_ascii_digit, b"-"),
-    |b, r| replace_one(b, r, |c| *c == b'"', b"\\u12"),
-    |b, r| replace_one(b, r, |c| *c == b':', b"\0,"),
-];
-
-fn replace_one(bytes: &mut Vec<u8>, random: &mut StdRng, which: fn(&u8) -> bool, by: &[u8]) {
-    let places: Vec<usize> = (0..bytes.len()).filter(|&at| which(&bytes[at])).collect();
-    if let Some(&at) = places.get(random.random_range(0..places.len().max(1))) {
-        bytes.splice(at..=at, by.iter().copied());
-    }
-}
 
 /// Values for a topic: so many that are unfit, and those among them whose damage did no harm.
 pub fn values(topic: &str, unfit: usize) -> Vec<Vec<u8>> {
@@ -57,11 +21,7 @@ pub fn values(topic: &str, unfit: usize) -> Vec<Vec<u8>> {
             return values;
         }
         let mut bytes = sound(topic, n).to_string().into_bytes();
-        for _ in 0..random.random_range(1..=MOST) {
-            if !bytes.is_empty() {
-                DAMAGES[random.random_range(0..DAMAGES.len())](&mut bytes, &mut random);
-            }
-        }
+        damage(&mut bytes, &mut random);
         if seen.insert(bytes.clone()) {
             bad += usize::from(!is_fit(topic, Some(&bytes)));
             values.push(bytes);

@@ -1,0 +1,115 @@
+//! Sound inputs of each target: the golden files and examples of the project.
+
+use serde_json::json;
+
+fn texts(all: &[&str]) -> Vec<Vec<u8>> {
+    all.iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+fn lines(text: &str) -> Vec<Vec<u8>> {
+    text.lines().map(|l| l.as_bytes().to_vec()).collect()
+}
+
+/// Order events.
+#[must_use]
+pub fn submissions() -> Vec<Vec<u8>> {
+    lines(include_str!("../../../examples/orders/sample.jsonl"))
+}
+
+/// Messages to the Scheduler, to agents, to applications and to operators.
+#[must_use]
+pub fn messages() -> Vec<Vec<u8>> {
+    let reply = |outcome| {
+        json!({
+            "type": "reply", "order_id": "1", "step": "charge", "direction": "forward",
+            "attempt": 1, "complete_by": 5_000, "calls": 2, "outcome": outcome,
+        })
+    };
+    let failure = json!({"kind": "transient", "code": "503", "message": "busy"});
+    let all = [
+        json!({
+            "type": "accepted", "order_id": "1", "workflow": "w@0123456789abcdef",
+            "submitted_at": 1, "due": 60_000, "details": {"n": 1}, "priority": "high",
+        }),
+        json!({"type": "retry", "order_id": "1"}),
+        reply(json!({"result": "succeeded", "output": {"reference": 1}})),
+        reply(json!({"result": "failed", "failure": failure, "maybe_applied": true})),
+        reply(
+            json!({"result": "deferred", "failure": failure, "maybe_applied": false,
+            "until": 9_000}),
+        ),
+        json!({
+            "order_id": "1", "step": "charge", "direction": "undo", "attempt": 2,
+            "complete_by": 5_000, "allowance": 3, "backoff_initial_ms": 5, "backoff_max_ms": 50,
+            "idempotency_key": "1/charge/undo", "undoes": "1/charge/forward", "action": "refund",
+            "input": {"amount": 1.5}, "agent": "payment",
+        }),
+        json!({"order_id": "1", "sequence": 3, "status": "retrying", "cause": failure, "at": 7}),
+        json!({"alert_id": "1/Error/7", "kind": "order-error", "order_id": "1",
+            "cause": "it failed", "at": 7}),
+    ];
+    all.iter().map(|m| m.to_string().into_bytes()).collect()
+}
+
+/// Events of event source mappings.
+#[must_use]
+pub fn events() -> Vec<Vec<u8>> {
+    texts(&[
+        include_str!("../../../shared/lambda/tests/golden/msk.event.json"),
+        include_str!("../../../shared/lambda/tests/golden/self-managed.event.json"),
+        include_str!("../../../shared/lambda/tests/golden/odd.event.json"),
+        include_str!("../../../shared/lambda/tests/golden/malformed.event.json"),
+    ])
+}
+
+/// Dead letters: the value, then a header a line.
+#[must_use]
+pub fn letters() -> Vec<Vec<u8>> {
+    texts(&[
+        "{}\nce_type=triad.dead-letter\ntriad-topic=orders\ntriad-partition=1\ntriad-offset=7\
+         \ntriad-cause=not-an-order\ntriad-cause-message=it is not\nce_time=2026-01-01T00:00:00Z",
+        "\nce_type=triad.dead-letter.replayed\ntriad-topic=orders\ntriad-partition=1\
+         \ntriad-offset=7\ntriad-by=ann\ntriad-why=fixed",
+    ])
+}
+
+/// Process records as DynamoDB's JSON.
+#[must_use]
+pub fn records() -> Vec<Vec<u8>> {
+    texts(&[include_str!(
+        "../../../shared/dynamodb/tests/golden/order-state.json"
+    )])
+}
+
+/// Workflow files.
+#[must_use]
+pub fn definitions() -> Vec<Vec<u8>> {
+    texts(&[
+        include_str!("../../../examples/workflows/order-fulfilment.yaml"),
+        include_str!("../../../examples/workflows/three-steps.yaml"),
+    ])
+}
+
+/// Expressions.
+#[must_use]
+pub fn expressions() -> Vec<Vec<u8>> {
+    texts(&[
+        "details.freight > 0.0 && details.name != \"\"",
+        "steps[\"a\"].ref",
+        "details.lines.map(l, l.quantity * 2).filter(q, q > 1)",
+        "order.priority == \"high\" ? [1, 2] : {\"a\": 3u, \"b\": 0x1F}",
+        "size(details.name) + int(details.freight) % 7 - -3",
+        "has(details.none) || details.lines.exists(l, l.quantity in [1, 2, 3])",
+        "timestamp(\"2026-01-01T00:00:00Z\") + duration(\"1h\")",
+    ])
+}
+
+/// Inputs of steps.
+#[must_use]
+pub fn templates() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"{"customer": "${details.name}", "n": ["${details.freight}", 1, null, true]}"#,
+        r#""order ${order.id} of ${details.lines[0].quantity} pieces""#,
+        r#"{"deep": {"deeper": [{"x": "${steps[\"a\"].ref}"}]}}"#,
+    ])
+}
