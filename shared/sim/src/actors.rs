@@ -1,6 +1,7 @@
 //! Instances of the actors: the production handlers, and the loops of a long-running worker
 //! around them.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use triad_core::{Envelope, topics};
@@ -212,21 +213,45 @@ pub(crate) fn give(world: &World, topic: &str, partition: usize, who: InstanceId
     let Some((generation, from)) = world.assign(topic, partition, who) else {
         return;
     };
-    let (world, topic) = (world.clone(), topic.to_owned());
+    let assignment = Assignment {
+        topic: topic.to_owned(),
+        partition,
+        generation,
+        from,
+    };
+    let world = world.clone();
     world.clone().spawn(Owner::Instance(who), async move {
-        consume(&world, who, handler, topic, partition, generation, from).await;
+        let handle = |batch: Vec<InputRecord>| {
+            let handler = handler.clone();
+            async move { handler.handle(&batch).await }
+        };
+        consume(&world, who, handle, assignment).await;
     });
 }
 
-async fn consume(
-    world: &World,
-    who: InstanceId,
-    handler: Handler,
-    topic: String,
-    partition: usize,
-    generation: u64,
-    from: usize,
-) {
+/// A partition as it was given to somebody.
+pub(crate) struct Assignment {
+    pub topic: String,
+    pub partition: usize,
+    /// Of the assignment; an older one reads nothing more.
+    pub generation: u64,
+    /// The first record to read.
+    pub from: usize,
+}
+
+/// Reads a partition until it is given to somebody else: hands batches to a handler, commits what
+/// is done up to the first record that is not, and begins again there after a pause.
+pub(crate) async fn consume<F, R>(world: &World, who: InstanceId, handle: F, given: Assignment)
+where
+    F: Fn(Vec<InputRecord>) -> R,
+    R: Future<Output = Vec<Handled>>,
+{
+    let Assignment {
+        topic,
+        partition,
+        generation,
+        from,
+    } = given;
     let ports = Ports::new(world.clone(), who);
     let mut position = from;
     loop {
@@ -239,7 +264,7 @@ async fn consume(
             from: position,
         };
         let Some(batch) = fetch.await else { return };
-        let answers = handler.handle(&batch).await;
+        let answers = handle(batch).await;
         let done = answers.iter().take_while(|a| a.is_done()).count();
         position += done;
         if done > 0 {

@@ -1,0 +1,251 @@
+//! The contract of a bus with consumer groups, to be run on every implementation.
+//!
+//! Each function is one behaviour and panics where the bus does not have it. `topic` must be a
+//! topic of [`PARTITIONS`] partitions that nothing else uses. [`all`] runs every one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use triad_core::Envelope;
+use triad_runtime::{Bus, InputRecord};
+
+/// Partitions of the contract's topics.
+pub const PARTITIONS: usize = 3;
+
+/// The topics that [`all`] uses.
+pub const TOPICS: [&str; 5] = [
+    "contract.whole",
+    "contract.ordered",
+    "contract.again",
+    "contract.left",
+    "contract.died",
+];
+
+/// What a reader does with a record that it is handed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It is done with it.
+    Done,
+    /// It wants it again.
+    Again,
+    /// It is done with it, and leaves the group as a process does that is told to stop.
+    Leave,
+    /// It dies before it is done with it.
+    Die,
+}
+
+/// Decides for each record.
+pub type Answers = Arc<Mutex<dyn FnMut(&InputRecord) -> Next + Send>>;
+
+/// Asks for the answer to a record.
+pub fn answer(answers: &Answers, record: &InputRecord) -> Next {
+    (answers.lock().unwrap_or_else(PoisonError::into_inner))(record)
+}
+
+/// A bus, and the loop around a handler that reads it.
+pub trait BusUnderTest: Send + Sync {
+    /// The sending side.
+    type Bus: Bus;
+
+    /// The sending side.
+    fn bus(&self) -> &Self::Bus;
+
+    /// Makes a topic of [`PARTITIONS`] partitions.
+    fn create(&self, topic: &str) -> impl Future<Output = ()> + Send;
+
+    /// Reads a topic as the only member of its group, until the answers say leave or die.
+    fn read(&self, topic: &str, answers: Answers) -> impl Future<Output = ()> + Send;
+}
+
+fn message(topic: &str, key: &str, value: &str) -> Envelope {
+    Envelope {
+        topic: topic.to_owned(),
+        key: Some(key.as_bytes().to_vec()),
+        value: value.as_bytes().to_vec(),
+        headers: Vec::new(),
+    }
+}
+
+async fn send<T: BusUnderTest>(bus: &T, messages: Vec<Envelope>) {
+    let count = messages.len();
+    let answers = bus.bus().publish(messages).await;
+    assert_eq!(answers.len(), count, "an answer for each message");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+}
+
+/// Reads until `enough`, with `decide` answering for what comes before; returns all deliveries.
+async fn read<T: BusUnderTest>(
+    bus: &T,
+    topic: &str,
+    mut decide: impl FnMut(&[InputRecord]) -> Next + Send + 'static,
+) -> Vec<InputRecord> {
+    let seen = Arc::new(Mutex::new(Vec::<InputRecord>::new()));
+    let into = seen.clone();
+    let answers: Answers = Arc::new(Mutex::new(move |record: &InputRecord| {
+        let mut seen = into.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.push(record.clone());
+        decide(&seen)
+    }));
+    bus.read(topic, answers).await;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.clone()
+}
+
+/// Done with everything up to the `count`th delivery, then leaves.
+fn until(count: usize) -> impl FnMut(&[InputRecord]) -> Next + Send + 'static {
+    move |seen| {
+        if seen.len() < count {
+            Next::Done
+        } else {
+            Next::Leave
+        }
+    }
+}
+
+fn values(records: &[InputRecord]) -> Vec<String> {
+    let text = |r: &InputRecord| {
+        String::from_utf8_lossy(r.value.as_deref().unwrap_or_default()).into_owned()
+    };
+    records.iter().map(text).collect()
+}
+
+fn numbered(topic: &str, keys: usize, count: usize) -> Vec<Envelope> {
+    let one = |n: usize| message(topic, &format!("key-{}", n % keys), &n.to_string());
+    (0..count).map(one).collect()
+}
+
+/// Key, value and headers come as they were sent, any bytes, in their order, null among them.
+pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
+    let sent = Envelope {
+        topic: topic.to_owned(),
+        key: Some(vec![0, 0xff, b'k']),
+        value: vec![0xfe, 0, b'{'],
+        headers: vec![
+            ("a".to_owned(), Some(vec![0xff])),
+            ("b".to_owned(), None),
+            ("a".to_owned(), Some(Vec::new())),
+        ],
+    };
+    send(bus, vec![sent.clone()]).await;
+    let read = read(bus, topic, until(1)).await;
+    assert_eq!(read[0].topic, topic);
+    assert_eq!(read[0].key, sent.key);
+    assert_eq!(read[0].value.as_ref(), Some(&sent.value));
+    assert_eq!(read[0].headers, sent.headers);
+}
+
+/// Messages of one key are in one partition, in the order in which they were sent, whether in
+/// one publish or in several; each once.
+pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
+    let all = numbered(topic, 7, 200);
+    let (first, rest) = all.split_at(120);
+    send(bus, first.to_vec()).await;
+    for piece in rest.chunks(8) {
+        send(bus, piece.to_vec()).await;
+    }
+    let read = read(bus, topic, until(200)).await;
+    let mut by_key: BTreeMap<Vec<u8>, Vec<&InputRecord>> = BTreeMap::new();
+    for record in &read {
+        by_key
+            .entry(record.key.clone().unwrap_or_default())
+            .or_default()
+            .push(record);
+    }
+    assert_eq!(by_key.len(), 7);
+    for (key, records) in by_key {
+        let partitions: BTreeSet<i32> = records.iter().map(|r| r.partition).collect();
+        assert_eq!(partitions.len(), 1, "{key:?} is in {partitions:?}");
+        let numbers: Vec<usize> = values(&records.into_iter().cloned().collect::<Vec<_>>())
+            .iter()
+            .map(|v| v.parse().expect("a number"))
+            .collect();
+        assert!(numbers.is_sorted(), "{key:?}: {numbers:?}");
+    }
+    let distinct: BTreeSet<String> = values(&read).into_iter().collect();
+    assert_eq!(distinct.len(), 200);
+}
+
+/// A record that is not done comes again, and nothing later of its partition is taken as done
+/// in its place: it is there at the end.
+pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str) {
+    send(bus, numbered(topic, 1, 12)).await;
+    let mut left = 3;
+    let read = read(bus, topic, move |seen| {
+        let last = seen.last().and_then(|r| r.value.as_deref());
+        let refused = last == Some(b"4") && left > 0;
+        if refused {
+            left -= 1;
+            return Next::Again;
+        }
+        let has = |v: &[u8]| {
+            seen.iter()
+                .filter(|r| r.value.as_deref() == Some(v))
+                .count()
+        };
+        if has(b"4") == 4 && has(b"11") > 0 {
+            Next::Leave
+        } else {
+            Next::Done
+        }
+    })
+    .await;
+    let values = values(&read);
+    assert_eq!(values.iter().filter(|v| *v == "4").count(), 4, "{values:?}");
+    let all: BTreeSet<&String> = values.iter().collect();
+    assert_eq!(all.len(), 12, "{values:?}");
+}
+
+/// Who leaves has its work acknowledged: the next goes on behind it, and nothing is left out.
+pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str) {
+    send(bus, numbered(topic, 1, 10)).await;
+    let first = read(bus, topic, until(10)).await;
+    send(bus, numbered(topic, 1, 15).split_off(10)).await;
+    let second = read(bus, topic, until(5)).await;
+    assert_eq!(values(&first).len(), 10);
+    assert_eq!(values(&second), ["10", "11", "12", "13", "14"]);
+}
+
+/// What somebody had in hand when it died, and all that comes after it, comes to the next.
+pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) {
+    send(bus, numbered(topic, 1, 20)).await;
+    let die = |seen: &[InputRecord]| {
+        if seen.len() < 8 {
+            Next::Done
+        } else {
+            Next::Die
+        }
+    };
+    let first = read(bus, topic, die).await;
+    assert_eq!(values(&first).last().map(String::as_str), Some("7"));
+    let second = read(bus, topic, |seen: &[InputRecord]| {
+        let last = seen.last().and_then(|r| r.value.as_deref());
+        if last == Some(b"19") {
+            Next::Leave
+        } else {
+            Next::Done
+        }
+    })
+    .await;
+    let again: BTreeSet<String> = values(&second).into_iter().collect();
+    let wanted: BTreeSet<String> = (7..20).map(|n| n.to_string()).collect();
+    assert!(again.is_superset(&wanted), "{again:?}");
+    assert!(
+        values(&second)
+            .iter()
+            .map(|v| v.parse::<u32>().expect("a number"))
+            .is_sorted()
+    );
+}
+
+/// Runs all of it, each on a topic of its own.
+pub async fn all<T: BusUnderTest>(bus: &T) {
+    for topic in TOPICS {
+        bus.create(topic).await;
+    }
+    brings_what_was_sent(bus, TOPICS[0]).await;
+    keeps_the_order_of_a_key(bus, TOPICS[1]).await;
+    brings_again_what_is_not_done(bus, TOPICS[2]).await;
+    goes_on_behind_what_was_done(bus, TOPICS[3]).await;
+    loses_nothing_with_a_reader(bus, TOPICS[4]).await;
+}

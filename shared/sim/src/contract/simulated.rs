@@ -1,0 +1,105 @@
+//! The simulated bus as the contract drives it, with the loop of the simulated instances.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use triad_runtime::{Handled, InputRecord};
+
+use super::bus::{Answers, BusUnderTest, Next, PARTITIONS, answer};
+use crate::actors::{Assignment, consume};
+use crate::executor::Owner;
+use crate::ports::Ports;
+use crate::world::OUTSIDE;
+
+/// The bus of a simulated world.
+pub struct SimulatedBus(Ports);
+
+impl SimulatedBus {
+    /// The bus of the world of these ports.
+    #[must_use]
+    pub fn of(ports: &Ports) -> Self {
+        Self(ports.clone())
+    }
+}
+
+/// How a reading has ended.
+#[derive(Default)]
+struct Ended {
+    left: AtomicBool,
+    died: AtomicBool,
+}
+
+impl BusUnderTest for SimulatedBus {
+    type Bus = Ports;
+
+    fn bus(&self) -> &Ports {
+        &self.0
+    }
+
+    async fn create(&self, topic: &str) {
+        self.0.world.state().bus.add_topic(topic, PARTITIONS);
+    }
+
+    async fn read(&self, topic: &str, answers: Answers) {
+        let world = &self.0.world;
+        let ended = Arc::new(Ended::default());
+        for partition in 0..PARTITIONS {
+            let Some((generation, from)) = world.assign(topic, partition, OUTSIDE) else {
+                continue;
+            };
+            let assignment = Assignment {
+                topic: topic.to_owned(),
+                partition,
+                generation,
+                from,
+            };
+            let (world, answers, ended) = (world.clone(), answers.clone(), ended.clone());
+            world.clone().spawn(Owner::World, async move {
+                let handle =
+                    |batch: Vec<InputRecord>| handle(batch, answers.clone(), ended.clone());
+                consume(&world, OUTSIDE, handle, assignment).await;
+            });
+        }
+        // Each look is a little later in virtual time; a commit comes at once after its batch.
+        while !ended.left.load(Ordering::SeqCst) && !ended.died.load(Ordering::SeqCst) {
+            world.sleep(100).await;
+        }
+        if ended.left.load(Ordering::SeqCst) {
+            world.sleep(100).await;
+        }
+        for partition in 0..PARTITIONS {
+            world.assign(topic, partition, OUTSIDE);
+        }
+    }
+}
+
+/// Answers a batch; where it dies, it is never heard of again.
+fn handle(
+    batch: Vec<InputRecord>,
+    answers: Answers,
+    ended: Arc<Ended>,
+) -> Pin<Box<dyn Future<Output = Vec<Handled>> + Send>> {
+    let mut handled = Vec::with_capacity(batch.len());
+    for record in &batch {
+        if ended.left.load(Ordering::SeqCst) {
+            handled.push(Handled::Again("it has left".into()));
+            continue;
+        }
+        match answer(&answers, record) {
+            Next::Done => handled.push(Handled::Done),
+            Next::Again => handled.push(Handled::Again("asked for".into())),
+            Next::Leave => {
+                handled.push(Handled::Done);
+                ended.left.store(true, Ordering::SeqCst);
+            }
+            Next::Die => {
+                ended.died.store(true, Ordering::SeqCst);
+                return Box::pin(std::future::poll_fn(|_| Poll::Pending));
+            }
+        }
+    }
+    Box::pin(std::future::ready(handled))
+}
