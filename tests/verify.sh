@@ -37,10 +37,8 @@ cargo test --workspace --locked --doc
 step "The drill"
 examples/drill.sh target/debug/triad > target/drill.md
 
-step "The simulated world: seeds, and every crash point of four workloads with every other"
-cargo build --release --locked -p triad-sim
-target/release/triad-sim seeds --seeds "${TRIAD_SEEDS:-20000}" --threads 2
-target/release/triad-sim crashes
+# Seeds, crash points, planted bugs and the model.
+tests/proof.sh
 
 step "What is deployed: templates, roles, compose files, secrets"
 # 3: Terraform's providers could not be had, which the script has said loudly.

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# What the guarantees are held against, beyond the tests: docs/PROOF.md says what each part shows.
+#
+#   tests/proof.sh                      what CI runs, some ten minutes on two cores
+#   tests/proof.sh --long               a million seeds, the larger models, 20,000 orders under
+#                                       kills, 50,000 bad records, the fuzzers; many hours
+#   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
+#
+# Ends with 0 if everything holds. Set TRIAD_SEEDS for another number of seeds, TRIAD_THREADS for
+# more threads than two.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+long=no
+case "${1:-}" in
+  "") ;;
+  --long) long=yes ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+threads=${TRIAD_THREADS:-2}
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "Building"
+cargo build --release --locked -p triad-sim -p triad-model
+# Bugs are planted in a build of their own, so that no binary that is used has the places for them.
+cargo build --release --locked -p triad-sim --features planted --target-dir target/planted
+
+sim=target/release/triad-sim
+model=target/release/triad-model
+
+if [ "$long" = no ]; then
+  step "The simulated world: seeds"
+  "$sim" seeds --seeds "${TRIAD_SEEDS:-20000}" --threads "$threads"
+else
+  step "The simulated world: seeds, kept in target/nightly.json"
+  "$sim" nightly --seeds "${TRIAD_SEEDS:-1000000}" --threads "$threads" --state target/nightly.json \
+    ${TRIAD_MINUTES:+--minutes "$TRIAD_MINUTES"}
+fi
+
+step "The simulated world: every crash point of four workloads, and every pair"
+"$sim" crashes --threads "$threads"
+
+step "The checker is checked: planted bugs"
+target/planted/release/triad-sim planted --threads "$threads"
+
+step "The exhaustive model"
+for policy in retry undo; do
+  "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 25
+  "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 15 --crashes 0
+  if [ "$long" = yes ]; then
+    "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 45
+    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 15
+  fi
+done
+if [ "$long" = no ]; then exit 0; fi
+
+step "Real processes: 20,000 orders under kills and freezes"
+cargo build --release --locked --bins
+target/release/triad-chaos --orders 20000
+
+step "Bad records: 50,000 through a worker, and through the functions"
+cargo build --locked --workspace --bins
+TRIAD_BAD_RECORDS=50000 cargo test --locked -p triad-tests --test bad_input -- --nocapture --test-threads 1 \
+  2> target/bad-input.log | grep -v '"level":"WARN"'
+
+step "The stores' contracts on the official DynamoDB Local"
+tests/dynamodb-local.sh || [ $? = 2 ]
+
+step "Fuzzers, two minutes a target"
+if cargo +nightly fuzz --version >/dev/null 2>&1; then
+  for target in $(cargo fuzz list --fuzz-dir tests/fuzz/libfuzzer); do
+    cargo +nightly fuzz run --fuzz-dir tests/fuzz/libfuzzer "$target" -- \
+      -max_total_time="${TRIAD_FUZZ_SECONDS:-120}" -print_final_stats=1
+  done
+else
+  echo "SKIPPED: cargo-fuzz and a nightly compiler are needed (cargo install cargo-fuzz)" >&2
+fi
