@@ -16,6 +16,7 @@ pub const WANTED: &[&str] = &[
     "fault: write lost its answer",
     "fault: write retried by the client",
     "fault: write landed late",
+    "fault: read a moment old",
     "fault: index row missing",
     "fault: index page empty",
     "fault: index late",

@@ -24,6 +24,8 @@ pub(crate) struct Faults {
     pub empty_page: u32,
     /// Longest delay of the due index behind the records.
     pub index_lag_ms: u64,
+    /// A read that need not be consistent finds the version before.
+    pub stale_read: u32,
     /// A send fails before its effect.
     pub publish_fail: u32,
     /// A send takes effect and is not acknowledged.
@@ -100,6 +102,7 @@ impl Faults {
             outage: level(80),
             decline: level(120),
             decline_undo: level(250),
+            stale_read: level(300),
         }
     }
 

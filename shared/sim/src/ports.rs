@@ -137,6 +137,25 @@ impl Ports {
         }
     }
 
+    /// Reads records one by one, any of which may fail.
+    async fn read_each(
+        &self,
+        orders: Vec<OrderId>,
+        read: fn(&mut State, &OrderId) -> Option<Order>,
+    ) -> Vec<Result<Option<Order>, StoreError>> {
+        self.enter().await;
+        let mut results = Vec::with_capacity(orders.len());
+        for id in orders {
+            results.push(if self.throttled() {
+                Err(StoreError::Transient("throttled".into()))
+            } else {
+                Ok(read(&mut self.world.state(), &id))
+            });
+        }
+        self.leave().await;
+        results
+    }
+
     fn throttled(&self) -> bool {
         let mut state = self.world.state();
         let permille = state.faults.throttle;
@@ -216,17 +235,11 @@ impl StateStore for Ports {
     }
 
     async fn load(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
-        self.enter().await;
-        let mut results = Vec::with_capacity(orders.len());
-        for id in orders {
-            results.push(if self.throttled() {
-                Err(StoreError::Transient("throttled".into()))
-            } else {
-                Ok(self.world.state().store_load(&id))
-            });
-        }
-        self.leave().await;
-        results
+        self.read_each(orders, State::store_load).await
+    }
+
+    async fn glance(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+        self.read_each(orders, State::store_glance).await
     }
 
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {

@@ -17,10 +17,17 @@ const LIST_PAGE: usize = 3;
 /// Longest time from the expiry of a record to its deletion.
 const DELETION_MS: u64 = 60_000;
 
+/// Longest time that a cheap read lags behind.
+const GLANCE_LAG_MS: u64 = 1_000;
+
 /// One order: its record, its details, and where it stands in the due index.
 #[derive(Debug)]
 struct Entry {
     order: Arc<Order>,
+    /// The version before the present one, `None` before the first, and until when a cheap read
+    /// may still find it.
+    before: Option<Arc<Order>>,
+    seen_until: u64,
     token: u64,
     details: Arc<Value>,
     digest: String,
@@ -118,6 +125,8 @@ impl State {
         self.store.by_id.insert(id.clone(), at);
         self.store.entries.push(Entry {
             order: Arc::new(new.order.clone()),
+            before: None,
+            seen_until: self.now + GLANCE_LAG_MS,
             token: 0,
             details: new.details.clone(),
             digest: new.digest.clone(),
@@ -171,8 +180,10 @@ impl State {
             let goes = finished.0 + kept + self.rng.below(DELETION_MS);
             self.store.going.insert((goes, at));
         }
+        let seen_until = self.now + GLANCE_LAG_MS;
         let entry = &mut self.store.entries[at];
-        entry.order = after.clone();
+        entry.before = Some(std::mem::replace(&mut entry.order, after.clone()));
+        entry.seen_until = seen_until;
         entry.token = write.token;
         Written::Written
     }
@@ -190,6 +201,20 @@ impl State {
             return None;
         }
         Some((*entry.order).clone())
+    }
+
+    /// What a cheap read finds: perhaps what was there a moment ago.
+    pub(crate) fn store_glance(&mut self, id: &OrderId) -> Option<Order> {
+        let young = (self.store.by_id.get(id))
+            .map(|at| &self.store.entries[*at])
+            .filter(|entry| entry.seen_until > self.now && !entry.gone)
+            .map(|entry| entry.before.clone());
+        if let Some(before) = young
+            && self.fault("fault: read a moment old", self.faults.stale_read)
+        {
+            return before.map(|order| (*order).clone());
+        }
+        self.store_load(id)
     }
 
     fn is_expired(&self, order: &Order) -> bool {
