@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use triad_tests::process::command;
 
@@ -17,8 +18,18 @@ async fn every_guarantee_holds_over_a_fault_of_each_kind() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    let ended = tokio::time::timeout(LONGEST, command.output()).await;
-    let ended = ended.expect("the run ends").expect("the program starts");
+    let child = command.spawn().expect("the program starts");
+    let pid = child.id();
+    let mut ended = std::pin::pin!(child.wait_with_output());
+    let ended = match tokio::time::timeout(LONGEST, &mut ended).await {
+        Ok(ended) => ended,
+        // It ends its processes itself when it is asked to.
+        Err(_) => {
+            interrupt(pid);
+            ended.await
+        }
+    };
+    let ended = ended.expect("a child can be waited for");
     let out = String::from_utf8_lossy(&ended.stdout);
     let err = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{out}\n{err}");
@@ -38,6 +49,12 @@ async fn every_guarantee_holds_over_a_fault_of_each_kind() {
     for end in ["Processed", "Compensated", "Error"] {
         assert!(report["ends"][end].as_u64() >= Some(1), "{end}: {report}");
     }
+}
+
+fn interrupt(pid: Option<u32>) {
+    let pid = pid.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let asked = pid.map(|pid| kill_process(pid, Signal::TERM));
+    assert!(asked.is_some_and(|a| a.is_ok()), "the program is there");
 }
 
 #[tokio::test]

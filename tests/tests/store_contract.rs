@@ -1,4 +1,5 @@
-//! The contract of the state store, on DynamoDB's own API over the embedded engine.
+//! The contract of the state store, on DynamoDB's own API over the embedded engine, or over the
+//! engine at `TRIAD_TEST_DYNAMODB_ENDPOINT` (`tests/dynamodb-local.sh`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ fn write(before: &Order, next: Order, token: u64) -> Write {
 
 #[tokio::test]
 async fn what_is_created_is_loaded_as_it_was() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let order = order("1", 5_000);
     create(&store, &order).await;
@@ -76,7 +77,7 @@ async fn what_is_created_is_loaded_as_it_was() {
 
 #[tokio::test]
 async fn an_order_that_exists_is_left_alone_and_its_digest_told() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let first = order("1", 5_000);
     create(&store, &first).await;
@@ -90,7 +91,7 @@ async fn an_order_that_exists_is_left_alone_and_its_digest_told() {
 
 #[tokio::test]
 async fn one_failing_item_of_a_batch_says_nothing_about_the_others() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let orders: Vec<Order> = (0..5).map(|n| order(&n.to_string(), 5_000)).collect();
     create(&store, &orders[2]).await;
@@ -108,7 +109,7 @@ async fn one_failing_item_of_a_batch_says_nothing_about_the_others() {
 
 #[tokio::test]
 async fn of_sixteen_racing_writers_one_wins() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let mut standing = order("1", 5_000);
     create(&store, &standing).await;
@@ -138,7 +139,7 @@ async fn of_sixteen_racing_writers_one_wins() {
 
 #[tokio::test]
 async fn a_write_that_meets_its_own_token_has_succeeded() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let standing = order("1", 5_000);
     create(&store, &standing).await;
@@ -155,7 +156,7 @@ async fn a_write_that_meets_its_own_token_has_succeeded() {
 
 #[tokio::test]
 async fn a_stale_or_early_or_orphaned_write_changes_nothing() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let standing = order("1", 5_000);
     create(&store, &standing).await;
@@ -188,7 +189,7 @@ async fn due(store: &DynamoStore<SystemClock>, shard: u32, until: u64, limit: u3
 
 #[tokio::test]
 async fn the_due_index_pages_in_order_of_time_up_to_its_bound() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let shard = shard_of(&id("0"));
     let same_shard: Vec<String> = (0..400_u32)
@@ -208,7 +209,7 @@ async fn the_due_index_pages_in_order_of_time_up_to_its_bound() {
 
 #[tokio::test]
 async fn an_order_without_a_due_time_is_not_in_the_due_index() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let standing = order("1", 1_000);
     create(&store, &standing).await;
@@ -228,7 +229,7 @@ async fn an_order_without_a_due_time_is_not_in_the_due_index() {
 
 #[tokio::test]
 async fn listing_pages_through_every_order_once() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     // More than two pages of the store.
     let names: Vec<String> = (0..1_100).map(|n| format!("o-{n}")).collect();
@@ -256,7 +257,7 @@ async fn listing_pages_through_every_order_once() {
 
 #[tokio::test]
 async fn details_come_back_as_they_went_in() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let details = [
         json!({}),
@@ -280,7 +281,7 @@ async fn details_come_back_as_they_went_in() {
 
 #[tokio::test]
 async fn a_published_definition_is_current_and_older_ones_stay() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let old = workflow(YAML);
     let new = workflow(&YAML.replace("go", "run"));

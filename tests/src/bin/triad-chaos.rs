@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use triad_tests::chaos::options::Options;
 use triad_tests::chaos::report::Report;
-use triad_tests::chaos::run::run;
+use triad_tests::chaos::run::{Interrupted, run};
 
 /// A guarantee was broken.
 const BROKEN: u8 = 1;
@@ -19,22 +20,21 @@ const INTERRUPTED: u8 = 130;
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
-    // Whatever ends first, what was started is dropped on the way out, and with it killed.
-    let result = tokio::select! {
-        result = run(&options) => result,
-        told = told_to_stop() => {
-            return match told {
-                Ok(()) => ExitCode::from(INTERRUPTED),
-                Err(e) => {
-                    eprintln!("triad-chaos: signals cannot be waited for: {e}");
-                    ExitCode::from(NOT_MADE)
-                }
-            };
+    let interrupted = CancellationToken::new();
+    tokio::spawn({
+        let interrupted = interrupted.clone();
+        async move {
+            match told_to_stop().await {
+                Ok(()) => interrupted.cancel(),
+                Err(e) => eprintln!("triad-chaos: signals cannot be waited for: {e}"),
+            }
         }
-    };
+    });
+    let result = run(&options, interrupted).await;
     match result.and_then(|report| Ok(print(&report, options.json).map(|()| report)?)) {
         Ok(report) if report.is_good() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(BROKEN),
+        Err(e) if e.is::<Interrupted>() => ExitCode::from(INTERRUPTED),
         Err(e) => {
             eprintln!("triad-chaos: {e:#}");
             ExitCode::from(NOT_MADE)

@@ -39,11 +39,8 @@ pub async fn collect(
     sightings: Sightings,
     settled: (Vec<String>, Vec<Offsets>),
 ) -> Result<Evidence> {
-    let yaml = include_str!("workflow.yaml");
-    let limits = triad_workflow::Limits::published();
-    let workflow = triad_workflow::load::from_yaml("workflow.yaml", yaml, &limits)?;
     let mut e = Evidence {
-        workflow,
+        workflow: installation.workflow.clone(),
         sent,
         inputs: BTreeMap::new(),
         records: records(installation).await?,

@@ -1,6 +1,7 @@
 //! What a run has left behind, as plain data: all that the checks know.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::message::StatusMessage;
@@ -17,7 +18,7 @@ use super::watch::Sightings;
 #[derive(Debug)]
 pub struct Evidence {
     /// The workflow of all orders.
-    pub workflow: Workflow,
+    pub workflow: Arc<Workflow>,
     /// What was sent and acknowledged.
     pub sent: Vec<Sent>,
     /// The values of the records of the order topics.

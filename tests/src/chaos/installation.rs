@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
@@ -52,7 +53,7 @@ pub struct Installation {
     /// Where everything is.
     pub places: Places,
     /// The workflow of all orders.
-    pub workflow: Workflow,
+    pub workflow: Arc<Workflow>,
     /// The broker.
     pub broker: Mutex<Part>,
     /// The store.
@@ -69,8 +70,7 @@ impl Installation {
     ///
     /// # Errors
     /// What does not start.
-    pub async fn start(options: &Options, dir: &Path, faults: Faults) -> Result<Self> {
-        let bin = bin_dir(options)?;
+    pub async fn start(options: &Options, bin: &Path, dir: &Path, faults: Faults) -> Result<Self> {
         let [kafka, dynamodb, service] = ports::free(3)?[..] else {
             bail!("three ports");
         };
@@ -114,7 +114,7 @@ impl Installation {
             workers: Vec::new(),
             faults: Mutex::new(faults),
             places,
-            workflow,
+            workflow: Arc::new(workflow),
         };
         installation.prepare().await?;
         installation.apply_faults().await?;
@@ -220,11 +220,22 @@ impl Installation {
         Ok(())
     }
 
+    fn parts(&self) -> impl Iterator<Item = &Mutex<Part>> {
+        let engines = [&self.broker, &self.store, &self.service];
+        engines.into_iter().chain(&self.workers)
+    }
+
+    /// Ends all processes, and waits until they are gone: then nobody writes to their files.
+    pub async fn stop(&self) {
+        for part in self.parts() {
+            part.lock().await.end().await;
+        }
+    }
+
     /// Which processes have ended by themselves.
     pub async fn dead(&self) -> Vec<String> {
-        let engines = [&self.broker, &self.store, &self.service];
         let mut dead = Vec::new();
-        for part in engines.into_iter().chain(&self.workers) {
+        for part in self.parts() {
             let mut part = part.lock().await;
             if part.has_ended() {
                 dead.push(part.name().to_owned());
@@ -234,8 +245,11 @@ impl Installation {
     }
 }
 
-/// Where the programs are; all of them must be there.
-fn bin_dir(options: &Options) -> Result<PathBuf> {
+/// Where the programs are.
+///
+/// # Errors
+/// When one of them is not there.
+pub fn bin_dir(options: &Options) -> Result<PathBuf> {
     let beside = std::env::current_exe().context("where this program is")?;
     let beside = beside.parent().map(Path::to_owned).unwrap_or_default();
     let dir = options.bin_dir.clone().unwrap_or(beside);

@@ -77,6 +77,12 @@ impl Part {
         self.child.kill().await.context("it cannot be killed")
     }
 
+    /// Ends it in whatever state it is, and waits until it is gone.
+    pub async fn end(&mut self) {
+        // The only error is that it has ended already.
+        let _ = self.child.kill().await;
+    }
+
     /// Starts it again after it was killed.
     ///
     /// # Errors

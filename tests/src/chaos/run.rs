@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_reference::{FaultPlan, Faults};
 
+use super::checks::{Guarantee, Verdict};
 use super::collect::collect;
-use super::installation::Installation;
+use super::installation::{Installation, bin_dir};
+use super::load::Submission;
 use super::options::Options;
 use super::report::{Report, Times};
 use super::settle::settle;
@@ -72,19 +75,29 @@ impl Place {
     }
 }
 
-/// Runs and judges. The processes are gone when it returns, and when it is dropped.
+/// Somebody has ended the run.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Runs and judges. The processes are gone when it returns; if it is dropped they are killed.
 ///
 /// # Errors
-/// When the run could not be made, or came to a stop; data and logs are kept then.
-pub async fn run(options: &Options) -> Result<Report> {
+/// When the run could not be made, or came to a stop: data and logs are kept then. Or
+/// [`Interrupted`]: nothing is kept that was not asked for.
+pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<Report> {
+    // What was asked for wrongly is told before anything is made.
+    let load = load::make(options)?;
+    let bin = bin_dir(options)?;
     let place = Place::of(options)?;
-    match in_dir(options, place.path()).await {
+    match in_dir(options, load, &bin, place.path(), &interrupted).await {
         Ok(mut report) => {
             if !report.is_good() || options.data.is_some() {
                 report.kept = Some(place.keep());
             }
             Ok(report)
         }
+        Err(e) if e.is::<Interrupted>() => Err(e),
         Err(e) => {
             let dir = place.keep();
             Err(e.context(format!("data and logs are in {}", dir.display())))
@@ -92,8 +105,42 @@ pub async fn run(options: &Options) -> Result<Report> {
     }
 }
 
-async fn in_dir(options: &Options, dir: &Path) -> Result<Report> {
-    let load = load::make(options)?;
+async fn in_dir(
+    options: &Options,
+    load: Vec<Submission>,
+    bin: &Path,
+    dir: &Path,
+    interrupted: &CancellationToken,
+) -> Result<Report> {
+    let began = Instant::now();
+    let faults = misbehaviour(options.seed);
+    let installation = tokio::select! {
+        started = Installation::start(options, bin, dir, faults) => Arc::new(started?),
+        () = interrupted.cancelled() => return Err(Interrupted.into()),
+    };
+    eprintln!(
+        "{} workers, Kafka {}, DynamoDB {}, service {}, in {}",
+        options.workers,
+        installation.places.brokers,
+        installation.places.dynamodb,
+        installation.places.service,
+        dir.display()
+    );
+    let result = tokio::select! {
+        result = on(options, &installation, load, began) => result,
+        () = interrupted.cancelled() => Err(Interrupted.into()),
+    };
+    installation.stop().await;
+    result
+}
+
+/// The run on an installation that is there.
+async fn on(
+    options: &Options,
+    installation: &Arc<Installation>,
+    load: Vec<Submission>,
+    began: Instant,
+) -> Result<Report> {
     let orders = options.orders as usize;
     let in_flight = options.in_flight as usize;
     let plan = schedule::plan(
@@ -102,21 +149,12 @@ async fn in_dir(options: &Options, dir: &Path) -> Result<Report> {
         orders,
         options.workers.into(),
     );
-    let began = Instant::now();
-    let installation = Installation::start(options, dir, misbehaviour(options.seed)).await?;
-    let installation = Arc::new(installation);
-    let brokers = installation.places.brokers.clone();
-    eprintln!(
-        "{} workers, Kafka {brokers}, DynamoDB {}, service {}, in {}",
-        options.workers,
-        installation.places.dynamodb,
-        installation.places.service,
-        dir.display()
-    );
-
+    let brokers = &installation.places.brokers;
     let (count, ended) = watch::channel(0);
     let stop = CancellationToken::new();
-    let looks = tokio::spawn(look::look(
+    // A set, because it ends its task with itself.
+    let mut looks = JoinSet::new();
+    looks.spawn(look::look(
         installation.clone(),
         options.seed,
         in_flight,
@@ -126,24 +164,24 @@ async fn in_dir(options: &Options, dir: &Path) -> Result<Report> {
     let loaded = Instant::now();
     let (faults, sent, ()) = tokio::try_join!(
         faults::carry_out(plan, installation.clone(), ended.clone()),
-        submit(&brokers, load, in_flight, ended),
-        progress::follow(&brokers, orders, options.patience, count),
+        submit(brokers, load, in_flight, ended),
+        progress::follow(brokers, orders, options.patience, count),
     )?;
     let under_faults = loaded.elapsed();
 
     eprintln!("no more faults: waiting until everything has finished");
     installation.set_faults(Faults::default()).await?;
     let quiet = Instant::now();
-    let settled = settle(&installation, options.settle_within).await?;
+    let settled = settle(installation, options.settle_within).await?;
     let settling = quiet.elapsed();
     stop.cancel();
-    let sightings = looks.await.context("the looks at records")?;
+    let sightings = looks.join_next().await.context("somebody looked")??;
     let died = installation.dead().await;
     eprintln!("reading tables, topics and ledger");
-    let evidence = collect(&installation, sent, sightings, settled).await?;
+    let evidence = collect(installation, sent, sightings, settled).await?;
     let mut verdicts = checks::all(&evidence);
-    verdicts.push(checks::Verdict {
-        guarantee: checks::Guarantee::G1,
+    verdicts.push(Verdict {
+        guarantee: Guarantee::G1,
         what: "no process ends by itself",
         checked: installation.workers.len() + 3,
         breaches: died,

@@ -29,7 +29,9 @@ struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // The engine warns of every condition that does not hold, which is a race that somebody lost.
+    let quiet = || EnvFilter::new("warn,dynoxide::server=error");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| quiet());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -5,6 +5,7 @@
 //! nobody could take, and one with the id of `done` and another content.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use triad_core::message::{AlertKind, StatusMessage};
@@ -37,9 +38,14 @@ pub(super) fn breached(evidence: &Evidence) -> Vec<&'static str> {
     broken.map(|v| v.what).collect()
 }
 
-pub(super) fn workflow() -> Workflow {
+/// Compiled once for all tests.
+static WORKFLOW: LazyLock<Arc<Workflow>> = LazyLock::new(|| {
     let yaml = include_str!("../workflow.yaml");
-    load::from_yaml("workflow.yaml", yaml, &Limits::published()).unwrap()
+    Arc::new(load::from_yaml("workflow.yaml", yaml, &Limits::published()).unwrap())
+});
+
+pub(super) fn workflow() -> Arc<Workflow> {
+    WORKFLOW.clone()
 }
 
 /// A place in the topic of orders.
