@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use super::installation::Installation;
 use super::part::Part;
 use super::schedule::{Fault, Kind};
+use super::tell::say;
 
 /// How often each kind was carried out.
 pub type Counts = BTreeMap<Kind, u32>;
@@ -31,13 +32,13 @@ pub async fn carry_out(
         reached.await.context("nobody counts the orders")?;
         let installation = installation.clone();
         under_way.spawn(async move {
-            eprintln!(
-                "{:>6} orders ended: {} for {:?}",
-                fault.after,
-                fault.kind.name(),
+            let (kind, after) = (fault.kind, fault.after);
+            say(&format!(
+                "{after:>6} orders ended: {} for {:?}",
+                kind.name(),
                 fault.span
-            );
-            one(&fault, &installation).await.map(|()| fault.kind)
+            ));
+            one(&fault, &installation).await.map(|()| kind)
         });
         while let Some(done) = under_way.try_join_next() {
             *counts.entry(done??).or_default() += 1;

@@ -9,6 +9,7 @@
 //! processes, [`faults`] kills and freezes them, [`submit`] sends, [`progress`] counts what has
 //! ended, [`watch`] looks at records while they change, [`settle`] waits for the end, [`collect`]
 //! reads it all into [`evidence`], [`checks`] judges that and nothing else, [`report`] prints.
+//! [`tell`] says meanwhile what goes on.
 
 pub mod checks;
 pub mod collect;
@@ -25,4 +26,5 @@ pub mod run;
 pub mod schedule;
 pub mod settle;
 pub mod submit;
+pub mod tell;
 pub mod watch;

@@ -12,6 +12,7 @@ use triad_core::topics;
 use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
 
 use super::installation::REPLY_TOPIC;
+use super::tell::say;
 
 /// Longest wait for one answer of the broker.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -36,7 +37,7 @@ pub async fn follow(
     while known.len() < count {
         if told.elapsed() > TELL_EVERY {
             told = Instant::now();
-            eprintln!("{:>6} of {count} orders ended", known.len());
+            say(&format!("{:>6} of {count} orders ended", known.len()));
         }
         if last.elapsed() > patience {
             bail!("no order has ended for {patience:?}; {} have", known.len());

@@ -18,6 +18,7 @@ use super::options::Options;
 use super::report::{Report, Times};
 use super::settle::settle;
 use super::submit::submit;
+use super::tell::say;
 use super::{checks, faults, load, progress, schedule, watch as look};
 
 /// How the remote service misbehaves while the faults last. A stall outlives the deadline of a
@@ -118,14 +119,15 @@ async fn in_dir(
         started = Installation::start(options, bin, dir, faults) => Arc::new(started?),
         () = interrupted.cancelled() => return Err(Interrupted.into()),
     };
-    eprintln!(
+    let at = &installation.places;
+    say(&format!(
         "{} workers, Kafka {}, DynamoDB {}, service {}, in {}",
         options.workers,
-        installation.places.brokers,
-        installation.places.dynamodb,
-        installation.places.service,
+        at.brokers,
+        at.dynamodb,
+        at.service,
         dir.display()
-    );
+    ));
     let result = tokio::select! {
         result = on(options, &installation, load, began) => result,
         () = interrupted.cancelled() => Err(Interrupted.into()),
@@ -169,7 +171,7 @@ async fn on(
     )?;
     let under_faults = loaded.elapsed();
 
-    eprintln!("no more faults: waiting until everything has finished");
+    say("no more faults: waiting until everything has finished");
     installation.set_faults(Faults::default()).await?;
     let quiet = Instant::now();
     let settled = settle(installation, options.settle_within).await?;
@@ -177,7 +179,7 @@ async fn on(
     stop.cancel();
     let sightings = looks.join_next().await.context("somebody looked")??;
     let died = installation.dead().await;
-    eprintln!("reading tables, topics and ledger");
+    say("reading tables, topics and ledger");
     let evidence = collect(installation, sent, sightings, settled).await?;
     let mut verdicts = checks::all(&evidence);
     verdicts.push(Verdict {
