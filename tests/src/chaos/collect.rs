@@ -10,7 +10,7 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde_json::Value;
 use triad_core::message::SchedulerMessage;
-use triad_core::{Order, OrderId, Outcome, StepRequest, Timestamp, topics};
+use triad_core::{Order, OrderId, Outcome, StepRequest, topics};
 use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
 use triad_reference::KeyView;
 use triad_reference::book::LedgerLine;
@@ -162,7 +162,7 @@ impl Evidence {
                 self.inputs.insert(place.clone(), record.value);
                 true
             }
-            topics::SCHEDULER | topics::SCHEDULER_HIGH => self.event(value, record.timestamp_ms),
+            topics::SCHEDULER | topics::SCHEDULER_HIGH => self.event(value),
             topics::STATUS | REPLY_TOPIC => {
                 let status = serde_json::from_slice(value).ok();
                 let status = status.map(|s| (record.topic.clone(), s));
@@ -183,7 +183,7 @@ impl Evidence {
         }
     }
 
-    fn event(&mut self, value: &[u8], at: i64) -> bool {
+    fn event(&mut self, value: &[u8]) -> bool {
         match serde_json::from_slice(value) {
             Ok(SchedulerMessage::Reply(reply)) => {
                 self.replies.push(Answered {
@@ -194,7 +194,6 @@ impl Evidence {
                         attempt: reply.attempt.0,
                     },
                     complete_by: reply.complete_by,
-                    at: Timestamp(u64::try_from(at).unwrap_or(0)),
                     said: match reply.outcome {
                         Outcome::Succeeded { output } => Said::Done(output),
                         Outcome::Failed { .. } => Said::Failed,
@@ -220,6 +219,7 @@ fn asked(value: &[u8]) -> Option<Asked> {
             is_undo: is_undo(request.direction),
             attempt: request.attempt.0,
         },
+        complete_by: request.complete_by,
         allowance: request.allowance,
         content: content.finish(),
     })

@@ -92,6 +92,8 @@ pub struct AttemptId {
 pub struct Asked {
     /// For what.
     pub id: AttemptId,
+    /// After this nothing may be started.
+    pub complete_by: Timestamp,
     /// Most calls.
     pub allowance: u32,
     /// Fingerprint of the whole message.
@@ -105,8 +107,6 @@ pub struct Answered {
     pub id: AttemptId,
     /// After this it may change nothing.
     pub complete_by: Timestamp,
-    /// When it was in the topic.
-    pub at: Timestamp,
     /// What it says.
     pub said: Said,
 }
@@ -126,6 +126,17 @@ pub enum Said {
 #[must_use]
 pub fn is_undo(direction: Direction) -> bool {
     direction == Direction::Undo
+}
+
+/// The attempt that a call belongs to.
+#[must_use]
+pub fn attempt_of(call: &LedgerLine) -> AttemptId {
+    AttemptId {
+        order: call.head.order.clone(),
+        step: call.head.step.clone(),
+        is_undo: undoes(call),
+        attempt: call.head.attempt,
+    }
 }
 
 /// Whether a call undoes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -16,7 +16,8 @@ use super::tell::say;
 /// How often each kind was carried out.
 pub type Counts = BTreeMap<Kind, u32>;
 
-/// Carries all of them out. `ended` says how many orders have ended so far.
+/// Carries all of them out, or those before `ended` closes, which says how many orders have ended
+/// so far.
 ///
 /// # Errors
 /// The first process that had died by itself, or does not come back.
@@ -28,8 +29,10 @@ pub async fn carry_out(
     let mut counts: Counts = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
     let mut under_way: JoinSet<Result<Kind>> = JoinSet::new();
     for fault in plan {
-        let reached = ended.wait_for(|ended| *ended >= fault.after);
-        reached.await.context("nobody counts the orders")?;
+        if ended.wait_for(|ended| *ended >= fault.after).await.is_err() {
+            // Whoever counts has given up.
+            break;
+        }
         let installation = installation.clone();
         under_way.spawn(async move {
             let (kind, after) = (fault.kind, fault.after);

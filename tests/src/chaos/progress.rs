@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use triad_core::message::StatusMessage;
@@ -19,16 +19,17 @@ const ANSWER: Duration = Duration::from_secs(20);
 /// Time between two lines of progress.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Counts ended orders into `ended` until there are `count`.
+/// Counts ended orders into `ended` until there are `count`, or none has ended for `patience`:
+/// then it says so, and closes `ended`.
 ///
 /// # Errors
-/// When none has ended for `patience`.
+/// When the broker does not answer at all.
 pub async fn follow(
     brokers: &str,
     count: usize,
     patience: Duration,
     ended: watch::Sender<usize>,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let config = KafkaConfig::new(brokers);
     let read = [topics::STATUS, REPLY_TOPIC];
     let reader = Reader::open(&config, &read, ReaderStart::Beginning, ANSWER)?;
@@ -40,7 +41,12 @@ pub async fn follow(
             say(&format!("{:>6} of {count} orders ended", known.len()));
         }
         if last.elapsed() > patience {
-            bail!("no order has ended for {patience:?}; {} have", known.len());
+            let why = format!(
+                "no order has ended for {patience:?}; {} of {count} have",
+                known.len()
+            );
+            say(&why);
+            return Ok(Some(why));
         }
         let Read::Record(record) = reader.next(Duration::from_millis(200)).await else {
             continue;
@@ -55,7 +61,7 @@ pub async fn follow(
             ended.send_replace(known.len());
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn is_end(status: Status) -> bool {

@@ -1,6 +1,6 @@
 //! What a run has shown: a table by guarantee, and what it was shown on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use std::time::Duration;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
+use triad_reference::book::LedgerLine;
 use triad_reference::contract::Cause;
 
 use super::checks::{Guarantee, Verdict};
-use super::evidence::{Evidence, Said};
+use super::evidence::{AttemptId, Evidence, Said, attempt_of};
 use super::faults::Counts;
 use super::load::Sort;
 use super::options::Options;
@@ -149,8 +150,8 @@ fn others(e: &Evidence) -> BTreeMap<&'static str, usize> {
 fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
     let cause = |cause: Cause| e.calls.iter().filter(|c| c.cause == Some(cause)).count();
     let repeated = |all: usize, different: usize| all - different.min(all);
-    let requests: std::collections::BTreeSet<_> = e.requests.iter().map(|r| &r.id).collect();
-    let statuses: std::collections::BTreeSet<_> = e
+    let requests: BTreeSet<_> = e.requests.iter().map(|r| &r.id).collect();
+    let statuses: BTreeSet<_> = e
         .statuses
         .iter()
         .map(|(_, s)| (&s.order_id, s.sequence))
@@ -172,10 +173,7 @@ fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
         ("calls stalled", cause(Cause::Stall)),
         ("answers lost", cause(Cause::LostAnswer)),
         ("effects refused after their undo", cause(Cause::Undone)),
-        (
-            "replies after their deadline",
-            e.replies.iter().filter(|r| r.at > r.complete_by).count(),
-        ),
+        ("calls that landed after their deadline", late(e)),
         (
             "attempts put off",
             e.replies.iter().filter(|r| r.said == Said::PutOff).count(),
@@ -197,6 +195,22 @@ fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
                 .sum(),
         ),
     ])
+}
+
+/// Calls that nobody held back and that landed after the deadline of their attempt all the same:
+/// a worker had been frozen, or had no processor. They are what the keys and tombstones are for.
+fn late(e: &Evidence) -> usize {
+    let deadlines: HashMap<&AttemptId, u64> = e
+        .requests
+        .iter()
+        .map(|r| (&r.id, r.complete_by.0))
+        .collect();
+    let is_late = |call: &&LedgerLine| {
+        let deadline = deadlines.get(&attempt_of(call));
+        let at = u64::try_from(call.at_ms).unwrap_or(0);
+        call.cause != Some(Cause::Stall) && deadline.is_some_and(|by| at > *by)
+    };
+    e.calls.iter().filter(is_late).count()
 }
 
 fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {

@@ -164,7 +164,7 @@ async fn on(
         stop.clone(),
     ));
     let loaded = Instant::now();
-    let (faults, sent, ()) = tokio::try_join!(
+    let (faults, sent, stopped) = tokio::try_join!(
         faults::carry_out(plan, installation.clone(), ended.clone()),
         submit(brokers, load, in_flight, ended),
         progress::follow(brokers, orders, options.patience, count),
@@ -174,7 +174,8 @@ async fn on(
     say("no more faults: waiting until everything has finished");
     installation.set_faults(Faults::default()).await?;
     let quiet = Instant::now();
-    let settled = settle(installation, options.settle_within).await?;
+    let mut settled = settle(installation, options.settle_within).await?;
+    settled.0.extend(stopped);
     let settling = quiet.elapsed();
     stop.cancel();
     let sightings = looks.join_next().await.context("somebody looked")??;

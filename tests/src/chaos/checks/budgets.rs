@@ -2,21 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use triad_reference::book::LedgerLine;
 use triad_workflow::{Step, Workflow};
 
 use super::{Guarantee, Verdict};
-use crate::chaos::evidence::{AttemptId, Evidence, Said, undoes};
-
-/// The attempt that a call belongs to.
-fn attempt_of(call: &LedgerLine) -> AttemptId {
-    AttemptId {
-        order: call.head.order.clone(),
-        step: call.head.step.clone(),
-        is_undo: undoes(call),
-        attempt: call.head.attempt,
-    }
-}
+use crate::chaos::evidence::{AttemptId, Evidence, Said, attempt_of};
 
 fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
     let index = workflow.step_index(&id.step)?;

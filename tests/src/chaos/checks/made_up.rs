@@ -74,6 +74,7 @@ fn id(order: &str, step: &str, is_undo: bool, attempt: u32) -> AttemptId {
 pub(super) fn asked(order: &str, step: &str, is_undo: bool, attempt: u32) -> Asked {
     Asked {
         id: id(order, step, is_undo, attempt),
+        complete_by: COMPLETE_BY,
         allowance: 3,
         content: u64::from(attempt),
     }
@@ -205,7 +206,6 @@ impl Evidence {
             self.replies.push(Answered {
                 id: id(name, step, is_undo, 1),
                 complete_by: COMPLETE_BY,
-                at: FINISHED,
                 said: match kind {
                     Kind::Refused => Said::Failed,
                     _ => Said::Done(output),
