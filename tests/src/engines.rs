@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map, Value, json};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
@@ -37,34 +38,69 @@ pub fn workflow(yaml: &str) -> Workflow {
     load::from_yaml("test.yaml", yaml, &Limits::published()).expect("the workflow is sound")
 }
 
-/// Embedded tables in memory, with all tables made.
+/// Variable with the URL of another DynamoDB-compatible engine for [`Store::of_contract`].
+pub const OTHER_ENGINE: &str = "TRIAD_TEST_DYNAMODB_ENDPOINT";
+
+/// Tables in memory, all of them made.
 pub struct Store {
-    embedded: Embedded,
+    url: String,
+    tables: Tables,
     client: Client,
+    _embedded: Option<Embedded>,
 }
 
 impl Store {
-    /// Starts the engine.
+    /// Starts the embedded engine.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the engine does not start.
     pub async fn start() -> Self {
         let embedded = Embedded::start(loopback(), None).expect("the engine starts");
         let client = connect(Endpoint::InProcess(embedded.http_client())).await;
-        create_tables(&client, &Tables::with_prefix(""))
+        let url = format!("http://{}", embedded.addr());
+        Self::over(url, client, Tables::with_prefix(""), Some(embedded)).await
+    }
+
+    /// What the contract suites run on: the engine that [`OTHER_ENGINE`] names, with fresh tables
+    /// in it, or the embedded one.
+    ///
+    /// # Panics
+    /// When the engine does not start, or the named one does not make tables.
+    pub async fn of_contract() -> Self {
+        static STORES: AtomicU32 = AtomicU32::new(0);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it is told to the tests, not to the system"
+        )]
+        let Ok(url) = std::env::var(OTHER_ENGINE) else {
+            return Self::start().await;
+        };
+        let client = connect(Endpoint::Url(url.clone())).await;
+        let number = STORES.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("test-{}-{number}-", std::process::id());
+        Self::over(url, client, Tables::with_prefix(&prefix), None).await
+    }
+
+    async fn over(url: String, client: Client, tables: Tables, embedded: Option<Embedded>) -> Self {
+        create_tables(&client, &tables)
             .await
             .expect("tables can be made");
-        Self { embedded, client }
+        Self {
+            url,
+            tables,
+            client,
+            _embedded: embedded,
+        }
     }
 
     /// Where other processes reach it.
     pub fn url(&self) -> String {
-        format!("http://{}", self.embedded.addr())
+        self.url.clone()
     }
 
     /// The state store over it.
     pub fn store(&self) -> DynamoStore<SystemClock> {
-        let tables = Tables::with_prefix("");
+        let tables = self.tables.clone();
         DynamoStore::new(self.client.clone(), tables, SystemClock, RETENTION)
     }
 

@@ -2,6 +2,7 @@
 
 pub mod bad;
 pub mod bus;
+pub mod chaos;
 pub mod cli;
 pub mod clock;
 pub mod dev;

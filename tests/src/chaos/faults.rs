@@ -1,0 +1,84 @@
+//! Carrying the faults out, each when so many orders have ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::installation::Installation;
+use super::part::Part;
+use super::schedule::{Fault, Kind};
+use super::tell::say;
+
+/// How often each kind was carried out.
+pub type Counts = BTreeMap<Kind, u32>;
+
+/// Carries all of them out, or those before `ended` closes, which says how many orders have ended
+/// so far.
+///
+/// # Errors
+/// The first process that had died by itself, or does not come back.
+pub async fn carry_out(
+    plan: Vec<Fault>,
+    installation: Arc<Installation>,
+    mut ended: watch::Receiver<usize>,
+) -> Result<Counts> {
+    let mut counts: Counts = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+    let mut under_way: JoinSet<Result<Kind>> = JoinSet::new();
+    for fault in plan {
+        if ended.wait_for(|ended| *ended >= fault.after).await.is_err() {
+            // Whoever counts has given up.
+            break;
+        }
+        let installation = installation.clone();
+        under_way.spawn(async move {
+            let (kind, after) = (fault.kind, fault.after);
+            say(&format!(
+                "{after:>6} orders ended: {} for {:?}",
+                kind.name(),
+                fault.span
+            ));
+            one(&fault, &installation).await.map(|()| kind)
+        });
+        while let Some(done) = under_way.try_join_next() {
+            *counts.entry(done??).or_default() += 1;
+        }
+    }
+    while let Some(done) = under_way.join_next().await {
+        *counts.entry(done??).or_default() += 1;
+    }
+    Ok(counts)
+}
+
+async fn one(fault: &Fault, installation: &Installation) -> Result<()> {
+    match fault.kind {
+        Kind::KillWorker => {
+            let mut worker = installation.workers[fault.worker].lock().await;
+            away(&mut worker, fault).await
+        }
+        Kind::KillBroker => away(&mut *installation.broker.lock().await, fault).await,
+        Kind::KillStore => away(&mut *installation.store.lock().await, fault).await,
+        Kind::KillService => {
+            let mut service = installation.service.lock().await;
+            away(&mut service, fault).await?;
+            // Before the next fault may kill it again.
+            installation.apply_faults().await
+        }
+        Kind::FreezeWorker => {
+            let worker = installation.workers[fault.worker].lock().await;
+            worker.freeze()?;
+            sleep(fault.span).await;
+            worker.thaw()
+        }
+    }
+}
+
+/// Kills a process and starts it again after a while.
+async fn away(part: &mut Part, fault: &Fault) -> Result<()> {
+    part.kill().await?;
+    sleep(fault.span).await;
+    part.restart().await
+}

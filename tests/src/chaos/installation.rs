@@ -1,0 +1,265 @@
+//! The installation under test: every part a process of its own, on ports that outlive it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+use triad_core::{WorkflowRef, topics};
+use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect, create_tables};
+use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_reference::Faults;
+use triad_runtime::DefinitionStore;
+use triad_runtime::system::SystemClock;
+use triad_workflow::hash::canonical_json;
+use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
+
+use super::options::Options;
+use super::part::{Part, Recipe};
+use super::ports;
+
+const WORKFLOW: &str = include_str!("workflow.yaml");
+/// The reply topic that some of the orders name.
+pub const REPLY_TOPIC: &str = "reply.shop";
+/// Partitions of each topic.
+const PARTITIONS: i32 = 6;
+/// Longer than any run.
+const RETENTION: Millis = Millis(24 * 3_600_000);
+/// One machine has one clock.
+const SKEW: &str = "50ms";
+/// A dead worker's partitions are taken over after six seconds, so that a frozen one is found to
+/// be gone before it wakes.
+const KAFKA: &str = r#"{"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}"#;
+
+/// Where everything is.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// Kafka.
+    pub brokers: String,
+    /// DynamoDB.
+    pub dynamodb: String,
+    /// The remote service.
+    pub service: String,
+    /// Its ledger.
+    pub ledger: PathBuf,
+    /// What the processes say.
+    pub logs: PathBuf,
+}
+
+/// The processes. Each is behind a lock of its own: two faults at once are of different ones.
+pub struct Installation {
+    /// Where everything is.
+    pub places: Places,
+    /// The workflow of all orders.
+    pub workflow: Arc<Workflow>,
+    /// The broker.
+    pub broker: Mutex<Part>,
+    /// The store.
+    pub store: Mutex<Part>,
+    /// The remote service.
+    pub service: Mutex<Part>,
+    /// The workers.
+    pub workers: Vec<Mutex<Part>>,
+    faults: Mutex<Faults>,
+}
+
+impl Installation {
+    /// Starts engines, makes tables and topics, publishes the workflow, starts the workers.
+    ///
+    /// # Errors
+    /// What does not start.
+    pub async fn start(options: &Options, bin: &Path, dir: &Path, faults: Faults) -> Result<Self> {
+        let [kafka, dynamodb, service] = ports::free(3)?[..] else {
+            bail!("three ports");
+        };
+        let places = Places {
+            brokers: kafka.to_string(),
+            dynamodb: format!("http://{dynamodb}"),
+            service: format!("http://{service}"),
+            ledger: dir.join("ledger.jsonl"),
+            logs: dir.join("logs"),
+        };
+        std::fs::create_dir_all(&places.logs)?;
+        let workflow = load::from_yaml("workflow.yaml", WORKFLOW, &Limits::published())
+            .context("the workflow of the chaos test")?;
+        let ledger = places.ledger.clone();
+        let engine = |name: &str, listen: SocketAddr, keep: &str, at: PathBuf| {
+            let program = bin.join(format!("triad-{name}"));
+            Part::start(
+                Recipe {
+                    name: name.to_owned(),
+                    program,
+                    args: [
+                        "--listen".to_owned(),
+                        listen.to_string(),
+                        keep.to_owned(),
+                        at.display().to_string(),
+                    ]
+                    .into(),
+                    variables: Vec::new(),
+                    announces: true,
+                },
+                &places.logs,
+            )
+        };
+        let broker = engine("broker", kafka, "--data", dir.join("broker")).await?;
+        let store = engine("store", dynamodb, "--data", dir.join("store")).await?;
+        let service = engine("reference", service, "--ledger", ledger).await?;
+        let mut installation = Self {
+            broker: Mutex::new(broker),
+            store: Mutex::new(store),
+            service: Mutex::new(service),
+            workers: Vec::new(),
+            faults: Mutex::new(faults),
+            places,
+            workflow: Arc::new(workflow),
+        };
+        installation.prepare().await?;
+        installation.apply_faults().await?;
+        let variables = installation.variables();
+        for number in 0..options.workers {
+            let recipe = Recipe {
+                name: format!("worker-{number}"),
+                program: bin.join("triad"),
+                args: ["worker", "--sweep-every", "500ms", "--functions"]
+                    .into_iter()
+                    .chain(["submission,scheduler,agent,supervisor"])
+                    .map(str::to_owned)
+                    .collect(),
+                variables: variables.clone(),
+                announces: false,
+            };
+            let worker = Part::start(recipe, &installation.places.logs).await?;
+            installation.workers.push(Mutex::new(worker));
+        }
+        Ok(installation)
+    }
+
+    async fn prepare(&self) -> Result<()> {
+        let client = connect(Endpoint::Url(self.places.dynamodb.clone())).await;
+        create_tables(&client, &Tables::with_prefix("")).await?;
+        let agents: Vec<AgentName> = self.agents();
+        let replies = [REPLY_TOPIC.to_owned()];
+        let topic = |name| Topic {
+            name,
+            partitions: PARTITIONS,
+        };
+        let all: Vec<Topic> = topics::all(&agents, &replies)
+            .into_iter()
+            .map(topic)
+            .collect();
+        create_topics(&KafkaConfig::new(&self.places.brokers), &all).await?;
+        let definition = WorkflowRef {
+            name: self.workflow.name.clone(),
+            hash: self.workflow.hash.clone(),
+        };
+        let json = canonical_json(&self.workflow.definition);
+        Ok(self.state_store().await.publish(definition, json).await?)
+    }
+
+    /// The state store over the tables, as any process may have it.
+    pub async fn state_store(&self) -> DynamoStore<SystemClock> {
+        let client = connect(Endpoint::Url(self.places.dynamodb.clone())).await;
+        DynamoStore::new(client, Tables::with_prefix(""), SystemClock, RETENTION)
+    }
+
+    /// The agents of the workflow.
+    #[must_use]
+    pub fn agents(&self) -> Vec<AgentName> {
+        let steps = self.workflow.steps.iter();
+        steps.map(|step| step.agent.clone()).collect()
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let agent = |name: AgentName| {
+            let url = format!("{}/{name}", self.places.service);
+            // What ends a stalled call is the step's deadline.
+            let config = json!({"base_url": url, "call_timeout": "60s"});
+            (name.to_string(), config)
+        };
+        let agents: Map<String, Value> = self.agents().into_iter().map(agent).collect();
+        let agents = Value::Object(agents).to_string();
+        [
+            ("TRIAD_BROKERS", self.places.brokers.as_str()),
+            ("TRIAD_DYNAMODB_ENDPOINT", &self.places.dynamodb),
+            ("TRIAD_KAFKA_SETTINGS", KAFKA),
+            ("TRIAD_AGENTS", &agents),
+            ("TRIAD_REPLY_TOPICS", REPLY_TOPIC),
+            ("TRIAD_SKEW", SKEW),
+            ("TRIAD_ANNOUNCE_WITHIN", "3s"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+    }
+
+    /// Sets how the remote service misbehaves from now on, over its restarts too.
+    ///
+    /// # Errors
+    /// When it does not take them.
+    pub async fn set_faults(&self, faults: Faults) -> Result<()> {
+        *self.faults.lock().await = faults;
+        self.apply_faults().await
+    }
+
+    /// Tells the remote service how to misbehave: it forgets that when it is killed.
+    ///
+    /// # Errors
+    /// When it does not take them.
+    pub async fn apply_faults(&self) -> Result<()> {
+        let faults = serde_json::to_string(&*self.faults.lock().await)?;
+        let answer = reqwest::Client::new()
+            .put(format!("{}/_faults", self.places.service))
+            .body(faults)
+            .send()
+            .await
+            .context("the remote service does not answer")?;
+        answer.error_for_status()?;
+        Ok(())
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Mutex<Part>> {
+        let engines = [&self.broker, &self.store, &self.service];
+        engines.into_iter().chain(&self.workers)
+    }
+
+    /// Ends all processes, and waits until they are gone: then nobody writes to their files.
+    pub async fn stop(&self) {
+        for part in self.parts() {
+            part.lock().await.end().await;
+        }
+    }
+
+    /// Which processes have ended by themselves.
+    pub async fn dead(&self) -> Vec<String> {
+        let mut dead = Vec::new();
+        for part in self.parts() {
+            let mut part = part.lock().await;
+            if part.has_ended() {
+                dead.push(part.name().to_owned());
+            }
+        }
+        dead
+    }
+}
+
+/// Where the programs are.
+///
+/// # Errors
+/// When one of them is not there.
+pub fn bin_dir(options: &Options) -> Result<PathBuf> {
+    let beside = std::env::current_exe().context("where this program is")?;
+    let beside = beside.parent().map(Path::to_owned).unwrap_or_default();
+    let dir = options.bin_dir.clone().unwrap_or(beside);
+    let needed = ["triad", "triad-broker", "triad-store", "triad-reference"];
+    let missing: Vec<_> = needed.iter().filter(|n| !dir.join(n).exists()).collect();
+    if !missing.is_empty() {
+        bail!(
+            "{missing:?} are missing in {}: run `cargo build --workspace --bins` first",
+            dir.display()
+        );
+    }
+    Ok(dir)
+}

@@ -1,0 +1,86 @@
+//! What a run is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+/// Runs real workers, broker, store and a remote service as processes of their own, kills and
+/// freezes them while orders run, and then holds tables, topics and ledger against the guarantees.
+///
+/// The report goes to standard output, progress to standard error. Ends with 0 if every guarantee
+/// held, 1 if one was broken, 2 if the run could not be made.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "triad-chaos",
+    version,
+    after_help = "Examples:
+  triad-chaos                                      300 orders, a fault of each kind
+  triad-chaos --orders 20000 --seed 7              the long run
+  triad-chaos --orders 2000 --faults 40 --json     many faults, for a program to read
+  triad-chaos --template examples/orders/sample.jsonl --data ./state
+
+Needs triad, triad-broker, triad-store and triad-reference beside it: cargo build --workspace --bins"
+)]
+pub struct Options {
+    /// Orders to submit
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub orders: u32,
+    /// Decides the load, the services' faults and the schedule of kills; not the timing
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Worker processes, each with all functions
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub workers: u8,
+    /// Kills and freezes, spread over the run. Default: one of each kind, and one more for every
+    /// 400 orders
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=5_000))]
+    pub faults: Option<u16>,
+    /// Orders under way at once
+    #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
+    pub in_flight: u32,
+    /// Take the orders' details from this JSON-lines file, by turns. Default: generated ones
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+    /// Most time without any order ending while the faults last
+    #[arg(long, value_name = "TIME", default_value = "180s", value_parser = humantime::parse_duration)]
+    pub patience: Duration,
+    /// Most time from the last fault until everything has finished
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = humantime::parse_duration)]
+    pub settle_within: Duration,
+    /// Keep all data and logs in this directory, which must be empty. Default: a temporary one,
+    /// kept if a guarantee was broken
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the other programs are. Default: beside this one
+    #[arg(long, value_name = "DIR")]
+    pub bin_dir: Option<PathBuf>,
+}
+
+impl Options {
+    /// How many faults the run has.
+    #[must_use]
+    pub fn faults(&self) -> usize {
+        let kinds = super::schedule::Kind::ALL.len();
+        let by_load = kinds + self.orders as usize / 400;
+        self.faults.map_or(by_load, usize::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_sound_and_small_runs_have_every_kind_of_fault() {
+        Options::command().debug_assert();
+        let default = Options::parse_from(["triad-chaos"]);
+        assert_eq!(default.faults(), super::super::schedule::Kind::ALL.len());
+        let long = Options::parse_from(["triad-chaos", "--orders", "20000"]);
+        assert_eq!(long.faults(), 55);
+    }
+}

@@ -1,0 +1,72 @@
+//! Following the run: which orders have ended, by what applications are told.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use triad_core::message::StatusMessage;
+use triad_core::status::Status;
+use triad_core::topics;
+use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
+
+use super::installation::REPLY_TOPIC;
+use super::tell::say;
+
+/// Longest wait for one answer of the broker.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Time between two lines of progress.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Counts ended orders into `ended` until there are `count`, or none has ended for `patience`:
+/// then it says so, and closes `ended`.
+///
+/// # Errors
+/// When the broker does not answer at all.
+pub async fn follow(
+    brokers: &str,
+    count: usize,
+    patience: Duration,
+    ended: watch::Sender<usize>,
+) -> Result<Option<String>> {
+    let config = KafkaConfig::new(brokers);
+    let read = [topics::STATUS, REPLY_TOPIC];
+    let reader = Reader::open(&config, &read, ReaderStart::Beginning, ANSWER)?;
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    let (mut last, mut told) = (Instant::now(), Instant::now());
+    while known.len() < count {
+        if told.elapsed() > TELL_EVERY {
+            told = Instant::now();
+            say(&format!("{:>6} of {count} orders ended", known.len()));
+        }
+        if last.elapsed() > patience {
+            let why = format!(
+                "no order has ended for {patience:?}; {} of {count} have",
+                known.len()
+            );
+            say(&why);
+            return Ok(Some(why));
+        }
+        let Read::Record(record) = reader.next(Duration::from_millis(200)).await else {
+            continue;
+        };
+        let value = record.value.unwrap_or_default();
+        let Ok(status) = serde_json::from_slice::<StatusMessage>(&value) else {
+            // The check of the statuses says so too.
+            continue;
+        };
+        if is_end(status.status) && known.insert(status.order_id.to_string()) {
+            last = Instant::now();
+            ended.send_replace(known.len());
+        }
+    }
+    Ok(None)
+}
+
+fn is_end(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed
+    )
+}

@@ -1,0 +1,148 @@
+//! Which fault comes when: made from a seed before the run, so that it can be repeated.
+//!
+//! Time is counted in orders that have ended, not in seconds: a fault meets work in flight on a
+//! fast machine and on a slow one.
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{Rng, SeedableRng};
+use serde::Serialize;
+
+/// What is done to a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// SIGKILL of a worker, and a new one later.
+    KillWorker,
+    /// SIGSTOP of a worker for longer than a step's deadline, then SIGCONT: a zombie.
+    FreezeWorker,
+    /// SIGKILL of the broker, and its restart.
+    KillBroker,
+    /// SIGKILL of the store, and its restart.
+    KillStore,
+    /// SIGKILL of the remote service, and its restart on its ledger.
+    KillService,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::KillWorker,
+        Self::FreezeWorker,
+        Self::KillBroker,
+        Self::KillStore,
+        Self::KillService,
+    ];
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KillWorker => "worker killed",
+            Self::FreezeWorker => "worker frozen",
+            Self::KillBroker => "broker killed",
+            Self::KillStore => "store killed",
+            Self::KillService => "service killed",
+        }
+    }
+}
+
+/// One fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// It comes once so many orders have ended.
+    pub after: usize,
+    /// What.
+    pub kind: Kind,
+    /// Which worker, where it is about one.
+    pub worker: usize,
+    /// How long the process is gone, or frozen.
+    pub span: Duration,
+}
+
+/// Longest time that a killed process is gone, in milliseconds.
+const LONGEST_ABSENCE: u64 = 2_500;
+/// How long a worker is frozen, in milliseconds: always past the complete-by of what it has in
+/// hand, and in most cases past its place in its consumer groups.
+const FREEZE: std::ops::RangeInclusive<u64> = 5_000..=11_000;
+/// Of so many faults one comes together with the one before it.
+const PAIRED: usize = 4;
+
+/// The faults of a run, in the order in which they come: each kind at least once if there are
+/// enough of them, all of them while orders are still under way.
+#[must_use]
+pub fn plan(seed: u64, faults: usize, orders: usize, workers: usize) -> Vec<Fault> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut kinds = Kind::ALL.to_vec();
+    kinds.shuffle(&mut rng);
+    // Workers are what a user has many of, and what dies most.
+    let others = [
+        Kind::KillWorker,
+        Kind::KillWorker,
+        Kind::FreezeWorker,
+        Kind::FreezeWorker,
+        Kind::KillBroker,
+        Kind::KillStore,
+        Kind::KillService,
+    ];
+    let mut moments: Vec<usize> = (0..faults)
+        .map(|_| rng.random_range(orders / 50..=orders * 4 / 5))
+        .collect();
+    moments.sort_unstable();
+    for at in (PAIRED..faults).step_by(PAIRED) {
+        moments[at] = moments[at - 1];
+    }
+    let mut fault = |(number, after)| {
+        let other = *others.choose(&mut rng).unwrap_or(&Kind::KillWorker);
+        let kind = kinds.get(number).copied().unwrap_or(other);
+        let span = match kind {
+            Kind::FreezeWorker => rng.random_range(FREEZE),
+            _ => rng.random_range(0..=LONGEST_ABSENCE),
+        };
+        Fault {
+            after,
+            kind,
+            worker: rng.random_range(0..workers),
+            span: Duration::from_millis(span),
+        }
+    };
+    moments.into_iter().enumerate().map(&mut fault).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_seed_gives_the_same_plan_again_and_another_seed_another() {
+        assert_eq!(plan(7, 40, 2_000, 3), plan(7, 40, 2_000, 3));
+        assert_ne!(plan(7, 40, 2_000, 3), plan(8, 40, 2_000, 3));
+    }
+
+    #[test]
+    fn a_small_run_has_every_kind_once_and_while_orders_are_under_way() {
+        for seed in 0..50 {
+            let planned = plan(seed, Kind::ALL.len(), 300, 3);
+            let kinds: BTreeSet<Kind> = planned.iter().map(|f| f.kind).collect();
+            assert_eq!(kinds.len(), Kind::ALL.len());
+            assert!(planned.iter().all(|f| f.after < 300 && f.worker < 3));
+            assert!(planned.windows(2).all(|w| w[0].after <= w[1].after));
+        }
+    }
+
+    #[test]
+    fn some_faults_come_together() {
+        let planned = plan(1, 40, 20_000, 3);
+        let together = planned.windows(2).filter(|w| w[0].after == w[1].after);
+        assert!(together.count() >= 9);
+    }
+
+    #[test]
+    fn one_order_and_no_faults_are_planned_too() {
+        assert!(plan(1, 0, 1, 1).is_empty());
+        assert_eq!(plan(1, 9, 1, 1).len(), 9);
+    }
+}

@@ -1,0 +1,98 @@
+//! Looking at process records while they change: what is true of any two looks at one record.
+//!
+//! A store that lost an acknowledged write over a kill, or a stale holder whose write succeeded,
+//! would show a version that falls or that means two things.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use triad_core::{Order, OrderId};
+use triad_runtime::StateStore;
+use triad_workflow::Workflow;
+
+use super::checks::claims::of_two_looks;
+use super::checks::records::of_record;
+use super::installation::Installation;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(300);
+/// Records in one look.
+const AT_ONCE: usize = 60;
+
+/// What the looks have found.
+#[derive(Debug, Default)]
+pub struct Sightings {
+    last: HashMap<OrderId, Order>,
+    claims: BTreeMap<String, OrderId>,
+    /// Records seen, each look counted.
+    pub seen: usize,
+    /// Records that were not sound.
+    pub broken: Vec<String>,
+    /// Looks that do not fit an earlier one.
+    pub forked: Vec<String>,
+}
+
+impl Sightings {
+    /// Takes in a look at a record.
+    pub fn see(&mut self, order: Order, workflow: &Workflow) {
+        self.seen += 1;
+        self.broken.extend(of_record(&order, workflow));
+        if let Some(before) = self.last.get(&order.id) {
+            self.forked.extend(of_two_looks(before, &order));
+        }
+        if let Some(claim) = order.state.locked_by() {
+            let first = self
+                .claims
+                .entry(claim.0.clone())
+                .or_insert(order.id.clone());
+            if *first != order.id {
+                let seen = format!("claim {claim} is on {first} and on {}", order.id);
+                self.forked.push(seen);
+            }
+        }
+        self.last.insert(order.id.clone(), order);
+    }
+}
+
+/// Looks at records until `stop`: those that are likely to be under way.
+pub async fn look(
+    installation: Arc<Installation>,
+    seed: u64,
+    in_flight: usize,
+    ended: watch::Receiver<usize>,
+    stop: tokio_util::sync::CancellationToken,
+) -> Sightings {
+    let store = installation.state_store().await;
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut sightings = Sightings::default();
+    while !stop.is_cancelled() {
+        let ended = *ended.borrow();
+        // Orders are sent by their number: those under way are about the ones after the ended.
+        let from = ended.saturating_sub(in_flight);
+        let numbers: Vec<usize> = (from..ended + in_flight).collect();
+        let amount = AT_ONCE.min(numbers.len());
+        let mut wanted: Vec<usize> = numbers.choose_multiple(&mut rng, amount).copied().collect();
+        wanted.push(rng.random_range(0..=ended));
+        wanted.sort_unstable();
+        wanted.dedup();
+        let ids = wanted
+            .iter()
+            .filter_map(|n| OrderId::new(format!("chaos-{n}")).ok());
+        let found = store.load(ids.collect()).await;
+        // The store may be away just now.
+        for order in found.into_iter().flatten().flatten() {
+            sightings.see(order, &installation.workflow);
+        }
+        tokio::select! {
+            () = sleep(EVERY) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+    sightings
+}

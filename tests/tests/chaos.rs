@@ -1,0 +1,128 @@
+//! The chaos program in a small size: one fault of each kind, every check taken, and once over an
+//! installation that does break its promise.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use triad_tests::cli::Ran;
+use triad_tests::orders::Files;
+use triad_tests::process::{binary, command};
+
+/// A bound against hanging. The program has bounds of its own, and says which one was met.
+const LONGEST: Duration = Duration::from_secs(900);
+
+#[tokio::test]
+async fn every_guarantee_holds_over_a_fault_of_each_kind() {
+    let ended = chaos(&["--orders", "300", "--seed", "23"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = &ended.json_lines()[0];
+    let faults = report["faults"].as_object().expect("faults by kind");
+    assert_eq!(faults.len(), 5, "{faults:?}");
+    for (kind, times) in faults {
+        assert!(times.as_u64() >= Some(1), "{kind}: {report}");
+    }
+    for guarantee in (1..=10).map(|n| format!("G{n}")) {
+        let looked_at = sum(report, &guarantee, "checked");
+        assert!(looked_at > 0, "{guarantee} was not looked at: {report}");
+    }
+    for end in ["Processed", "Compensated", "Error"] {
+        assert!(report["ends"][end].as_u64() >= Some(1), "{end}: {report}");
+    }
+}
+
+/// The same program, over a broker that keeps nothing: what it acknowledged is gone after a kill.
+#[tokio::test]
+async fn a_broker_that_forgets_is_found_out() {
+    let files = Files::new();
+    for program in ["triad", "triad-store", "triad-reference"] {
+        symlink(binary(program), files.path(program)).expect("a link can be made");
+    }
+    let broker = binary("triad-broker");
+    // Called with --listen ADDRESS --data DIRECTORY.
+    let script = format!("#!/bin/sh\nexec '{}' --listen \"$2\"\n", broker.display());
+    let forgetful = files.write("triad-broker", &script);
+    std::fs::set_permissions(&forgetful, Permissions::from_mode(0o755)).expect("it can be run");
+    let (bin, data) = (files.arg(""), files.arg("data"));
+    let ended = chaos(&[
+        "--bin-dir",
+        &bin,
+        "--data",
+        &data,
+        "--orders",
+        "40",
+        // A plan of one fault, of the broker.
+        "--faults",
+        "1",
+        "--seed",
+        "30",
+        "--patience",
+        "20s",
+        "--settle-within",
+        "5s",
+    ])
+    .await;
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let report = &ended.json_lines()[0];
+    assert_eq!(report["faults"]["kill-broker"], 1, "{report}");
+    assert!(sum(report, "G1", "breaches") > 0, "{report}");
+    assert!(files.path("data/ledger.jsonl").exists(), "it is kept");
+}
+
+/// Adds a number of all checks of a guarantee up.
+fn sum(report: &Value, guarantee: &str, number: &str) -> u64 {
+    let checks = report["checks"].as_array().expect("checks");
+    let of_it = checks.iter().filter(|c| c["guarantee"] == guarantee);
+    of_it.filter_map(|c| c[number].as_u64()).sum()
+}
+
+/// Runs the program to its end.
+async fn chaos(args: &[&str]) -> Ran {
+    let mut command = command("triad-chaos");
+    command
+        .args(args)
+        .arg("--json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let child = command.spawn().expect("the program starts");
+    let pid = child.id();
+    let mut ended = std::pin::pin!(child.wait_with_output());
+    let ended = match tokio::time::timeout(LONGEST, &mut ended).await {
+        Ok(ended) => ended,
+        // It ends its processes itself when it is asked to.
+        Err(_) => {
+            interrupt(pid);
+            ended.await
+        }
+    };
+    let ended = ended.expect("a child can be waited for");
+    Ran {
+        code: ended.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        err: String::from_utf8_lossy(&ended.stderr).into_owned(),
+    }
+}
+
+fn interrupt(pid: Option<u32>) {
+    let pid = pid.and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let asked = pid.map(|pid| kill_process(pid, Signal::TERM));
+    assert!(asked.is_some_and(|a| a.is_ok()), "the program is there");
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_told_and_nothing_is_started() {
+    for args in [
+        ["--orders", "0"],
+        ["--template", "no-such-file.jsonl"],
+        ["--bin-dir", "/nowhere"],
+    ] {
+        let ended = command("triad-chaos").args(args).output().await;
+        let ended = ended.expect("the program starts");
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert!(!ended.stderr.is_empty());
+    }
+}
