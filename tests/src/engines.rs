@@ -13,7 +13,7 @@ use triad_embedded::Embedded;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_reference::{Faults, Handle, ReferenceService};
 use triad_runtime::system::SystemClock;
-use triad_runtime::{DefinitionStore, StateStore};
+use triad_runtime::{Clock, DefinitionStore, StateStore};
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
 
@@ -100,8 +100,12 @@ impl Store {
 
     /// The state store over it.
     pub fn store(&self) -> DynamoStore<SystemClock> {
-        let tables = self.tables.clone();
-        DynamoStore::new(self.client.clone(), tables, SystemClock, RETENTION)
+        self.store_at(SystemClock)
+    }
+
+    /// The state store over it, with a clock of one's own.
+    pub fn store_at<C: Clock + Clone>(&self, clock: C) -> DynamoStore<C> {
+        DynamoStore::new(self.client.clone(), self.tables.clone(), clock, RETENTION)
     }
 
     /// Publishes a workflow.
