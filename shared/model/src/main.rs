@@ -1,9 +1,11 @@
 //! Goes through every state and says how many there were.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
+use stateright::report::{ReportData, ReportDiscovery, Reporter};
 use stateright::{Checker, HasDiscoveries, Model};
 use triad_model::{Bounds, Installation, Policy};
 
@@ -51,6 +53,29 @@ enum Failed {
     Undo,
 }
 
+/// Says how far it is, on standard error.
+struct Progress;
+
+impl Reporter<Installation> for Progress {
+    fn report_checking(&mut self, data: ReportData) {
+        eprint!(
+            "\r{} states, {} s",
+            data.unique_states,
+            data.duration.as_secs()
+        );
+        if data.done {
+            eprintln!();
+        }
+    }
+
+    fn report_discoveries(
+        &mut self,
+        _: &Installation,
+        _: BTreeMap<&'static str, ReportDiscovery<Installation>>,
+    ) {
+    }
+}
+
 fn main() -> ExitCode {
     let a = Arguments::parse();
     let model = Installation::new(Bounds {
@@ -72,14 +97,7 @@ fn main() -> ExitCode {
         .threads(a.threads)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs();
-    while !checker.is_done() {
-        std::thread::sleep(Duration::from_millis(100));
-        if began.elapsed().as_secs() % 10 == 0 {
-            eprint!("\r{} states", checker.unique_state_count());
-        }
-    }
-    let checker = checker.join();
-    eprintln!();
+    let checker = checker.join_and_report(&mut Progress);
     println!(
         "{} states, {} transitions, deepest {}, {:.0} s",
         checker.unique_state_count(),
