@@ -43,6 +43,8 @@ step "The simulated world: every crash point of four workloads, and every pair"
 
 step "The checker is checked: planted bugs"
 target/planted/release/triad-sim planted --threads "$threads"
+cargo test --release --locked -p triad-model --features planted --target-dir target/planted \
+  --test exhaustive -- --nocapture
 
 step "The exhaustive model"
 for policy in retry undo; do

@@ -47,7 +47,7 @@ fn of_undo() -> Vec<Property<Installation>> {
 fn common() -> Vec<Property<Installation>> {
     vec![
         Property::always(
-            "every write keeps the invariants of production",
+            "every decision and write keeps the invariants",
             |_, w: &World| w.breach.is_none(),
         ),
         Property::always("alive orders have a due time (G1)", |_, w: &World| {

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use triad_core::message::SchedulerMessage;
-use triad_core::{ClaimId, Decision, Envelope, Event, Order, Version, decide};
+use triad_core::{
+    ClaimId, Decision, Direction, Envelope, Event, Order, StepState, Version, decide,
+};
 
 use crate::canonical::Canonical;
 use crate::world::{Installation, World, in_order};
@@ -138,6 +140,9 @@ fn take(
     let decision = decide(&model.context(), order, event(&message, order, n), now);
     match decision {
         Ok(Decision::Transition(next)) => {
+            if is_taken_for_another(&message, order, &next) {
+                world.breach = Some("a step is ended by the reply to its own attempt");
+            }
             world.schedulers[n].doing = Doing::Writing {
                 message,
                 before: order.clone(),
@@ -153,6 +158,21 @@ fn take(
         Ok(Decision::Ignore(_) | Decision::Refuse(_)) => handled(world, n),
         Err(_) => world.breach = Some("an-event-is-legal"),
     }
+}
+
+/// Whether a reply changes a step that waits for the reply to another attempt.
+fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Order) -> bool {
+    let SchedulerMessage::Reply(reply) = message else {
+        return false;
+    };
+    let steps = before.steps.iter().zip(&after.steps);
+    steps
+        .filter(|(was, is)| was.step == reply.step && was.state != is.state)
+        .any(|(was, _)| match (&was.state, reply.direction) {
+            (StepState::Undoing { attempt, .. }, Direction::Undo) => *attempt != reply.attempt,
+            (state, Direction::Forward) => state.attempt() != Some(reply.attempt),
+            _ => true,
+        })
 }
 
 /// Claim ids are unique to the claiming: a Scheduler claims one version at most once.

@@ -94,7 +94,12 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Doing> {
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     let doing = std::mem::take(&mut world.supervisors[n].doing);
     let next = match (it, doing) {
-        (Move::Sweep, _) => finds(model, world, n).map(|found| settle(model, found)),
+        (Move::Sweep, _) => finds(model, world, n).map(|found| {
+            if acts_too_early(world, &found) {
+                world.breach = Some("an attempt is given up after its complete-by on every clock");
+            }
+            settle(model, found)
+        }),
         (Move::Write, Doing::Writing { before, next }) => {
             let written = model.write(world, &before, &next);
             // A record that was only moved in the index has nothing new to say.
@@ -127,6 +132,17 @@ pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
         (_, doing) => Some(doing),
     };
     world.supervisors[n].doing = next.unwrap_or_default();
+}
+
+/// Whether an attempt is given up that the slowest clock still gives time.
+fn acts_too_early(world: &World, found: &Doing) -> bool {
+    let Doing::Writing { before, next } = found else {
+        return false;
+    };
+    let steps = before.steps.iter().zip(&next.steps);
+    steps
+        .filter(|(was, is)| was.state != is.state)
+        .any(|(was, _)| was.state.complete_by().is_some_and(|at| at.0 > world.now))
 }
 
 /// Goes on to the next wave that has anything to send, or to what follows the last.

@@ -94,7 +94,7 @@ pub struct World {
     pub rebalances: u8,
     /// Faults left.
     pub faults: u8,
-    /// An invariant that a write broke.
+    /// An invariant that a decision or a write broke.
     pub breach: Option<&'static str>,
 }
 
