@@ -81,8 +81,16 @@ mod tests {
         let notice = notice(text.as_bytes()).unwrap();
         assert_eq!(notice.subject, "Triad: an order is in Error: 1");
         assert_eq!(notice.message, text);
-        let expected = [("kind", "order-error"), ("alert_id", "1/Error/7"), ("order_id", "1")];
-        let found: Vec<_> = notice.attributes.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let expected = [
+            ("kind", "order-error"),
+            ("alert_id", "1/Error/7"),
+            ("order_id", "1"),
+        ];
+        let found: Vec<_> = notice
+            .attributes
+            .iter()
+            .map(|(n, v)| (*n, v.as_str()))
+            .collect();
         assert_eq!(found, expected);
     }
 
@@ -92,7 +100,10 @@ mod tests {
         let text = serde_json::json!({"alert_id": "a", "kind": "compensation-failed",
             "order_id": order, "cause": "c", "at": 7});
         let subject = notice(text.to_string().as_bytes()).unwrap().subject;
-        assert!(subject.is_ascii() && subject.len() <= MAX_SUBJECT, "{subject}");
+        assert!(
+            subject.is_ascii() && subject.len() <= MAX_SUBJECT,
+            "{subject}"
+        );
         assert!(!subject.contains(char::is_control), "{subject}");
     }
 

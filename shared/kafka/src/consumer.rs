@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{
     BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer,
 };
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::TopicPartitionList;
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};

@@ -286,7 +286,9 @@ mod tests {
         for (credentials, expected) in cases {
             let config = settings(credentials, None);
             let security = |name: &str| {
-                ["security.", "sasl.", "ssl."].iter().any(|p| name.starts_with(p))
+                ["security.", "sasl.", "ssl."]
+                    .iter()
+                    .any(|p| name.starts_with(p))
                     && name != "ssl.ca.location"
             };
             let mut found: Vec<_> = config

@@ -66,8 +66,7 @@ impl Secrets {
             .operation_attempt_timeout(Duration::from_secs(3))
             .operation_timeout(Duration::from_secs(8))
             .build();
-        let mut loader =
-            aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
         if let Some(region) = region {
             loader = loader.region(Region::new(region));
         }
@@ -170,9 +169,16 @@ mod tests {
 
     #[test]
     fn a_bad_secret_is_named_and_not_shown() {
-        for text in ["hidden", r#"{"username": "hidden"}"#, r#"{"username": 7, "password": "hidden"}"#] {
+        for text in [
+            "hidden",
+            r#"{"username": "hidden"}"#,
+            r#"{"username": 7, "password": "hidden"}"#,
+        ] {
             let error = scram("the-secret", text).err().expect(text).to_string();
-            assert!(error.contains("the-secret") && error.contains("password"), "{error}");
+            assert!(
+                error.contains("the-secret") && error.contains("password"),
+                "{error}"
+            );
             assert!(!error.contains("hidden"), "{error}");
         }
     }

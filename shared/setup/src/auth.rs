@@ -28,7 +28,11 @@ impl std::str::FromStr for Way {
             "scram" => Self::Scram,
             "mtls" => Self::Mtls,
             "msk-iam" => Self::MskIam,
-            other => return Err(format!("{other:?} is none of none, tls, scram, mtls, msk-iam")),
+            other => {
+                return Err(format!(
+                    "{other:?} is none of none, tls, scram, mtls, msk-iam"
+                ));
+            }
         })
     }
 }
@@ -56,10 +60,14 @@ impl AuthConfig {
             problems.push("TRIAD_KAFKA_SECRET: is missing; scram and mtls read their credentials from a secret".to_owned());
         }
         if !needs_secret && self.secret.is_some() {
-            problems.push("TRIAD_KAFKA_SECRET: is read with TRIAD_KAFKA_AUTH scram or mtls only".to_owned());
+            problems.push(
+                "TRIAD_KAFKA_SECRET: is read with TRIAD_KAFKA_AUTH scram or mtls only".to_owned(),
+            );
         }
         if self.way == Way::None && self.ca_secret.is_some() {
-            problems.push("TRIAD_KAFKA_CA_SECRET: there is no TLS with TRIAD_KAFKA_AUTH none".to_owned());
+            problems.push(
+                "TRIAD_KAFKA_CA_SECRET: there is no TLS with TRIAD_KAFKA_AUTH none".to_owned(),
+            );
         }
         if self.way != Way::None && !cfg!(feature = "kafka-auth") {
             problems.push("TRIAD_KAFKA_AUTH: this program was built without TLS; build it with --features kafka-auth".to_owned());
@@ -128,16 +136,27 @@ mod tests {
 
     #[test]
     fn secrets_are_wanted_where_they_are_read_and_nowhere_else() {
-        let named = |config: &AuthConfig, name: &str| {
-            config.problems().iter().any(|p| p.starts_with(name))
-        };
+        let named =
+            |config: &AuthConfig, name: &str| config.problems().iter().any(|p| p.starts_with(name));
         for way in ["none", "tls", "msk-iam"] {
-            assert!(named(&config(way, true, false), "TRIAD_KAFKA_SECRET"), "{way}");
-            assert!(!named(&config(way, false, false), "TRIAD_KAFKA_SECRET"), "{way}");
+            assert!(
+                named(&config(way, true, false), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
+            assert!(
+                !named(&config(way, false, false), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
         }
         for way in ["scram", "mtls"] {
-            assert!(named(&config(way, false, true), "TRIAD_KAFKA_SECRET"), "{way}");
-            assert!(!named(&config(way, true, true), "TRIAD_KAFKA_SECRET"), "{way}");
+            assert!(
+                named(&config(way, false, true), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
+            assert!(
+                !named(&config(way, true, true), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
         }
         assert!(named(&config("none", false, true), "TRIAD_KAFKA_CA_SECRET"));
         assert!("kerberos".parse::<Way>().is_err());
