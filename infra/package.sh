@@ -30,9 +30,9 @@ if [ "$(cat .venv-package/stamp 2>/dev/null || true)" != "$stamp" ]; then
   printf '%s\n' "$stamp" > .venv-package/stamp
 fi
 export PATH="$PWD/.venv-package/bin:$PATH"
-export CARGO_ZIGBUILD_ZIG_PATH="$PWD/.venv-package/bin/python-zig"
-printf '#!/bin/sh\nexec "%s" -m ziglang "$@"\n' "$PWD/.venv-package/bin/python" > "$CARGO_ZIGBUILD_ZIG_PATH"
-chmod +x "$CARGO_ZIGBUILD_ZIG_PATH"
+# The compiler itself, not its Python wrapper, which takes longer to start than most files to compile.
+CARGO_ZIGBUILD_ZIG_PATH="$(.venv-package/bin/python -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')"
+export CARGO_ZIGBUILD_ZIG_PATH
 
 for architecture in "${architectures[@]}"; do
   case "$architecture" in
