@@ -129,6 +129,7 @@ class Local:
             "AWS_EC2_METADATA_DISABLED": "true",
             "TF_IN_AUTOMATION": "1",
             "TF_INPUT": "0",
+            "TF_CLI_ARGS": "-no-color",
             "CHECKPOINT_DISABLE": "1",
             "BROKERS": self.brokers,
             "PATH": f"{self.binaries}:{os.environ['PATH']}",

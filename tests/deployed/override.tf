@@ -1,22 +1,6 @@
 # What is other than in the cloud: how the provider finds AWS, the brokers, and the services. Put
 # beside the copy of the example by the deployed test.
 
-variable "brokers" {
-  type = string
-}
-
-variable "service" {
-  type = string
-}
-
-variable "failure_bucket" {
-  type = string
-}
-
-variable "architecture" {
-  type = string
-}
-
 provider "aws" {
   # There is no S3 under names of buckets on loopback.
   s3_use_path_style = true

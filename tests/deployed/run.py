@@ -55,7 +55,8 @@ class Deployment:
     def configure(self):
         """What the README says to edit by hand."""
         shop = self.local.directory / "my-shop"
-        shutil.copy(ROOT / "tests/deployed/override.tf", shop / "override.tf")
+        for file in ["local.tf", "override.tf"]:
+            shutil.copy(ROOT / "tests/deployed" / file, shop / file)
         values = {
             "region": REGION,
             "cluster_name": "shop",
@@ -78,7 +79,7 @@ class Deployment:
         return self.local.run(["triad", "--from-terraform", "my-shop", *arguments], **options)
 
     def terraform(self, *arguments, check=True):
-        return self.local.run(["terraform", "-chdir=my-shop", *arguments, "-no-color"], check=check)
+        return self.local.run(["terraform", "-chdir=my-shop", *arguments], check=check)
 
     def submit(self, ids, priority="normal"):
         lines = [

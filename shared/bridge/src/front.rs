@@ -11,9 +11,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_kafka::KafkaConfig;
@@ -73,6 +73,7 @@ impl Front {
             .route(all, get(list).post(create))
             .route(&format!("{all}/"), get(list).post(create))
             .route(one, get(show).put(update).delete(delete))
+            .route("/2017-03-31/tags/{arn}", any(tags))
             .fallback(hand_on)
             .with_state(self)
     }
@@ -233,6 +234,47 @@ async fn delete(State(front): State<Front>, Path(id): Path<String>) -> Answer {
     }
     shown["State"] = json!("Deleting");
     Ok(axum::Json(shown))
+}
+
+/// Tags of mappings; those of functions are the emulator's.
+async fn tags(State(front): State<Front>, Path(arn): Path<String>, request: Request) -> Response {
+    let Some((_, id)) = arn.split_once(":event-source-mapping:") else {
+        return hand_on(State(front), request).await;
+    };
+    if let Err(refused) = front.shown(id) {
+        return refused.into_response();
+    }
+    let (parts, body) = request.into_parts();
+    let given: Value = match to_bytes(body, MAX_REQUEST).await {
+        Ok(body) => serde_json::from_slice(&body).unwrap_or_default(),
+        Err(e) => return bad(&e.into()).into_response(),
+    };
+    let taken_away: Vec<String> = match Query::<Vec<(String, String)>>::try_from_uri(&parts.uri) {
+        Ok(Query(pairs)) => pairs.into_iter().map(|(_, key)| key).collect(),
+        Err(_) => Vec::new(),
+    };
+    let mut mappings = front.mappings();
+    let Some(mapping) = mappings.get_mut(id) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    if !mapping.shown["Tags"].is_object() {
+        mapping.shown["Tags"] = json!({});
+    }
+    let Some(tags) = mapping.shown["Tags"].as_object_mut() else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    match parts.method {
+        Method::GET => axum::Json(json!({"Tags": tags})).into_response(),
+        Method::DELETE => {
+            tags.retain(|key, _| !taken_away.contains(key));
+            StatusCode::NO_CONTENT.into_response()
+        }
+        _ => {
+            let given = given["Tags"].as_object().cloned().unwrap_or_default();
+            tags.extend(given);
+            StatusCode::NO_CONTENT.into_response()
+        }
+    }
 }
 
 /// Hands a request on as it is: its signature is over the host that it names.
