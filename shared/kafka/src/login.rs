@@ -295,7 +295,7 @@ mod tests {
                 .config_map()
                 .iter()
                 .filter(|(name, _)| security(name))
-                .map(|(n, v)| (n.as_str(), v.as_str()))
+                .map(|(n, v)| (&**n, &**v))
                 .collect();
             let mut expected = expected.to_vec();
             found.sort_unstable();
