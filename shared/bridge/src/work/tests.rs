@@ -97,11 +97,9 @@ fn halving_finds_the_one_bad_record_and_gives_up_it_alone() {
             [(vec![5], Why::RetryAttemptsExhausted)],
             "{handed:?}"
         );
-        assert_eq!(
-            handed.iter().filter(|h| **h == [5]).count(),
-            3,
-            "one try, two retries"
-        );
+        // One try and two retries; the first of them as the head of a longer batch, if it was named.
+        let alone = handed.iter().filter(|h| **h == [5]).count();
+        assert_eq!(alone, if partial { 2 } else { 3 }, "{handed:?}");
         assert!(done.is_sorted(), "in the partition's order: {done:?}");
         done.push(5);
         done.sort_unstable();
