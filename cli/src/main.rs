@@ -7,11 +7,14 @@ mod commands;
 mod dev;
 mod operate;
 mod output;
+mod terraform;
 mod worker;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use triad_setup::{ConfigError, environment, logging};
 
 use output::Usage;
@@ -29,6 +32,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     arg_required_else_help = true
 )]
 struct Cli {
+    /// Take brokers, tables, region and the way to log in from a Terraform installation: its
+    /// directory, or a file with what `terraform output -json` says
+    #[arg(long, global = true, value_name = "DIR|FILE")]
+    from_terraform: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -59,7 +66,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            eprintln!("triad: {e:#}");
+            return ExitCode::from(2);
+        }
+    };
     let default = match &cli.command {
         Command::Worker(_) => "info",
         _ => "warn",
@@ -88,6 +101,17 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// Parses the command line; an installation's values take the place of the environment's.
+fn parse() -> anyhow::Result<Cli> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut command = Cli::command();
+    if let Some(path) = terraform::named(&arguments) {
+        command = terraform::Installation::read(&path)?.defaults_of(command);
+    }
+    let matches = command.get_matches_from(arguments);
+    Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit()))
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {

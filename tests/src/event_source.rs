@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
 use triad_kafka::{Read, Reader};
 use triad_runtime::InputRecord;
 
@@ -121,36 +118,8 @@ pub fn failures(answer: &Answer) -> HashMap<String, i64> {
     first
 }
 
-/// The event as the service documents it: values and keys in base64, header bytes signed.
+/// The event of a batch, as the service documents it.
 pub fn event(records: &[&InputRecord]) -> String {
-    let mut by_partition: Map<String, Value> = Map::new();
-    for record in records {
-        let encoded = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|b| STANDARD.encode(b));
-        let header = |(name, value): &(String, Option<Vec<u8>>)| {
-            let bytes = value.as_ref().map(|value| {
-                let signed = value.iter().map(|b| b.cast_signed());
-                signed.collect::<Vec<i8>>()
-            });
-            json!({ name: bytes })
-        };
-        let headers: Vec<Value> = record.headers.iter().map(header).collect();
-        let partition = format!("{}-{}", record.topic, record.partition);
-        let list = by_partition.entry(partition).or_insert_with(|| json!([]));
-        list.as_array_mut().expect("it is a list").push(json!({
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp_ms,
-            "timestampType": "CREATE_TIME",
-            "key": encoded(&record.key),
-            "value": encoded(&record.value),
-            "headers": headers,
-        }));
-    }
-    json!({
-        "eventSource": "SelfManagedKafka",
-        "bootstrapServers": "127.0.0.1",
-        "records": by_partition,
-    })
-    .to_string()
+    let records: Vec<InputRecord> = records.iter().map(|r| (*r).clone()).collect();
+    triad_bridge::event(&records)
 }

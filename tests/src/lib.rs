@@ -9,6 +9,7 @@ pub mod dev;
 pub mod engines;
 pub mod event_source;
 pub mod ledger;
+pub mod mapped;
 pub mod orders;
 pub mod poll;
 pub mod process;

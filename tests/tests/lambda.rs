@@ -239,6 +239,7 @@ async fn a_bad_configuration_is_an_init_error_that_names_all_of_it() {
         "triad-scheduler",
         "triad-agent",
         "triad-supervisor",
+        "triad-alerts",
     ] {
         let (api, _function) = start_function(&binary(function), &variables);
         let error = invoke(&api, &[]).await.unwrap_err();

@@ -4,6 +4,7 @@ use clap::Args;
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_kafka::KafkaConfig;
 use triad_runtime::system::SystemClock;
+use triad_setup::{AuthConfig, Way};
 use triad_workflow::Millis;
 
 use crate::output::Usage;
@@ -23,12 +24,18 @@ pub struct StoreArgs {
         default_value = ""
     )]
     pub table_prefix: String,
+    /// Region of the tables. Default: that of the environment
+    #[arg(long, value_name = "REGION")]
+    pub region: Option<String>,
 }
 
 impl StoreArgs {
     fn endpoint(&self) -> Result<Endpoint, Usage> {
         match &self.dynamodb {
-            None => Ok(Endpoint::Aws),
+            None => Ok(match &self.region {
+                None => Endpoint::Aws,
+                Some(region) => Endpoint::AwsIn(region.clone()),
+            }),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
                 Ok(Endpoint::Url(url.clone()))
             }
@@ -61,16 +68,45 @@ impl StoreArgs {
     }
 }
 
-/// Where Kafka is.
+/// Where Kafka is, and how to log in to it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct KafkaArgs {
     /// Kafka bootstrap addresses, as `triad dev` prints them
     #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
     pub brokers: String,
-    /// A setting of librdkafka, such as security.protocol=ssl
+    #[command(flatten)]
+    pub login: LoginArgs,
+}
+
+/// How to log in to Kafka.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct LoginArgs {
+    /// A setting of librdkafka, such as socket.timeout.ms=5000
     #[arg(long = "kafka-setting", value_name = "NAME=VALUE", value_parser = setting)]
     pub settings: Vec<(String, String)>,
+    /// How to log in: none, tls, scram, mtls or msk-iam
+    #[arg(
+        long = "kafka-auth",
+        value_name = "WAY",
+        env = "TRIAD_KAFKA_AUTH",
+        default_value = "none"
+    )]
+    pub way: Way,
+    /// Secret in Secrets Manager with the credentials, for scram and mtls
+    #[arg(long = "kafka-secret", value_name = "ARN", env = "TRIAD_KAFKA_SECRET")]
+    pub secret: Option<String>,
+    /// Secret with the brokers' private CA
+    #[arg(
+        long = "kafka-ca-secret",
+        value_name = "ARN",
+        env = "TRIAD_KAFKA_CA_SECRET"
+    )]
+    pub ca_secret: Option<String>,
+    /// Region of the secrets and of MSK. Default: that of the environment
+    #[arg(long = "kafka-region", value_name = "REGION")]
+    pub kafka_region: Option<String>,
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -80,11 +116,22 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl KafkaArgs {
-    /// The client settings.
-    pub fn config(&self) -> KafkaConfig {
-        KafkaConfig {
-            brokers: self.brokers.clone(),
-            extra: self.settings.clone(),
+    /// The client settings, with the credentials read.
+    pub async fn config(&self) -> anyhow::Result<KafkaConfig> {
+        let auth = AuthConfig {
+            way: self.login.way,
+            secret: self.login.secret.clone(),
+            ca_secret: self.login.ca_secret.clone(),
+            region: self.login.kafka_region.clone(),
+        };
+        let problems = auth.problems();
+        if !problems.is_empty() {
+            return Err(Usage(problems.join("\n")).into());
         }
+        Ok(KafkaConfig {
+            login: auth.log_in().await.map_err(anyhow::Error::msg)?,
+            extra: self.login.settings.clone(),
+            ..KafkaConfig::new(&self.brokers)
+        })
     }
 }

@@ -17,7 +17,8 @@ use crate::output::Usage;
 #[command(after_help = "Examples:
   triad init --brokers 127.0.0.1:9092 --dynamodb http://127.0.0.1:4566 --agents inventory,payment
 
-In the cloud the templates make them, with backups, encryption and protection.")]
+In the cloud the templates make the tables, with backups, encryption and protection, and
+`triad init --topics-only` the topics.")]
 pub struct InitArgs {
     /// Agents whose topics are made
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
@@ -28,6 +29,9 @@ pub struct InitArgs {
     /// Partitions of each topic
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(i32).range(1..=1000))]
     partitions: i32,
+    /// Make the topics alone: the templates make the tables
+    #[arg(long)]
+    topics_only: bool,
     #[command(flatten)]
     kafka: KafkaArgs,
     #[command(flatten)]
@@ -53,7 +57,11 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
             partitions: args.partitions,
         })
         .collect();
-    create_topics(&args.kafka.config(), &new).await?;
+    create_topics(&args.kafka.config().await?, &new).await?;
+    if args.topics_only {
+        println!("{} topics are there", new.len());
+        return Ok(ExitCode::SUCCESS);
+    }
     let tables = args.store.tables();
     create_tables(&args.store.client().await?, &tables)
         .await

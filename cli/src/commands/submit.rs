@@ -96,7 +96,7 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
         return Err(Usage(problems.join("\n")).into());
     }
     let count = messages.len();
-    let bus = KafkaBus::new(&args.kafka.config())?;
+    let bus = KafkaBus::new(&args.kafka.config().await?)?;
     while !messages.is_empty() {
         let rest = messages.split_off(messages.len().min(CHUNK));
         let sent = bus.publish(std::mem::replace(&mut messages, rest));

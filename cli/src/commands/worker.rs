@@ -38,7 +38,9 @@ pub struct WorkerArgs {
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 pub async fn run(args: WorkerArgs) -> Result<ExitCode> {
-    let config = Config::read(&environment)?;
+    let mut config = Config::read(&environment)?;
+    let login = config.auth.log_in().await;
+    config.kafka.login = login.map_err(anyhow::Error::msg)?;
     let remotes = if args.functions.contains(&Function::Agent) {
         http_remotes(&config)?
     } else {

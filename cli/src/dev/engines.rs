@@ -96,6 +96,8 @@ impl Engines {
                 recheck_held: Millis(1_000),
                 ..Settings::default()
             },
+            alerts_topic: None,
+            auth: triad_setup::AuthConfig::default(),
             partial_batch_responses: true,
         };
         let names: Vec<AgentName> = config.agents.keys().cloned().collect();

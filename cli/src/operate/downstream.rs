@@ -18,7 +18,7 @@ use triad_workflow::{AgentName, StepId, Workflow, WorkflowName};
 use super::bulk::BulkArgs;
 use super::orders::{self, OrderArgs};
 use super::{ActArgs, CliOperator, Store, operator};
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{Usage, moment, print_line};
 
 /// Hold orders, a step type or a downstream: nothing is started until it is resumed
@@ -100,6 +100,8 @@ pub struct DownstreamsArgs {
     /// Kafka bootstrap addresses, where a breaker is set
     #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
     brokers: Option<String>,
+    #[command(flatten)]
+    login: LoginArgs,
 }
 
 pub async fn pause(args: PauseArgs) -> Result<ExitCode> {
@@ -207,7 +209,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         };
         let kafka = KafkaArgs {
             brokers,
-            settings: Vec::new(),
+            login: args.login,
         };
         let operator = operator(&args.store, &kafka).await?;
         let agent = known(&workflows, name)?;

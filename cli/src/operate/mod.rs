@@ -59,7 +59,7 @@ impl ActArgs {
 pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<CliOperator> {
     Ok(Operator::new(
         store.store().await?,
-        KafkaBus::new(&kafka.config())?,
+        KafkaBus::new(&kafka.config().await?)?,
         SystemClock,
         SystemEntropy,
         Settings::default(),

@@ -15,6 +15,8 @@ use aws_sdk_dynamodb::{Client, Config};
 pub enum Endpoint {
     /// AWS, as the environment and the profile say.
     Aws,
+    /// AWS in this region, and for the rest as the environment and the profile say.
+    AwsIn(String),
     /// Something that speaks the DynamoDB API at this URL; any credentials will do.
     Url(String),
     /// An engine in this process, behind the SDK's own HTTP interface.
@@ -35,6 +37,7 @@ pub async fn connect(endpoint: Endpoint) -> Client {
         .timeout_config(timeouts);
     match endpoint {
         Endpoint::Aws => Client::new(&loader.load().await),
+        Endpoint::AwsIn(region) => Client::new(&loader.region(Region::new(region)).load().await),
         Endpoint::Url(url) => {
             let any = Credentials::new("local", "local", None, None, "local");
             let loader = loader

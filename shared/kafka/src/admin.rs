@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::RDKafkaErrorCode;
 
 use crate::config::{KafkaConfig, KafkaError};
+use crate::login::{Context, await_token};
 
 /// A topic to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub struct Topic {
 /// # Errors
 /// [`KafkaError`] of the first topic that could not be made.
 pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(), KafkaError> {
-    let admin: AdminClient<DefaultClientContext> = config
+    let admin: AdminClient<Context> = config
         .client(&[])
-        .create()
+        .create_with_context(config.login.context())
         .map_err(|e| KafkaError::Settings(e.to_string()))?;
     let new: Vec<NewTopic<'_>> = topics
         .iter()
@@ -56,10 +56,11 @@ pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(),
 /// # Errors
 /// [`KafkaError::Unreachable`] with the addresses that were tried.
 pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), KafkaError> {
-    let client: BaseConsumer = config
-        .client(&[])
-        .create()
+    let client: StreamConsumer<Context> = config
+        .client(&[("group.id", "triad-reader")])
+        .create_with_context(config.login.context())
         .map_err(|e| KafkaError::Settings(e.to_string()))?;
+    await_token(&client);
     client
         .fetch_metadata(None, within)
         .map(|_| ())

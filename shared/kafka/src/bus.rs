@@ -1,5 +1,6 @@
 //! Sending, and waiting until the broker has acknowledged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -11,6 +12,7 @@ use triad_core::Envelope;
 use triad_runtime::{Bus, BusError};
 
 use crate::config::{KafkaConfig, KafkaError};
+use crate::login::{Context, Tokens};
 
 /// Bound: messages that wait to be sent in one process.
 const QUEUE_MESSAGES: &str = "100000";
@@ -23,7 +25,8 @@ const FULL_QUEUE_WAIT: Duration = Duration::from_millis(5);
 /// The bus on Kafka: an idempotent producer with the Java clients' partitioner.
 #[derive(Clone)]
 pub struct KafkaBus {
-    producer: FutureProducer,
+    producer: FutureProducer<Context>,
+    tokens: Option<Arc<Tokens>>,
 }
 
 impl KafkaBus {
@@ -32,6 +35,8 @@ impl KafkaBus {
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
+        let context = config.login.context();
+        let tokens = context.tokens.clone();
         let producer = config
             .client(&[
                 ("enable.idempotence", "true"),
@@ -46,9 +51,9 @@ impl KafkaBus {
                 ("queue.buffering.max.messages", QUEUE_MESSAGES),
                 ("queue.buffering.max.kbytes", QUEUE_KBYTES),
             ])
-            .create()
+            .create_with_context(context)
             .map_err(|e: RdError| KafkaError::Settings(e.to_string()))?;
-        Ok(Self { producer })
+        Ok(Self { producer, tokens })
     }
 
     /// Waits until all that was sent is acknowledged or has failed.
@@ -89,6 +94,9 @@ impl KafkaBus {
 
 impl Bus for KafkaBus {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        if let Some(tokens) = &self.tokens {
+            tokens.fresh().await;
+        }
         let mut sent = Vec::with_capacity(messages.len());
         for message in &messages {
             sent.push(self.enqueue(message).await);

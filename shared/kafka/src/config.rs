@@ -2,12 +2,16 @@
 
 use rdkafka::ClientConfig;
 
+use crate::login::Login;
+
 /// Where Kafka is, and how to talk to it.
 #[derive(Debug, Clone, Default)]
 pub struct KafkaConfig {
     /// Bootstrap addresses, `host:port`, comma-separated.
     pub brokers: String,
-    /// Further settings of librdkafka, by its own names: TLS, SASL and the like. They win.
+    /// How to log in.
+    pub login: Login,
+    /// Further settings of librdkafka, by its own names. They win.
     pub extra: Vec<(String, String)>,
 }
 
@@ -36,6 +40,7 @@ impl KafkaConfig {
     pub fn new(brokers: impl Into<String>) -> Self {
         Self {
             brokers: brokers.into(),
+            login: Login::default(),
             extra: Vec::new(),
         }
     }
@@ -51,6 +56,7 @@ impl KafkaConfig {
         for (name, value) in ours {
             config.set(*name, *value);
         }
+        self.login.apply(&mut config);
         for (name, value) in &self.extra {
             config.set(name, value);
         }

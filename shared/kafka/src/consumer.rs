@@ -2,32 +2,21 @@
 
 use std::time::Duration;
 
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{
     BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer,
 };
-use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::{ClientContext, TopicPartitionList};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
+use crate::login::Context;
 
 /// How often stored offsets are committed.
 pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
 
-/// Commits what is stored before partitions are taken away.
-pub(crate) struct Context;
-
-impl ClientContext for Context {
-    fn error(&self, error: RdError, reason: &str) {
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
-            return; // No fault: who asked to be told of a partition's end.
-        }
-        // librdkafka connects again by itself; people are told where it tries.
-        tracing::warn!(%error, reason, "Kafka");
-    }
-}
-
+// Commits what is stored before partitions are taken away.
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(_) = rebalance {
@@ -61,7 +50,7 @@ pub(crate) fn join(
             ("fetch.wait.max.ms", "500"),
             ("partition.assignment.strategy", "range,roundrobin"),
         ])
-        .create_with_context(Context)
+        .create_with_context(config.login.context())
         .map_err(|e| KafkaError::Settings(e.to_string()))?;
     consumer
         .subscribe(&[topic])

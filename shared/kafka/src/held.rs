@@ -10,7 +10,8 @@ use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{Context, record};
+use crate::consumer::record;
+use crate::login::{Context, await_token};
 
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -47,8 +48,9 @@ impl Held {
                 // The last offset of a partition may hold no record.
                 ("enable.partition.eof", "true"),
             ])
-            .create_with_context(Context)
+            .create_with_context(config.login.context())
             .map_err(|e| KafkaError::Settings(e.to_string()))?;
+        await_token(&consumer);
         let unreachable = |e: RdError| KafkaError::Unreachable {
             brokers: config.brokers.clone(),
             reason: e.to_string(),

@@ -7,7 +7,8 @@ use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{Context, record};
+use crate::consumer::record;
+use crate::login::{Context, await_token};
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +50,9 @@ impl Reader {
                 ("enable.auto.commit", "false"),
                 ("enable.partition.eof", "false"),
             ])
-            .create_with_context(Context)
+            .create_with_context(config.login.context())
             .map_err(|e| KafkaError::Settings(e.to_string()))?;
+        await_token(&consumer);
         let unreachable = |e: rdkafka::error::KafkaError| KafkaError::Unreachable {
             brokers: config.brokers.clone(),
             reason: e.to_string(),

@@ -11,11 +11,15 @@ use triad_kafka::KafkaConfig;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis};
 
+use crate::auth::{AuthConfig, Way};
+
 /// Everything that an installation is told.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Kafka (`TRIAD_BROKERS`, `TRIAD_KAFKA_SETTINGS`).
     pub kafka: KafkaConfig,
+    /// How to log in to Kafka (`TRIAD_KAFKA_AUTH`, `TRIAD_KAFKA_SECRET`, `TRIAD_KAFKA_CA_SECRET`).
+    pub auth: AuthConfig,
     /// DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`; absent: AWS).
     pub endpoint: Endpoint,
     /// Table names (`TRIAD_TABLE_PREFIX`).
@@ -29,6 +33,8 @@ pub struct Config {
     /// `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`,
     /// `TRIAD_BACKLOG_WAIT`).
     pub settings: Settings,
+    /// SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`).
+    pub alerts_topic: Option<String>,
     /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`).
     pub partial_batch_responses: bool,
 }
@@ -211,11 +217,19 @@ impl Config {
             _ => Err(format!("{t:?} is not a number from 1 to 10000")),
         };
         let admission = admission(&mut r);
+        let auth = auth(&mut r);
+        let alerts_topic = r.parsed("TRIAD_ALERTS_SNS_TOPIC", None, |t| {
+            match t.starts_with("arn:") && t.split(':').count() == 6 {
+                true => Ok(Some(t.to_owned())),
+                false => Err(format!("{t:?} is not the ARN of a topic")),
+            }
+        });
         let config = Self {
             kafka: KafkaConfig {
-                brokers,
                 extra: extra.into_iter().collect(),
+                ..KafkaConfig::new(brokers)
             },
+            auth,
             endpoint,
             tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
             retention: r.span("TRIAD_RETENTION", DEFAULT_RETENTION),
@@ -235,6 +249,7 @@ impl Config {
                 ..defaults
             },
             agents,
+            alerts_topic,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
         };
         if r.problems.is_empty() {
@@ -243,6 +258,18 @@ impl Config {
             Err(ConfigError(r.problems))
         }
     }
+}
+
+/// How to log in to Kafka.
+fn auth(r: &mut Reader<'_>) -> AuthConfig {
+    let config = AuthConfig {
+        way: r.parsed("TRIAD_KAFKA_AUTH", Way::None, str::parse),
+        secret: r.text("TRIAD_KAFKA_SECRET"),
+        ca_secret: r.text("TRIAD_KAFKA_CA_SECRET"),
+        region: None,
+    };
+    r.problems.extend(config.problems());
+    config
 }
 
 /// The caps on orders in flight, and what becomes of those beyond them.
@@ -280,6 +307,7 @@ mod tests {
             "TRIAD_SKEW" => Some("soon".to_owned()),
             "TRIAD_AGENTS" => Some("{".to_owned()),
             "TRIAD_REPLY_TOPICS" => Some("reply.shop, status".to_owned()),
+            "TRIAD_KAFKA_AUTH" => Some("scram".to_owned()),
             _ => None,
         };
         let text = Config::read(&lookup).unwrap_err().to_string();
@@ -289,6 +317,7 @@ mod tests {
             "TRIAD_SKEW",
             "TRIAD_AGENTS",
             "TRIAD_REPLY_TOPICS",
+            "TRIAD_KAFKA_SECRET",
         ] {
             assert!(text.contains(name), "{name} in {text}");
         }

@@ -22,7 +22,8 @@ use crate::wiring::Wiring;
 pub async fn start() -> Result<Wiring, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
-        let config = Config::read(&environment).map_err(|e| e.to_string())?;
+        let mut config = Config::read(&environment).map_err(|e| e.to_string())?;
+        config.kafka.login = config.auth.log_in().await?;
         Wiring::new(config).await.map_err(|e| e.to_string())
     })
     .await

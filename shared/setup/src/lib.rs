@@ -3,6 +3,7 @@
 //! Everything that runs the handlers (the Lambda functions, the worker, the embedded run) comes
 //! through here, so that a setting has one name and one meaning.
 
+mod auth;
 mod config;
 #[cfg(feature = "lambda")]
 pub mod lambda;
@@ -11,6 +12,7 @@ pub mod logging;
 mod remotes;
 mod wiring;
 
+pub use auth::{AuthConfig, Way};
 pub use config::{AgentConfig, Config, ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::http_remotes;

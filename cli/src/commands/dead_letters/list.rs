@@ -53,7 +53,7 @@ struct Line {
 
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
     let filter = args.filter.fixed();
-    let mut letters = Letters::open(&args.kafka, filter.since, args.json)?;
+    let mut letters = Letters::open(&args.kafka, filter.since, args.json).await?;
     let mut index = Index::default();
     // The newest, oldest first.
     let mut lines: BTreeMap<(Timestamp, LetterId), Line> = BTreeMap::new();

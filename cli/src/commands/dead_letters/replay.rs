@@ -158,13 +158,13 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
         }
     }
     let mut replayer = Replayer {
-        bus: KafkaBus::new(&args.kafka.config())?,
+        bus: KafkaBus::new(&args.kafka.config().await?)?,
         pace: pace(args.rate),
         act,
         corrected,
         args: &args,
     };
-    let mut letters = Letters::open(&args.kafka, chosen.since(), args.json)?;
+    let mut letters = Letters::open(&args.kafka, chosen.since(), args.json).await?;
     let mut counts = Counts::default();
     while let Some(entry) = letters.next().await? {
         let Entry::Letter(letter) = entry else {
@@ -233,7 +233,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 /// Which letters there are, and which of them were replayed.
 async fn survey(args: &ReplayArgs, chosen: &Chosen) -> Result<Index> {
     let mut index = Index::default();
-    let mut letters = Letters::open(&args.kafka, chosen.since(), args.json)?;
+    let mut letters = Letters::open(&args.kafka, chosen.since(), args.json).await?;
     while let Some(entry) = letters.next().await? {
         let wanted = match &entry {
             Entry::Letter(letter) => chosen.takes(letter),

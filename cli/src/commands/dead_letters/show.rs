@@ -40,7 +40,7 @@ pub struct ShowArgs {
 
 pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     let id: LetterId = args.id.parse().map_err(|e| Usage(format!("{e}")))?;
-    let mut letters = Letters::open(&args.kafka, None, args.json)?;
+    let mut letters = Letters::open(&args.kafka, None, args.json).await?;
     let mut found: Option<Letter> = None;
     let mut replays: Vec<Marker> = Vec::new();
     while let Some(entry) = letters.next().await? {

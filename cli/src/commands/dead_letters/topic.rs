@@ -26,9 +26,9 @@ pub struct Letters {
 impl Letters {
     /// Opens it, from a moment on or from its beginning. A bar is shown if standard error is a
     /// terminal and `quiet` is false.
-    pub fn open(kafka: &KafkaArgs, since: Option<Timestamp>, quiet: bool) -> Result<Self> {
+    pub async fn open(kafka: &KafkaArgs, since: Option<Timestamp>, quiet: bool) -> Result<Self> {
         let since = since.map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
-        let held = Held::open(&kafka.config(), topics::DEAD_LETTER, since, ANSWER)?;
+        let held = Held::open(&kafka.config().await?, topics::DEAD_LETTER, since, ANSWER)?;
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {

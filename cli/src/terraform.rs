@@ -1,0 +1,193 @@
+//! An installation that Terraform made: its output, as the defaults of the command line.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+
+use anyhow::{Context, bail};
+use clap::Command;
+use clap::builder::Resettable;
+use serde::Deserialize;
+
+const OPTION: &str = "--from-terraform";
+
+/// What the module's output `triad` says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Installation {
+    region: String,
+    table_prefix: String,
+    brokers: String,
+    kafka_auth: String,
+    kafka_secret_arn: Option<String>,
+    kafka_ca_secret_arn: Option<String>,
+    #[serde(default)]
+    kafka_settings: BTreeMap<String, String>,
+    #[serde(default)]
+    agents: Vec<String>,
+    #[serde(default)]
+    reply_topics: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Outputs {
+    triad: Output,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    value: Installation,
+}
+
+/// What the option names, if it is given: it is looked for before the command line is parsed,
+/// because it says which of the other options must be there.
+pub fn named(arguments: &[OsString]) -> Option<PathBuf> {
+    let own = arguments.iter().take_while(|a| *a != "--");
+    let mut own = own.map(|a| a.to_string_lossy());
+    while let Some(argument) = own.next() {
+        if argument == OPTION {
+            return own.next().map(|path| PathBuf::from(&*path));
+        }
+        let value = argument
+            .strip_prefix(OPTION)
+            .and_then(|rest| rest.strip_prefix('='));
+        if let Some(path) = value {
+            return Some(PathBuf::from(path));
+        }
+    }
+    None
+}
+
+impl Installation {
+    /// Reads a file, or asks `terraform` in a directory.
+    ///
+    /// # Errors
+    /// What cannot be read, and that there is no output `triad`.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let json = if path.is_dir() {
+            let mut terraform = Process::new("terraform");
+            terraform
+                .arg(format!("-chdir={shown}"))
+                .args(["output", "-json"]);
+            let said = terraform.output().context("terraform cannot be started")?;
+            if !said.status.success() {
+                let why = String::from_utf8_lossy(&said.stderr);
+                bail!("terraform output in {shown}: {}", why.trim());
+            }
+            said.stdout
+        } else {
+            std::fs::read(path).with_context(|| format!("{OPTION} {shown}"))?
+        };
+        Self::parse(&json).with_context(|| {
+            format!("{OPTION} {shown}: no output `triad` in it; has it been applied, and does the root module hand the output on?")
+        })
+    }
+
+    fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice::<Outputs>(json).map(|outputs| outputs.triad.value)
+    }
+
+    /// Makes its values the defaults of the options of all commands. What the environment says of
+    /// them does not count: it may be meant for another installation.
+    pub fn defaults_of(&self, command: Command) -> Command {
+        let settings: Vec<String> = self
+            .kafka_settings
+            .iter()
+            .map(|(n, v)| format!("{n}={v}"))
+            .collect();
+        let one = |value: &str| vec![value.to_owned()];
+        let some = |value: &Option<String>| value.iter().cloned().collect();
+        let defaults = BTreeMap::from([
+            ("brokers", one(&self.brokers)),
+            ("table_prefix", one(&self.table_prefix)),
+            ("region", one(&self.region)),
+            ("kafka_region", one(&self.region)),
+            ("way", one(&self.kafka_auth)),
+            ("secret", some(&self.kafka_secret_arn)),
+            ("ca_secret", some(&self.kafka_ca_secret_arn)),
+            ("settings", settings),
+            ("agents", self.agents.clone()),
+            ("reply_topic", self.reply_topics.clone()),
+        ]);
+        apply(command, &defaults)
+    }
+}
+
+fn apply(command: Command, defaults: &BTreeMap<&'static str, Vec<String>>) -> Command {
+    let command = command.mut_args(|arg| {
+        let Some(values) = defaults.get(arg.get_id().as_str()) else {
+            return arg;
+        };
+        let arg = arg.env(Resettable::Reset);
+        match values.is_empty() {
+            true => arg,
+            false => arg.required(false).default_values(values.clone()),
+        }
+    });
+    command.mut_subcommands(|command| apply(command, defaults))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    const OUTPUT: &[u8] =
+        br#"{"kms_key_arn": {"value": "k"}, "triad": {"sensitive": false, "type": "object",
+        "value": {"region": "eu-west-1", "table_prefix": "shop-", "brokers": "b:9098",
+            "kafka_auth": "scram", "kafka_secret_arn": "arn:s", "kafka_ca_secret_arn": null,
+            "kafka_settings": {"sasl.mechanisms": "SCRAM-SHA-512"}, "agents": ["payment"]}}}"#;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_option_is_found_wherever_it_stands() {
+        let dir = Some(PathBuf::from("dir"));
+        assert_eq!(
+            named(&words(&["triad", "--from-terraform", "dir", "list"])),
+            dir
+        );
+        assert_eq!(
+            named(&words(&["triad", "list", "--from-terraform=dir"])),
+            dir
+        );
+        assert_eq!(named(&words(&["triad", "list", "--state", "Error"])), None);
+        assert_eq!(
+            named(&words(&["triad", "get", "--", "--from-terraform", "x"])),
+            None
+        );
+    }
+
+    #[test]
+    fn an_installation_s_values_are_defaults_of_every_command() {
+        let installation = Installation::parse(OUTPUT).unwrap();
+        let command = || installation.defaults_of(crate::Cli::command());
+        let found = command().get_matches_from(["triad", "submit", "file"]);
+        let submit = found.subcommand_matches("submit").unwrap();
+        assert_eq!(submit.get_one::<String>("brokers").unwrap(), "b:9098");
+        assert_eq!(submit.get_one::<String>("secret").unwrap(), "arn:s");
+        assert_eq!(
+            submit.get_one::<String>("kafka_region").unwrap(),
+            "eu-west-1"
+        );
+        let settings = submit.get_one::<(String, String)>("settings").unwrap();
+        assert_eq!(settings.1, "SCRAM-SHA-512");
+        let found = command().get_matches_from(["triad", "list", "--table-prefix", "mine-"]);
+        let list = found.subcommand_matches("list").unwrap();
+        assert_eq!(list.get_one::<String>("table_prefix").unwrap(), "mine-");
+        assert_eq!(list.get_one::<String>("region").unwrap(), "eu-west-1");
+        let letters = command().get_matches_from(["triad", "dead-letters", "list"]);
+        let (_, letters) = letters.subcommand().unwrap();
+        let (_, list) = letters.subcommand().unwrap();
+        assert_eq!(list.get_one::<String>("brokers").unwrap(), "b:9098");
+    }
+
+    #[test]
+    fn an_output_of_something_else_is_refused() {
+        assert!(Installation::parse(b"{}").is_err());
+        assert!(Installation::parse(br#"{"triad": {"value": {"region": "x"}}}"#).is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! The alerts function: takes batches of the topic `alerts` and publishes each to an SNS topic.
+
+mod notice;
+mod sns;
+
+use std::sync::Arc;
+
+use triad_lambda::RunError;
+use triad_setup::lambda;
+
+use crate::sns::Sns;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), RunError> {
+    let wiring = lambda::start().await?;
+    let sns = triad_lambda::init(async {
+        let topic = wiring.config.alerts_topic.clone();
+        let topic = topic.ok_or("TRIAD_ALERTS_SNS_TOPIC: is missing; give the ARN of a topic")?;
+        Ok::<_, &str>(Sns::connect(topic).await)
+    })
+    .await?;
+    let sns = Arc::new(sns);
+    lambda::run_batches(wiring, move |records, _until| {
+        let sns = sns.clone();
+        Box::pin(async move { sns.publish(&records).await })
+    })
+    .await
+}

@@ -1,0 +1,80 @@
+//! Publishing to an SNS topic.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use aws_config::BehaviorVersion;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sns::Client;
+use aws_sdk_sns::error::DisplayErrorContext;
+use aws_sdk_sns::types::MessageAttributeValue;
+use triad_runtime::{Handled, InputRecord};
+
+use crate::notice::Notice;
+
+/// One topic.
+pub struct Sns {
+    client: Client,
+    topic: String,
+}
+
+impl Sns {
+    /// A client, as the environment says. A message is tried 3 times and takes at most 8 s.
+    pub async fn connect(topic: String) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(1))
+            .operation_attempt_timeout(Duration::from_secs(3))
+            .operation_timeout(Duration::from_secs(8))
+            .build();
+        let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
+        Self {
+            client: Client::new(&loader.load().await),
+            topic,
+        }
+    }
+
+    /// Publishes each record, in its order. After a failure no later one of its partition is
+    /// tried: they all come again with it, and would be told twice.
+    pub async fn publish(&self, records: &[InputRecord]) -> Vec<Handled> {
+        let mut stuck = HashSet::new();
+        let mut answers = Vec::with_capacity(records.len());
+        for record in records {
+            let partition = (&record.topic, record.partition);
+            answers.push(if stuck.contains(&partition) {
+                Handled::Again("one before it was not published".to_owned())
+            } else {
+                match self.publish_one(record).await {
+                    Ok(()) => Handled::Done,
+                    Err(why) => {
+                        stuck.insert(partition);
+                        Handled::Again(why)
+                    }
+                }
+            });
+        }
+        answers
+    }
+
+    async fn publish_one(&self, record: &InputRecord) -> Result<(), String> {
+        let Some(notice) = Notice::of(record) else {
+            return Ok(());
+        };
+        let mut call = self
+            .client
+            .publish()
+            .topic_arn(&self.topic)
+            .subject(notice.subject)
+            .message(notice.message);
+        for (name, value) in notice.attributes {
+            let value = MessageAttributeValue::builder()
+                .data_type("String")
+                .string_value(value)
+                .build()
+                .map_err(|e| e.to_string())?;
+            call = call.message_attributes(name, value);
+        }
+        let sent = call.send().await;
+        sent.map_err(|e| DisplayErrorContext(e).to_string())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Builds the functions' zips for Lambda (provided.al2023): target/packages/<architecture>/<function>.zip,
+# each with one binary named bootstrap. Then `infra/measure.sh` prints their size, cold start and
+# memory.
+#
+#   infra/package.sh                 arm64 and x86_64
+#   infra/package.sh x86_64          one of them, as does TRIAD_ARCHITECTURES=x86_64
+#
+# Needs cargo, rustup (for the target arm64), python3 with venv, make and perl; PyPI and crates.io
+# for the first run. cargo-lambda and zig, the C compiler and linker for the old glibc of Lambda, come
+# into .venv-package. TRIAD_PACKAGES=DIR puts the zips elsewhere.
+set -euo pipefail
+cd -P "$(dirname "$0")"
+cd ..
+
+functions=(submission scheduler agent supervisor alerts)
+packages="${TRIAD_PACKAGES:-target/packages}"
+read -ra architectures <<< "${*:-${TRIAD_ARCHITECTURES:-arm64 x86_64}}"
+
+fail() { echo "package: $*" >&2; exit 2; }
+for tool in cargo make perl python3; do
+  command -v "$tool" >/dev/null || fail "$tool is missing; install it first"
+done
+
+stamp="$(cat infra/package-requirements.txt)"
+if [ "$(cat .venv-package/stamp 2>/dev/null || true)" != "$stamp" ]; then
+  rm -rf .venv-package
+  python3 -m venv .venv-package
+  .venv-package/bin/python -m pip install --quiet --disable-pip-version-check -r infra/package-requirements.txt
+  printf '%s\n' "$stamp" > .venv-package/stamp
+fi
+export PATH="$PWD/.venv-package/bin:$PATH"
+# The compiler itself, not its Python wrapper, which takes longer to start than most files to compile.
+CARGO_ZIGBUILD_ZIG_PATH="$(.venv-package/bin/python -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')"
+export CARGO_ZIGBUILD_ZIG_PATH
+
+for architecture in "${architectures[@]}"; do
+  case "$architecture" in
+    arm64) target=aarch64-unknown-linux-gnu zig=aarch64-linux-gnu.2.34 ;;
+    x86_64) target=x86_64-unknown-linux-gnu zig=x86_64-linux-gnu.2.34 ;;
+    *) fail "$architecture: use arm64 or x86_64" ;;
+  esac
+  if command -v rustup >/dev/null; then rustup target add "$target" >/dev/null 2>&1 || fail "rustup cannot add the target $target"; fi
+
+  # librdkafka's own configure reads CC, AR and RANLIB and knows nothing of the target; the crate
+  # cc, which all other C is built with, takes what cargo-lambda sets for the target, and HOST_CC.
+  tools="$PWD/target/lambda-tools/$target"
+  mkdir -p "$tools"
+  printf '#!/bin/sh\nexec "%s" cc -target %s -fno-sanitize=undefined "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" "$zig" > "$tools/cc"
+  printf '#!/bin/sh\nexec "%s" c++ -target %s -fno-sanitize=undefined "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" "$zig" > "$tools/c++"
+  printf '#!/bin/sh\nexec "%s" ar "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" > "$tools/ar"
+  printf '#!/bin/sh\nexec "%s" ranlib "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" > "$tools/ranlib"
+  chmod +x "$tools"/*
+
+  selection=()
+  for function in "${functions[@]}"; do selection+=(-p "triad-$function"); done
+  CC="$tools/cc" CXX="$tools/c++" AR="$tools/ar" RANLIB="$tools/ranlib" HOST_CC=cc HOST_CXX=c++ HOST_AR=ar LIBZ_SYS_STATIC=1 \
+    CFLAGS="-Os -ffunction-sections -fdata-sections" \
+    cargo lambda build --locked --profile lambda --target "$target.2.34" --features kafka-auth \
+    --output-format zip --lambda-dir "target/lambda-zips/$architecture" "${selection[@]}"
+
+  mkdir -p "$packages/$architecture"
+  for function in "${functions[@]}"; do
+    cp "target/lambda-zips/$architecture/triad-$function/bootstrap.zip" "$packages/$architecture/$function.zip"
+  done
+  echo "package: $packages/$architecture: ${functions[*]}"
+done

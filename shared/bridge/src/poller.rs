@@ -1,0 +1,189 @@
+//! One mapping at work: reads its topic in a consumer group, invokes its function with one batch
+//! after the other, and commits what is done or given up, and nothing before.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use triad_core::agent::backoff;
+use triad_kafka::{KafkaConfig, KafkaError, Member, Read};
+use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_runtime::{Clock, Entropy, InputRecord};
+use triad_workflow::Millis;
+
+use crate::event::{MAX_PAYLOAD, event, weight};
+use crate::settings::Settings;
+use crate::verdict::{Verdict, verdict};
+use crate::work::{GivenUp, Settled, Work};
+
+/// What came of an invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Invoked {
+    /// The function's answer.
+    Answer(Vec<u8>),
+    /// A function error, a time-out or a function that is gone: a failure of the batch.
+    Failed(String),
+    /// Throttled, or the service is not there: tried again, and not counted.
+    Later(String),
+    /// The payload is larger than the service takes.
+    TooLarge,
+}
+
+/// Invokes a function.
+pub trait Invoke: Send + Sync {
+    /// With an event; waits for the answer.
+    fn invoke(&self, event: String) -> impl Future<Output = Invoked> + Send;
+}
+
+/// Keeps what was given up: the failure destination.
+pub trait Keep: Send + Sync {
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// Why not; it is tried again until it is kept.
+    fn keep(&self, given_up: &GivenUp) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+/// One mapping.
+pub struct Poller {
+    member: Member,
+    settings: Settings,
+    /// Read for a batch that it did not fit into.
+    left_over: Option<InputRecord>,
+}
+
+impl Poller {
+    /// Joins the mapping's consumer group.
+    ///
+    /// # Errors
+    /// [`KafkaError`] if the consumer cannot be made.
+    pub fn join(
+        kafka: &KafkaConfig,
+        group: &str,
+        topic: &str,
+        settings: Settings,
+    ) -> Result<Self, KafkaError> {
+        Ok(Self {
+            member: Member::join(kafka, group, topic)?,
+            settings,
+            left_over: None,
+        })
+    }
+
+    /// Polls until `stop`. A batch that is not settled by then comes again to whoever reads next.
+    pub async fn run(mut self, function: &impl Invoke, sink: &impl Keep, stop: &CancellationToken) {
+        let work = async {
+            loop {
+                self.turn(function, sink).await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    /// Waits for a batch, for at most the window, and works it; how many records it had.
+    pub async fn turn(&mut self, function: &impl Invoke, sink: &impl Keep) -> usize {
+        let batch = self.batch().await;
+        let records = batch.len();
+        if records > 0 {
+            handle(batch, &self.settings, function, sink, |record| {
+                self.member.commit_through(record);
+            })
+            .await;
+        }
+        records
+    }
+
+    async fn batch(&mut self) -> Vec<InputRecord> {
+        let ends = Instant::now() + self.settings.window;
+        let mut batch: Vec<InputRecord> = self.left_over.take().into_iter().collect();
+        // Half of the payload's bound, for the names around the records.
+        let mut room = (MAX_PAYLOAD - 4096).saturating_sub(batch.iter().map(weight).sum());
+        while batch.len() < self.settings.batch_size {
+            let left = ends.saturating_duration_since(Instant::now());
+            // What is at hand is taken even when the window is over.
+            let Read::Record(record) = self.member.next(left.max(Duration::from_millis(1))).await
+            else {
+                if left.is_zero() {
+                    break;
+                }
+                continue;
+            };
+            let weight = weight(&record);
+            if weight > room && !batch.is_empty() {
+                self.left_over = Some(record);
+                break;
+            }
+            room = room.saturating_sub(weight);
+            batch.push(record);
+        }
+        batch
+    }
+}
+
+/// Works one batch until every record is done or kept, and says so of each in `settled`.
+pub async fn handle(
+    batch: Vec<InputRecord>,
+    settings: &Settings,
+    function: &impl Invoke,
+    sink: &impl Keep,
+    settled: impl Fn(&InputRecord),
+) {
+    let mut work = Work::new(batch, settings);
+    let mut waits = 0;
+    while let Some(records) = work.next() {
+        let (again, outcome) = match function.invoke(event(records)).await {
+            Invoked::Later(why) => {
+                tracing::warn!(why, "invoked again later");
+                (true, Settled::default())
+            }
+            Invoked::TooLarge => (false, work.too_large()),
+            Invoked::Answer(answer) => {
+                let verdict = verdict(settings.partial, records, &answer);
+                let outcome = work.settle(verdict, SystemClock.now());
+                (outcome.again, outcome)
+            }
+            Invoked::Failed(why) => {
+                tracing::warn!(why, records = records.len(), "a batch failed");
+                let outcome = work.settle(Verdict::Failure(why), SystemClock.now());
+                (outcome.again, outcome)
+            }
+        };
+        if let Some(given_up) = &outcome.given_up {
+            keep(sink, given_up, settings).await;
+        }
+        let given_up = outcome.given_up.iter().flat_map(|g| &g.records);
+        for record in outcome.done.iter().chain(given_up) {
+            settled(record);
+        }
+        waits = if again { waits + 1 } else { 0 };
+        if again {
+            pause(waits, settings).await;
+        }
+    }
+}
+
+/// Nothing is committed past what is not kept: a destination that is away holds its partition up.
+async fn keep(sink: &impl Keep, given_up: &GivenUp, settings: &Settings) {
+    let mut tries = 0;
+    while let Err(why) = sink.keep(given_up).await {
+        tries += 1;
+        tracing::error!(why, "given-up records could not be kept");
+        pause(tries, settings).await;
+    }
+}
+
+async fn pause(tries: u32, settings: &Settings) {
+    let bounds = |span: Duration| Millis(span.as_millis() as u64);
+    let (first, longest) = settings.backoff;
+    let wait = backoff(
+        tries,
+        bounds(first),
+        bounds(longest),
+        SystemEntropy.next_u64(),
+    );
+    tokio::time::sleep(wait.as_duration()).await;
+}

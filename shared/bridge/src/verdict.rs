@@ -1,0 +1,124 @@
+//! What an answer of a function means to a mapping.
+//!
+//! Source: AWS Lambda Developer Guide, "Configuring partial batch response" (success and failure
+//! conditions).
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use triad_runtime::InputRecord;
+
+/// What became of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it is done.
+    Success,
+    /// Of these partitions (`topic-N`) what is from the offset on is to come again; all else is
+    /// done.
+    From(HashMap<String, i64>),
+    /// All of it is to come again.
+    Failure(String),
+}
+
+/// Reads an answer that is no function error.
+///
+/// Without partial responses any answer is a success. With them, no list and an empty list are
+/// successes; a list that names what was not in the batch, or has another form, fails all of it.
+#[must_use]
+pub fn verdict(partial: bool, records: &[InputRecord], answer: &[u8]) -> Verdict {
+    if !partial {
+        return Verdict::Success;
+    }
+    let bad =
+        |what: &str| Verdict::Failure(format!("the answer is no partial batch response: {what}"));
+    if answer.is_empty() {
+        return Verdict::Success;
+    }
+    let Ok(json) = serde_json::from_slice::<Value>(answer) else {
+        return bad("it is not JSON");
+    };
+    let items = match json.get("batchItemFailures") {
+        None | Some(Value::Null) => return Verdict::Success,
+        Some(Value::Array(items)) if items.is_empty() => return Verdict::Success,
+        Some(Value::Array(items)) => items,
+        Some(_) => return bad("batchItemFailures is no list"),
+    };
+    let mut from: HashMap<String, i64> = HashMap::new();
+    for item in items {
+        let id = &item["itemIdentifier"];
+        let (Some(partition), Some(offset)) = (id["partition"].as_str(), id["offset"].as_i64())
+        else {
+            return bad("an itemIdentifier has no partition and offset");
+        };
+        let known = |r: &InputRecord| r.offset == offset && name(r) == partition;
+        if !records.iter().any(known) {
+            return bad("an itemIdentifier names a record that was not in the batch");
+        }
+        let first = from.entry(partition.to_owned()).or_insert(offset);
+        *first = offset.min(*first);
+    }
+    Verdict::From(from)
+}
+
+/// A record's partition as answers name it.
+pub(crate) fn name(record: &InputRecord) -> String {
+    format!("{}-{}", record.topic, record.partition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Vec<InputRecord> {
+        (5..9)
+            .map(|offset| InputRecord {
+                topic: "t".into(),
+                offset,
+                ..InputRecord::default()
+            })
+            .collect()
+    }
+
+    fn of(answer: &str) -> Verdict {
+        verdict(true, &batch(), answer.as_bytes())
+    }
+
+    #[test]
+    fn every_documented_success() {
+        for answer in [
+            "",
+            "null",
+            "{}",
+            r#"{"batchItemFailures":null}"#,
+            r#"{"batchItemFailures":[]}"#,
+        ] {
+            assert_eq!(of(answer), Verdict::Success, "{answer}");
+        }
+        assert_eq!(verdict(false, &batch(), b"anything"), Verdict::Success);
+    }
+
+    #[test]
+    fn the_lowest_offset_of_a_partition_counts() {
+        let answer = r#"{"batchItemFailures":[
+            {"itemIdentifier":{"partition":"t-0","offset":8}},
+            {"itemIdentifier":{"partition":"t-0","offset":6}}]}"#;
+        assert_eq!(of(answer), Verdict::From([("t-0".to_owned(), 6)].into()));
+    }
+
+    #[test]
+    fn every_answer_of_another_form_fails_the_whole_batch() {
+        for answer in [
+            "no JSON",
+            r#"{"batchItemFailures":{}}"#,
+            r#"{"batchItemFailures":[{}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":null}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0"}}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":"6"}}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":{"partition":"t-1","offset":6}}]}"#,
+            r#"{"batchItemFailures":[{"itemIdentifier":{"partition":"t-0","offset":9}}]}"#,
+        ] {
+            assert!(matches!(of(answer), Verdict::Failure(_)), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A member of a consumer group that commits what its owner says, and nothing else: for tools
+//! that have a loop of their own.
+
+use std::time::Duration;
+
+use rdkafka::consumer::CommitMode;
+use triad_runtime::InputRecord;
+
+use crate::config::{KafkaConfig, KafkaError};
+use crate::consumer::{GroupConsumer, commit, join, record, store};
+use crate::reader::Read;
+
+/// Wait after a read that failed.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// A member of a group that reads one topic, from its first record on.
+pub struct Member {
+    consumer: GroupConsumer,
+}
+
+impl Member {
+    /// Joins a group.
+    ///
+    /// # Errors
+    /// [`KafkaError`] if the consumer cannot be made; what fails later is retried.
+    pub fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, KafkaError> {
+        let consumer = join(config, group, topic)?;
+        Ok(Self { consumer })
+    }
+
+    /// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
+    pub async fn next(&self, within: Duration) -> Read {
+        match tokio::time::timeout(within, self.consumer.recv()).await {
+            Ok(Ok(message)) => Read::Record(record(&message)),
+            Ok(Err(e)) => {
+                tracing::debug!(error = %e, "records cannot be read for now");
+                tokio::time::sleep(AFTER_ERROR).await;
+                Read::Nothing
+            }
+            Err(_) => Read::Nothing,
+        }
+    }
+
+    /// Commits that a record, and all before it in its partition, need not come again.
+    pub fn commit_through(&self, record: &InputRecord) {
+        store(
+            &self.consumer,
+            &record.topic,
+            record.partition,
+            record.offset + 1,
+        );
+        commit(&self.consumer, CommitMode::Sync);
+    }
+}

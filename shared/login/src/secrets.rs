@@ -1,0 +1,185 @@
+//! Secrets with Kafka credentials.
+//!
+//! Source of the forms: AWS Lambda Developer Guide, "Configuring cluster authentication": the same
+//! secret serves the mapping and the function.
+
+use std::time::Duration;
+
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use triad_kafka::Credentials;
+
+/// A secret that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// It could not be read.
+    #[error("the secret {id} cannot be read: {reason}")]
+    Unreadable {
+        /// Its ARN or name.
+        id: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It has not the form that it must have. What is in it is not shown.
+    #[error("the secret {id} is not JSON of the form {form}")]
+    Form {
+        /// Its ARN or name.
+        id: String,
+        /// How it must look.
+        form: &'static str,
+    },
+}
+
+/// A reader of secrets.
+pub struct Secrets(Client);
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+    password: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClientCertificate {
+    certificate: String,
+    private_key: String,
+    #[serde(default)]
+    private_key_password: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Ca {
+    certificate: String,
+}
+
+impl Secrets {
+    /// A client, as the environment and the profile say. A read is tried 3 times and takes at
+    /// most 8 s.
+    pub async fn connect(region: Option<String>) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(1))
+            .operation_attempt_timeout(Duration::from_secs(3))
+            .operation_timeout(Duration::from_secs(8))
+            .build();
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
+        if let Some(region) = region {
+            loader = loader.region(Region::new(region));
+        }
+        Self(Client::new(&loader.load().await))
+    }
+
+    /// User name and password for SCRAM.
+    ///
+    /// # Errors
+    /// [`SecretError`]
+    pub async fn scram(&self, id: &str) -> Result<Credentials, SecretError> {
+        scram(id, &self.read(id).await?)
+    }
+
+    /// A client certificate with its key.
+    ///
+    /// # Errors
+    /// [`SecretError`]
+    pub async fn mtls(&self, id: &str) -> Result<Credentials, SecretError> {
+        mtls(id, &self.read(id).await?)
+    }
+
+    /// Certificates that the brokers' must descend from.
+    ///
+    /// # Errors
+    /// [`SecretError`]
+    pub async fn ca(&self, id: &str) -> Result<String, SecretError> {
+        ca(id, &self.read(id).await?)
+    }
+
+    async fn read(&self, id: &str) -> Result<String, SecretError> {
+        let unreadable = |reason: String| SecretError::Unreadable {
+            id: id.to_owned(),
+            reason,
+        };
+        let answer = self.0.get_secret_value().secret_id(id).send().await;
+        let value = answer.map_err(|e| unreadable(DisplayErrorContext(e).to_string()))?;
+        value
+            .secret_string
+            .ok_or_else(|| unreadable("it has no text".to_owned()))
+    }
+}
+
+fn scram(id: &str, text: &str) -> Result<Credentials, SecretError> {
+    let user: User = parse(id, text, r#"{"username", "password"}"#)?;
+    Ok(Credentials::Scram {
+        username: user.username,
+        password: user.password,
+    })
+}
+
+fn mtls(id: &str, text: &str) -> Result<Credentials, SecretError> {
+    let form = r#"{"certificate", "privateKey", "privateKeyPassword"}, the last only if the key is encrypted"#;
+    let client: ClientCertificate = parse(id, text, form)?;
+    Ok(Credentials::Mtls {
+        certificate: client.certificate,
+        private_key: client.private_key,
+        private_key_password: client.private_key_password,
+    })
+}
+
+fn ca(id: &str, text: &str) -> Result<String, SecretError> {
+    parse(id, text, r#"{"certificate"}"#).map(|ca: Ca| ca.certificate)
+}
+
+/// serde's own message may quote what it has found: it is left out.
+fn parse<T: DeserializeOwned>(id: &str, text: &str, form: &'static str) -> Result<T, SecretError> {
+    serde_json::from_str(text).map_err(|_| SecretError::Form {
+        id: id.to_owned(),
+        form,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_are_those_of_lambda_s_mappings() {
+        // MSK's secrets may have more in them.
+        let user = scram("s", r#"{"username": "u", "password": "p", "host": "h"}"#).unwrap();
+        assert!(
+            matches!(user, Credentials::Scram { username, password } if username == "u" && password == "p")
+        );
+        for (text, expected) in [
+            (r#"{"certificate": "C", "privateKey": "K"}"#, None),
+            (
+                r#"{"certificate": "C", "privateKey": "K", "privateKeyPassword": "P"}"#,
+                Some("P"),
+            ),
+        ] {
+            let found = mtls("s", text).unwrap();
+            assert!(matches!(found, Credentials::Mtls {
+                certificate, private_key, private_key_password
+            } if certificate == "C" && private_key == "K"
+                && private_key_password.as_deref() == expected));
+        }
+        assert_eq!(ca("s", r#"{"certificate": "C"}"#).unwrap(), "C");
+    }
+
+    #[test]
+    fn a_bad_secret_is_named_and_not_shown() {
+        for text in [
+            "hidden",
+            r#"{"username": "hidden"}"#,
+            r#"{"username": 7, "password": "hidden"}"#,
+        ] {
+            let error = scram("the-secret", text).err().expect(text).to_string();
+            assert!(
+                error.contains("the-secret") && error.contains("password"),
+                "{error}"
+            );
+            assert!(!error.contains("hidden"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The deployed test: follows the README's section "Deploy" against an AWS on this machine, and checks
+# what then runs. docs/DEPLOYED.md says what of it is real, what is emulated, what stays unproven.
+#
+# MiniStack (pinned, in .venv-deployed) stands for AWS, with IAM enforcement on; the embedded broker
+# with its data on disk for Kafka; triad-bridge for the event source mappings. All of it listens on
+# loopback alone, in a directory of its own, and is stopped at the end.
+# Needs terraform, python3 with venv, cargo, and what infra/package.sh needs; PyPI and crates.io for
+# the first run. Exit codes: 0 all is well, 1 a check failed, 3 a tool is missing, with a loud line.
+#
+# TRIAD_TF_MIRROR=DIR   Terraform providers from a file-system mirror instead of the registry
+# TRIAD_KEEP=1          leave the directory with logs and Terraform's state
+set -euo pipefail
+cd -P "$(dirname "$0")/.."
+
+skip() { printf '\n== SKIPPED: %s. WHAT IS DEPLOYED IS NOT TESTED.\n' "$*" >&2; exit 3; }
+for tool in terraform python3 cargo make perl; do
+  command -v "$tool" >/dev/null || skip "$tool is missing"
+done
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || skip "python3 is older than 3.11"
+
+stamp="$(cat tests/deployed/requirements.txt)"
+if [ "$(cat .venv-deployed/stamp 2>/dev/null || true)" != "$stamp" ]; then
+  rm -rf .venv-deployed
+  python3 -m venv .venv-deployed
+  .venv-deployed/bin/python -m pip install --quiet --disable-pip-version-check -r tests/deployed/requirements.txt \
+    || skip "PyPI cannot be reached"
+  printf '%s\n' "$stamp" > .venv-deployed/stamp
+fi
+
+case "$(uname -m)" in x86_64) TRIAD_ARCHITECTURES=x86_64 ;; *) TRIAD_ARCHITECTURES=arm64 ;; esac
+export TRIAD_ARCHITECTURES
+cargo build --quiet --locked -p triad -p triad-broker -p triad-bridge -p triad-reference
+exec .venv-deployed/bin/python tests/deployed/run.py

@@ -1,0 +1,160 @@
+"""The AWS of this machine: processes, started on loopback and stopped by their ids."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+REGION = "us-east-1"
+PATIENCE = 180
+
+
+class Failed(Exception):
+    """A check that does not hold."""
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def until(what, look, patience=PATIENCE, between=0.3):
+    """Looks until it finds something; fails with `what` when it does not in time."""
+    ends = time.monotonic() + patience
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > ends:
+            raise Failed(f"waited {patience} s in vain until {what}")
+        time.sleep(between)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Local:
+    """Broker, emulator, bridge and reference service, in a directory of their own."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        self.processes = {}
+        self.binaries = ROOT / "target" / "debug"
+        self.ministack_port = free_port()
+        self.front_port = free_port()
+        self.front = f"http://127.0.0.1:{self.front_port}"
+        self.emulator = f"http://127.0.0.1:{self.ministack_port}"
+
+    def start(self, name, command, env=None, first_line=False):
+        log = open(self.directory / f"{name}.log", "ab")
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            cwd=self.directory,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if first_line else log,
+            stderr=log,
+            start_new_session=True,
+        )
+        self.processes[name] = process
+        return process.stdout.readline().decode().strip() if first_line else None
+
+    def stop(self, name, how=signal.SIGTERM):
+        process = self.processes.pop(name)
+        process.send_signal(how)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+    def start_broker(self, listen="127.0.0.1:0"):
+        data = self.directory / "broker"
+        command = [self.binaries / "triad-broker", "--listen", listen, "--data", data, "--no-auto-create"]
+        self.brokers = self.start("broker", command, first_line=True)
+
+    def start_all(self):
+        self.start_broker()
+        port = free_port()
+        self.service = f"http://127.0.0.1:{port}"
+        self.start("reference", [self.binaries / "triad-reference", "--listen", f"127.0.0.1:{port}"])
+        self.start(
+            "ministack",
+            [Path(sys.executable).with_name("ministack")],
+            env={
+                "AUTH": "true",
+                "BIND_HOST": "127.0.0.1",
+                "GATEWAY_PORT": str(self.ministack_port),
+                "MINISTACK_REGION": REGION,
+                "IOT_MTLS_ENABLED": "0",
+                # Functions are pointed at the front door: there every connection counts as encrypted.
+                "AWS_ENDPOINT_URL": self.front,
+                "TMPDIR": str(self.directory),
+            },
+        )
+
+        def healthy():
+            try:
+                return urllib.request.urlopen(f"{self.emulator}/_ministack/health", timeout=2).status == 200
+            except OSError:
+                return False
+
+        until("the emulator answers", healthy)
+        command = [
+            self.binaries / "triad-bridge", "--listen", f"127.0.0.1:{self.front_port}",
+            "--endpoint", self.emulator, "--brokers", self.brokers, "--region", REGION,
+        ]
+        self.start("bridge", command, env={"TRIAD_LOG": "info"}, first_line=True)
+
+    def stop_all(self):
+        for name in list(self.processes):
+            self.stop(name)
+
+    def environment(self):
+        """What the README's commands run with: credentials and endpoints of the local AWS."""
+        own = {
+            "AWS_ENDPOINT_URL": self.front,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "TF_IN_AUTOMATION": "1",
+            "TF_INPUT": "0",
+            "TF_CLI_ARGS": "-no-color",
+            "CHECKPOINT_DISABLE": "1",
+            "BROKERS": self.brokers,
+            "PATH": f"{self.binaries}:{os.environ['PATH']}",
+        }
+        mirror = os.environ.get("TRIAD_TF_MIRROR")
+        if mirror:
+            configuration = self.directory / "terraform.rc"
+            configuration.write_text(
+                f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
+            )
+            own["TF_CLI_CONFIG_FILE"] = str(configuration)
+        return {**os.environ, **own}
+
+    def run(self, command, check=True, shell=False, input=None):
+        done = subprocess.run(
+            command, cwd=self.directory, env=self.environment(), shell=shell, text=True,
+            input=input, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        with open(self.directory / "commands.log", "a") as log:
+            log.write(f"$ {command}\n{done.stdout}\n")
+        if check and done.returncode != 0:
+            shown = command if shell else " ".join(map(str, command))
+            raise Failed(f"{shown}: exit code {done.returncode}\n{done.stdout[-4000:]}")
+        return done
+
+
+def remove(directory):
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,37 @@
+# What is other than in the cloud: how the provider finds AWS, the brokers, and the services. Put
+# beside the copy of the example by the deployed test.
+
+provider "aws" {
+  # There is no S3 under names of buckets on loopback.
+  s3_use_path_style = true
+}
+
+module "triad" {
+  source              = "../infra"
+  architecture        = var.architecture
+  deletion_protection = false
+
+  # Event source mappings of MSK need MSK.
+  kafka = {
+    brokers = var.brokers
+    auth    = "none"
+  }
+
+  agents = {
+    inventory = { base_url = "${var.service}/inventory" }
+    payment   = { base_url = "${var.service}/payment" }
+    carrier   = { base_url = "${var.service}/carrier" }
+  }
+
+  mapping = {
+    batching_window_seconds = 1
+  }
+
+  # The emulator asks a topic's policy about S3 as over an unencrypted connection.
+  failure_bucket_arn = "arn:aws:s3:::${var.failure_bucket}"
+
+  workflows = {
+    directory = "${path.module}/workflows"
+    cli       = "triad"
+  }
+}

@@ -1,0 +1,357 @@
+"""The deployed test: follows the README's section Deploy, then checks what runs.
+
+Each check is a function with its name as its claim; they build on one another and run in order.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import time
+import urllib.request
+
+import boto3
+from local_aws import REGION, ROOT, Failed, Local, remove, say, until
+
+BUCKET = "kept-records"
+PREFIX = "shop-"
+ARCHITECTURE = "x86_64" if platform.machine() == "x86_64" else "arm64"
+
+
+def expect(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+class Deployment:
+    """The installation `my-shop` on a local AWS."""
+
+    def __init__(self, local):
+        self.local = local
+        session = boto3.Session("test", "test", region_name=REGION)
+        client = lambda service: session.client(service, endpoint_url=local.front)
+        self.aws = {
+            name: client(name)
+            for name in ["dynamodb", "events", "iam", "kafka", "kms", "lambda", "logs", "s3", "scheduler", "sns", "sqs", "cloudwatch"]
+        }
+        self.numbers = {}
+
+    # The commands of the README.
+
+    def readme(self):
+        """The commands of the section Deploy, line by line."""
+        text = (ROOT / "README.md").read_text()
+        section = re.search(r"^## Deploy$(.*?)^## ", text, re.M | re.S)
+        expect(section, "README.md has no section Deploy")
+        blocks = re.findall(r"^```sh$(.*?)^```$", section.group(1), re.M | re.S)
+        lines = "".join(blocks).replace("\\\n", " ").splitlines()
+        return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+
+    def configure(self):
+        """What the README says to edit by hand."""
+        shop = self.local.directory / "my-shop"
+        for file in ["local.tf", "override.tf"]:
+            shutil.copy(ROOT / "tests/deployed" / file, shop / file)
+        values = {
+            "region": REGION,
+            "cluster_name": "shop",
+            "subnet_ids": ["subnet-0a"],
+            "security_group_ids": ["sg-0a"],
+            "packages_directory": f"{ROOT}/target/packages/{ARCHITECTURE}",
+            "on_call_email": "on-call@shop.example",
+            "payment_token": "the-token",
+            "brokers": self.local.brokers,
+            "service": self.local.service,
+            "failure_bucket": BUCKET,
+            "architecture": ARCHITECTURE,
+        }
+        (shop / "terraform.tfvars.json").write_text(json.dumps(values))
+        (shop / "terraform.tfvars").unlink()
+
+    # Looking and acting as users do.
+
+    def triad(self, *arguments, **options):
+        return self.local.run(["triad", "--from-terraform", "my-shop", *arguments], **options)
+
+    def terraform(self, *arguments, check=True):
+        return self.local.run(["terraform", "-chdir=my-shop", *arguments], check=check)
+
+    def submit(self, ids, priority="normal"):
+        lines = [
+            json.dumps({
+                "order_id": id,
+                "workflow": "three-steps",
+                "details": {"sku": "A-1", "quantity": 1, "customer": "ANNA", "amount": 12.5, "city": "Lisboa"},
+            })
+            for id in ids
+        ]
+        self.triad("submit", "--priority", priority, "-", input="\n".join(lines) + "\n")
+
+    def order(self, id):
+        found = self.triad("get", id, "--json", check=False)
+        return json.loads(found.stdout) if found.returncode == 0 else None
+
+    def state(self, id):
+        order = self.order(id)
+        return order and order["process_state"]
+
+    def all_processed(self, ids):
+        listed = self.triad("list", "--state", "Processed", "--limit", "1000", "--json").stdout
+        done = {json.loads(line)["order_id"] for line in listed.splitlines() if line.startswith("{")}
+        return set(ids) <= done
+
+    def ledger(self):
+        with urllib.request.urlopen(f"{self.local.service}/_ledger/summary") as answer:
+            return json.load(answer)
+
+    def mapping(self, topic):
+        mappings = self.aws["lambda"].list_event_source_mappings()["EventSourceMappings"]
+        return next(m["UUID"] for m in mappings if m["Topics"] == [topic])
+
+    def reading(self, topic, enabled):
+        self.aws["lambda"].update_event_source_mapping(UUID=self.mapping(topic), Enabled=enabled)
+
+    def log_lines(self, function):
+        group = f"/aws/lambda/{PREFIX}{function}"
+        events = self.aws["logs"].filter_log_events(logGroupName=group).get("events", [])
+        return [event["message"] for event in events]
+
+
+def the_readme_is_followed_word_for_word(shop):
+    local = shop.local
+    for name in ["infra", "examples"]:
+        (local.directory / name).symlink_to(ROOT / name)
+    # What an account that runs Kafka has already.
+    shop.aws["kafka"].create_cluster(
+        ClusterName="shop", KafkaVersion="3.6.0", NumberOfBrokerNodes=2,
+        BrokerNodeGroupInfo={"InstanceType": "kafka.m7g.large", "ClientSubnets": ["subnet-0a", "subnet-0b"]},
+    )
+    shop.aws["s3"].create_bucket(Bucket=BUCKET)
+    (local.directory / "orders.jsonl").write_text(
+        json.dumps({
+            "order_id": "first", "workflow": "three-steps",
+            "details": {"sku": "A-1", "quantity": 1, "customer": "ANNA", "amount": 1, "city": "Lisboa"},
+        }) + "\n"
+    )
+    began = time.monotonic()
+    for line in shop.readme():
+        say(f"   $ {line}")
+        local.run(line, shell=True)
+        if line.startswith("cp ") and "tfvars" in line:
+            shop.configure()
+    shop.numbers["README to the first order, s"] = round(time.monotonic() - began)
+    until("the first order is processed", lambda: shop.state("first") == "Processed")
+
+
+def the_zips_that_were_built_are_what_runs(shop):
+    for name, function in [("submission", "submission"), ("scheduler", "scheduler"), ("supervisor", "supervisor"),
+                           ("alerts", "alerts"), ("agent", "agent-payment")]:
+        zip = (ROOT / f"target/packages/{ARCHITECTURE}/{name}.zip").read_bytes()
+        built = base64.b64encode(hashlib.sha256(zip).digest()).decode()
+        deployed = shop.aws["lambda"].get_function_configuration(FunctionName=PREFIX + function)
+        expect(deployed["CodeSha256"] == built, f"{function} is not the zip that was built")
+        expect(deployed["Runtime"] == "provided.al2023", f"{function}: {deployed['Runtime']}")
+    ran = [os.readlink(f"/proc/{pid}/exe") for pid in os.listdir("/proc") if pid.isdigit() and is_bootstrap(pid)]
+    expect(ran, "no process bootstrap runs")
+    shop.numbers["function processes alive"] = len(ran)
+
+
+def is_bootstrap(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe").endswith("/bootstrap")
+    except OSError:
+        return False
+
+
+def orders_of_both_lanes_finish_with_each_effect_once(shop):
+    normal = [f"n-{n}" for n in range(40)]
+    high = [f"h-{n}" for n in range(10)]
+    began = time.monotonic()
+    shop.submit(normal)
+    shop.submit(high, "high")
+    until("50 orders are processed", lambda: shop.all_processed(normal + high))
+    shop.numbers["50 orders, s"] = round(time.monotonic() - began, 1)
+    ledger = shop.ledger()
+    expect(ledger["keys_applied_twice"] == 0 and ledger["steps_applied_twice"] == 0, str(ledger))
+
+
+def the_schedule_fires_and_the_supervisor_recovers_an_order(shop):
+    """The agent is not invoked: the step's deadline passes, and only a sweep can find that."""
+    shop.reading("agent.payment", False)
+    shop.submit(["stuck"])
+    until("payment is asked", lambda: (o := shop.order("stuck")) and o["steps"][1]["state"] == "running")
+    until(
+        "a sweep has counted the failure",
+        lambda: shop.order("stuck")["steps"][1].get("failures", 0) >= 1, patience=240,
+    )
+    shop.reading("agent.payment", True)
+    until("the order is processed", lambda: shop.state("stuck") == "Processed", patience=240)
+    expect(shop.ledger()["keys_applied_twice"] == 0, "an effect was applied twice")
+
+
+def an_alert_reaches_subscribers(shop):
+    """A poison record: dead letter, alert, function, SNS, queue."""
+    queue = shop.aws["sqs"].create_queue(QueueName="on-call")["QueueUrl"]
+    arn = shop.aws["sqs"].get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    policy = {"Version": "2012-10-17", "Statement": [{
+        "Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage", "Resource": arn}]}
+    shop.aws["sqs"].set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
+    topics = [t["TopicArn"] for t in shop.aws["sns"].list_topics()["Topics"]]
+    topic = next(t for t in topics if t.endswith(f":{PREFIX}alerts"))
+    subscribed = shop.aws["sns"].subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    shop.triad("submit", "--raw", "-", input="no JSON at all\n")
+
+    def told():
+        messages = shop.aws["sqs"].receive_message(QueueUrl=queue).get("Messages", [])
+        bodies = [json.loads(m["Body"]) for m in messages]
+        return [b for b in bodies if "dead-letter" in b.get("Message", "")]
+
+    alert = until("the alert is in the queue", told)[0]
+    expect(alert["Subject"] == "Triad: a record could not be taken", alert["Subject"])
+    expect(alert["MessageAttributes"]["kind"]["Value"] == "dead-letter", str(alert))
+    shop.aws["sns"].unsubscribe(SubscriptionArn=subscribed["SubscriptionArn"])
+    shop.aws["sqs"].delete_queue(QueueUrl=queue)
+
+
+def without_one_permission_exactly_its_step_fails(shop):
+    """Submission may not write process records any more: new orders wait, orders under way end."""
+    shop.reading("agent.carrier", False)
+    shop.submit(["under-way"])
+    until("it is under way", lambda: (o := shop.order("under-way")) and o["steps"][2]["state"] == "running")
+    role = f"{PREFIX}submission"
+    iam = shop.aws["iam"]
+    policy = iam.get_role_policy(RoleName=role, PolicyName="function")["PolicyDocument"]
+    less = json.loads(json.dumps(policy))
+    for statement in less["Statement"]:
+        if statement["Sid"] == "TableOrderState":
+            statement["Action"].remove("dynamodb:PutItem")
+    expect(less != policy, "there was no such permission")
+    iam.put_role_policy(RoleName=role, PolicyName="function", PolicyDocument=json.dumps(less))
+    shop.submit(["refused"])
+    until("Submission says why", lambda: denied(shop))
+    shop.reading("agent.carrier", True)
+    until("the order under way is processed", lambda: shop.state("under-way") == "Processed", patience=240)
+    expect(shop.order("refused") is None, "an order was stored without permission")
+    iam.put_role_policy(RoleName=role, PolicyName="function", PolicyDocument=json.dumps(policy))
+    until("the order that was refused is processed", lambda: shop.state("refused") == "Processed", patience=240)
+    letters = shop.triad("dead-letters", "list", "--json").stdout
+    expect("refused" not in letters, "an order was dead-lettered for a missing permission")
+
+
+def denied(shop):
+    log = (shop.local.directory / "bridge.log").read_text() + "".join(shop.log_lines("submission"))
+    return "AccessDenied" in log
+
+
+def an_upgrade_leaves_orders_under_way_on_their_version(shop):
+    """A workflow with a fourth step is applied while an order stands in its second."""
+    shop.reading("agent.payment", False)
+    shop.submit(["before"])
+    until("it is under way", lambda: (o := shop.order("before")) and o["steps"][1]["state"] == "running")
+    file = shop.local.directory / "my-shop/workflows/three-steps.yaml"
+    file.write_text(file.read_text() + """  - id: insure
+    agent: carrier
+    action: insure
+    input: { city: "${details.city}" }
+    compensation: { action: uninsure }
+""")
+    shop.terraform("apply", "-auto-approve")
+    shop.submit(["after"])
+    shop.reading("agent.payment", True)
+    ids = ["before", "after"]
+    until("both are processed", lambda: shop.all_processed(ids), patience=240)
+    before, after = (shop.order(id) for id in ids)
+    expect([len(o["steps"]) for o in (before, after)] == [3, 4], f"{before['steps']} {after['steps']}")
+    expect(before["workflow"] != after["workflow"], "both are on one version")
+
+
+def a_broker_that_dies_loses_nothing(shop):
+    ids = [f"crash-{n}" for n in range(20)]
+    shop.submit(ids)
+    brokers = shop.local.brokers
+    shop.local.stop("broker", 9)
+    shop.local.start_broker(brokers)
+    expect(shop.local.brokers == brokers, "the broker is back elsewhere")
+    until("the orders are processed", lambda: shop.all_processed(ids), patience=300)
+    ledger = shop.ledger()
+    expect(ledger["keys_applied_twice"] == 0 and ledger["steps_applied_twice"] == 0, str(ledger))
+
+
+def a_second_plan_is_clean(shop):
+    """But for what the emulator does not keep: named, and nothing else."""
+    plan = shop.terraform("plan", "-detailed-exitcode", "-out=second", check=False)
+    expect(plan.returncode in (0, 2), plan.stdout[-2000:])
+    changes = json.loads(shop.terraform("show", "-json", "second").stdout).get("resource_changes", [])
+    changed = sorted({c["type"] for c in changes if c["change"]["actions"] not in (["no-op"], ["read"])})
+    expect(set(changed) <= {"aws_cloudwatch_metric_alarm"}, f"a second plan changes {changed}")
+    shop.numbers["types that a second plan changes"] = ", ".join(changed) or "none"
+
+
+def destroy_leaves_nothing(shop):
+    shop.terraform("destroy", "-auto-approve")
+    aws = shop.aws
+    own = lambda names: sorted(name for name in names if PREFIX in name)
+    left = {
+        "tables": own(aws["dynamodb"].list_tables()["TableNames"]),
+        "functions": own(f["FunctionName"] for f in aws["lambda"].list_functions()["Functions"]),
+        "mappings": aws["lambda"].list_event_source_mappings()["EventSourceMappings"],
+        "roles": own(r["RoleName"] for r in aws["iam"].list_roles()["Roles"]),
+        "schedules": own(s["Name"] for s in aws["scheduler"].list_schedules()["Schedules"]),
+        "log groups": own(g["logGroupName"] for g in aws["logs"].describe_log_groups()["logGroups"]),
+        "topics": own(t["TopicArn"] for t in aws["sns"].list_topics()["Topics"]),
+        "alarms": own(a["AlarmName"] for a in aws["cloudwatch"].describe_alarms()["MetricAlarms"]),
+        "buckets": own(b["Name"] for b in aws["s3"].list_buckets()["Buckets"]),
+        "aliases": own(a["AliasName"] for a in aws["kms"].list_aliases()["Aliases"]),
+    }
+    left = {kind: names for kind, names in left.items() if names}
+    expect(not left, f"left behind: {left}")
+
+
+CHECKS = [
+    the_readme_is_followed_word_for_word,
+    the_zips_that_were_built_are_what_runs,
+    orders_of_both_lanes_finish_with_each_effect_once,
+    an_alert_reaches_subscribers,
+    the_schedule_fires_and_the_supervisor_recovers_an_order,
+    without_one_permission_exactly_its_step_fails,
+    a_broker_that_dies_loses_nothing,
+    an_upgrade_leaves_orders_under_way_on_their_version,
+    a_second_plan_is_clean,
+    destroy_leaves_nothing,
+]
+
+
+def main():
+    directory = tempfile.mkdtemp(prefix="triad-deployed-")
+    local = Local(directory)
+    failed = False
+    try:
+        local.start_all()
+        shop = Deployment(local)
+        for check in CHECKS:
+            say(f"== {check.__name__.replace('_', ' ')}")
+            began = time.monotonic()
+            check(shop)
+            say(f"   ok, {time.monotonic() - began:.0f} s")
+        for name, number in shop.numbers.items():
+            say(f"   {name}: {number}")
+    except Failed as why:
+        failed = True
+        say(f"deployed: FAILED: {why}")
+    finally:
+        local.stop_all()
+        if failed or os.environ.get("TRIAD_KEEP"):
+            say(f"deployed: logs and state are in {directory}")
+        else:
+            remove(directory)
+    say("deployed: FAILED" if failed else "deployed: all is well")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+//! A function under a Runtime API, invoked by the bridge's pollers; and what they gave up.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use triad_bridge::{GivenUp, Invoke, Invoked, Keep};
+
+use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
+
+/// One execution environment. As on Lambda, a process that is gone is followed by a new one.
+pub struct Environment {
+    api: RuntimeApi,
+    binary: PathBuf,
+    within: Duration,
+    function: Mutex<Option<Function>>,
+    events: Mutex<Vec<String>>,
+}
+
+impl Environment {
+    /// Of a function binary whose invocations may take so long.
+    pub fn new(binary: &Path, within: Duration) -> Self {
+        Self {
+            api: RuntimeApi::start(),
+            binary: binary.to_owned(),
+            within,
+            function: Mutex::default(),
+            events: Mutex::default(),
+        }
+    }
+
+    /// The events that it was invoked with.
+    pub fn events(&self) -> Vec<String> {
+        lock(&self.events).clone()
+    }
+}
+
+impl Invoke for Environment {
+    async fn invoke(&self, event: String) -> Invoked {
+        lock(&self.events).push(event.clone());
+        let started = lock(&self.function).is_some();
+        if !started {
+            match self.api.spawn(&self.binary, []) {
+                Ok(function) => *lock(&self.function) = Some(function),
+                Err(e) => return Invoked::Later(e.to_string()),
+            }
+        }
+        match self.api.invoke(event, self.within).await {
+            Ok(Answer::Response(body)) => Invoked::Answer(body.to_vec()),
+            Ok(Answer::FunctionError { message, .. }) => Invoked::Failed(message),
+            Err(InvokeError::TooLarge) => Invoked::TooLarge,
+            Err(e) => {
+                *lock(&self.function) = None;
+                Invoked::Failed(e.to_string())
+            }
+        }
+    }
+}
+
+/// A failure destination in memory.
+#[derive(Default)]
+pub struct Kept(Mutex<Vec<GivenUp>>);
+
+impl Kept {
+    /// What is in it.
+    pub fn all(&self) -> Vec<GivenUp> {
+        lock(&self.0).clone()
+    }
+}
+
+impl Keep for Kept {
+    async fn keep(&self, given_up: &GivenUp) -> Result<(), String> {
+        lock(&self.0).push(given_up.clone());
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# What the project is made of: licences, advisories and sources of all crates (cargo-deny), and on
+# `tests/supply.sh sbom DIR` a bill of materials of each deployed binary (CycloneDX, JSON).
+# Exit codes: 0 all is well, 1 a check failed, 3 a tool or the database of advisories could not be
+# had, the rest being well.
+set -euo pipefail
+cd -P "$(dirname "$0")/.."
+
+if [ "${1:-}" = sbom ]; then
+  out="${2:?tests/supply.sh sbom DIR}"
+  cargo cyclonedx --version >/dev/null 2>&1 || { echo "supply: cargo install cargo-cyclonedx --version 0.5.7 --locked" >&2; exit 3; }
+  mkdir -p "$out"
+  cargo cyclonedx --format json --describe binaries --features kafka-auth --target all --quiet
+  # It writes each beside its manifest.
+  find . -name '*_bin.cdx.json' -not -path './target/*' -exec mv -t "$out" {} +
+  echo "supply: $(find "$out" -name '*.cdx.json' | wc -l) bills of materials in $out"
+  exit 0
+fi
+
+cargo deny --version >/dev/null 2>&1 || {
+  printf '\n== SKIPPED: cargo-deny is missing (cargo install cargo-deny --locked). LICENCES ARE NOT CHECKED.\n' >&2
+  exit 3
+}
+cargo deny --all-features check --hide-inclusion-graph licenses bans sources
+if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ] || cargo deny fetch db >/dev/null 2>&1; then
+  cargo deny --all-features check --hide-inclusion-graph advisories
+else
+  printf '\n== SKIPPED: the database of advisories cannot be had. ADVISORIES ARE NOT CHECKED.\n' >&2
+  exit 3
+fi
