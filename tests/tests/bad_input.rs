@@ -9,14 +9,17 @@ use triad_tests::bad::{Mixture, TOPICS, kind_counts};
 use triad_tests::dev::Dev;
 use triad_tests::engines::Engines;
 use triad_tests::event_source::EventSource;
+use triad_tests::orders::Files;
 use triad_tests::poll::until;
 use triad_tests::process::binary;
 use triad_tests::topics::{read_all, read_until};
 
 const GOOD: usize = 60;
 
-/// The built-in workflow's name with one step, so that one agent is enough.
+/// The built-in workflow's name with one step, so that one agent is enough. Its deadline outlives
+/// the backlog that the bad records are.
 const ONE_STEP: &str = "workflow: order-fulfilment
+defaults: { complete_within: 30m }
 steps:
   - {id: charge-payment, agent: payment, action: charge, compensation: none}
 ";
@@ -44,7 +47,9 @@ async fn told(brokers: &str, unfit: usize) -> [Vec<InputRecord>; 2] {
 
 #[tokio::test]
 async fn a_worker_dead_letters_each_bad_record_once_and_holds_up_nobody() {
-    let dev = Dev::start(&[]).await;
+    let files = Files::new();
+    let workflow = files.write("one-step.yaml", ONE_STEP);
+    let dev = Dev::start(&["--workflow", &workflow]).await;
     let mixture = Mixture::write(&dev.kafka, wanted(), GOOD).await;
     assert!(mixture.unfit() >= wanted());
     let is_good = |id: &serde_json::Value| mixture.good.iter().any(|g| id == g.as_str());

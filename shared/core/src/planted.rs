@@ -118,8 +118,6 @@ bugs! {
     ConfirmsUnsent = "supervisor-confirms-unsent",
     /// A decision that writes nothing is taken on a copy.
     CopyTrusted = "stale-copy-trusted",
-    /// A copy is kept as sent though its messages are not out.
-    CopyTakenAsSent = "unsent-copy-kept-as-sent",
     /// A lost race is taken as won.
     ConflictTakenAsWritten = "conflict-taken-as-written",
     /// All writes have the same token.

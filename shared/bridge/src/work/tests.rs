@@ -30,12 +30,15 @@ fn offsets(records: &[InputRecord]) -> Vec<i64> {
     records.iter().map(|r| r.offset).collect()
 }
 
-/// Works a batch against a function; returns what was handed over, done and given up, in order.
+/// Offsets that were handed over, that were done, and that were given up and why, in order.
+type Course = (Vec<Vec<i64>>, Vec<i64>, Vec<(Vec<i64>, Why)>);
+
+/// Works a batch against a function.
 fn run(
     settings: &Settings,
     records: Vec<InputRecord>,
     mut function: impl FnMut(&[InputRecord]) -> Verdict,
-) -> (Vec<Vec<i64>>, Vec<i64>, Vec<(Vec<i64>, Why)>) {
+) -> Course {
     let mut work = Work::new(records, settings);
     let (mut handed, mut done, mut given_up) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(next) = work.next() {
