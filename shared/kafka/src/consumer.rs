@@ -12,6 +12,7 @@ use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
 use crate::login::Context;
+use crate::reader::Read;
 
 /// How often stored offsets are committed.
 pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
@@ -26,6 +27,22 @@ impl ConsumerContext for Context {
 }
 
 pub(crate) type GroupConsumer = StreamConsumer<Context>;
+
+/// Wait after a read that failed.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
+pub(crate) async fn receive(consumer: &GroupConsumer, within: Duration) -> Read {
+    match tokio::time::timeout(within, consumer.recv()).await {
+        Ok(Ok(message)) => Read::Record(record(&message)),
+        Ok(Err(e)) => {
+            tracing::debug!(error = %e, "records cannot be read for now");
+            tokio::time::sleep(AFTER_ERROR).await;
+            Read::Nothing
+        }
+        Err(_) => Read::Nothing,
+    }
+}
 
 /// Joins a group that reads one topic.
 pub(crate) fn join(

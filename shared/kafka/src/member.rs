@@ -7,11 +7,8 @@ use rdkafka::consumer::CommitMode;
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{GroupConsumer, commit, join, record, store};
+use crate::consumer::{GroupConsumer, commit, join, receive, store};
 use crate::reader::Read;
-
-/// Wait after a read that failed.
-const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// A member of a group that reads one topic, from its first record on.
 pub struct Member {
@@ -30,15 +27,7 @@ impl Member {
 
     /// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
     pub async fn next(&self, within: Duration) -> Read {
-        match tokio::time::timeout(within, self.consumer.recv()).await {
-            Ok(Ok(message)) => Read::Record(record(&message)),
-            Ok(Err(e)) => {
-                tracing::debug!(error = %e, "records cannot be read for now");
-                tokio::time::sleep(AFTER_ERROR).await;
-                Read::Nothing
-            }
-            Err(_) => Read::Nothing,
-        }
+        receive(&self.consumer, within).await
     }
 
     /// Commits that a record, and all before it in its partition, need not come again.

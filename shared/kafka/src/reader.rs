@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::record;
-use crate::login::{Context, await_token};
+use crate::consumer::{GroupConsumer, receive};
+use crate::login::await_token;
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Read {
 
 /// A reader of whole topics.
 pub struct Reader {
-    consumer: StreamConsumer<Context>,
+    consumer: GroupConsumer,
 }
 
 impl Reader {
@@ -44,7 +44,7 @@ impl Reader {
         start: ReaderStart,
         within: Duration,
     ) -> Result<Self, KafkaError> {
-        let consumer: StreamConsumer<Context> = config
+        let consumer: GroupConsumer = config
             .client(&[
                 ("group.id", "triad-reader"),
                 ("enable.auto.commit", "false"),
@@ -81,14 +81,6 @@ impl Reader {
 
     /// The next record, waiting for at most `within`.
     pub async fn next(&self, within: Duration) -> Read {
-        match tokio::time::timeout(within, self.consumer.recv()).await {
-            Ok(Ok(message)) => Read::Record(record(&message)),
-            Ok(Err(e)) => {
-                tracing::debug!(error = %e, "records cannot be read for now");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                Read::Nothing
-            }
-            Err(_) => Read::Nothing,
-        }
+        receive(&self.consumer, within).await
     }
 }

@@ -137,12 +137,12 @@ impl Ports {
         }
     }
 
-    /// Reads records one by one, any of which may fail.
-    async fn read_each(
+    /// Reads items one by one, any of which may fail.
+    async fn read_each<T>(
         &self,
         orders: Vec<OrderId>,
-        read: fn(&mut State, &OrderId) -> Option<Order>,
-    ) -> Vec<Result<Option<Order>, StoreError>> {
+        read: fn(&mut State, &OrderId) -> Option<T>,
+    ) -> Vec<Result<Option<T>, StoreError>> {
         self.enter().await;
         let mut results = Vec::with_capacity(orders.len());
         for id in orders {
@@ -243,17 +243,8 @@ impl StateStore for Ports {
     }
 
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
-        self.enter().await;
-        let mut results = Vec::with_capacity(orders.len());
-        for id in orders {
-            results.push(if self.throttled() {
-                Err(StoreError::Transient("throttled".into()))
-            } else {
-                Ok(self.world.state().store.details(&id))
-            });
-        }
-        self.leave().await;
-        results
+        self.read_each(orders, |state, id| state.store.details(id))
+            .await
     }
 
     async fn due(
