@@ -58,7 +58,8 @@ done
 if [ "$long" = no ]; then exit 0; fi
 
 step "Real processes: 20,000 orders under kills and freezes"
-cargo build --release --locked --bins
+cargo build --release --locked --bins -p triad -p triad-broker -p triad-reference -p triad-embedded \
+  -p triad-tests
 target/release/triad-chaos --orders 20000
 
 step "Bad records: 50,000 through a worker, and through the functions"
