@@ -36,8 +36,8 @@ export CARGO_ZIGBUILD_ZIG_PATH
 
 for architecture in "${architectures[@]}"; do
   case "$architecture" in
-    arm64) target=aarch64-unknown-linux-gnu zig=aarch64-linux-gnu.2.34 ;;
-    x86_64) target=x86_64-unknown-linux-gnu zig=x86_64-linux-gnu.2.34 ;;
+    arm64) target=aarch64-unknown-linux-gnu zig=aarch64-linux-gnu.2.34 platform=linux-aarch64 ;;
+    x86_64) target=x86_64-unknown-linux-gnu zig=x86_64-linux-gnu.2.34 platform=linux-x86_64 ;;
     *) fail "$architecture: use arm64 or x86_64" ;;
   esac
   if command -v rustup >/dev/null; then rustup target add "$target" >/dev/null 2>&1 || fail "rustup cannot add the target $target"; fi
@@ -52,16 +52,21 @@ for architecture in "${architectures[@]}"; do
   printf '#!/bin/sh\nexec "%s" ranlib "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" > "$tools/ranlib"
   chmod +x "$tools"/*
 
+  # Small rather than fast, and no tables for unwinding, which a panic that aborts does not do.
+  export CC="$tools/cc" CXX="$tools/c++" AR="$tools/ar" RANLIB="$tools/ranlib"
+  small="-Oz -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables"
+  CFLAGS="$small" infra/package-openssl.sh "$platform" "$tools/openssl"
+
   selection=()
   for function in "${functions[@]}"; do selection+=(-p "triad-$function"); done
-  CC="$tools/cc" CXX="$tools/c++" AR="$tools/ar" RANLIB="$tools/ranlib" HOST_CC=cc HOST_CXX=c++ HOST_AR=ar LIBZ_SYS_STATIC=1 \
-    CFLAGS="-Os -ffunction-sections -fdata-sections" \
+  CFLAGS="$small -I$tools/openssl/include" LDFLAGS="-L$tools/openssl/lib" \
+    HOST_CC=cc HOST_CXX=c++ HOST_AR=ar HOST_CFLAGS="" LIBZ_SYS_STATIC=1 \
+    OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1 OPENSSL_DIR="$tools/openssl" \
     cargo lambda build --locked --profile lambda --target "$target.2.34" --features kafka-auth \
-    --output-format zip --lambda-dir "target/lambda-zips/$architecture" "${selection[@]}"
+    --output-format binary --lambda-dir "target/lambda/$architecture" "${selection[@]}"
 
   mkdir -p "$packages/$architecture"
-  for function in "${functions[@]}"; do
-    cp "target/lambda-zips/$architecture/triad-$function/bootstrap.zip" "$packages/$architecture/$function.zip"
-  done
+  printf '%s\n' "${functions[@]}" | xargs -P "$(nproc)" -I{} .venv-package/bin/python infra/zip_function.py \
+    "target/lambda/$architecture/triad-{}/bootstrap" "$packages/$architecture/{}.zip"
   echo "package: $packages/$architecture: ${functions[*]}"
 done

@@ -97,7 +97,7 @@ impl Dev {
     /// # Panics
     /// When the service does not take them.
     pub async fn services(&self, plans: Value) {
-        let answer = reqwest::Client::new()
+        let answer = crate::http::client()
             .put(format!("{}/_faults", self.service))
             .body(json!({ "services": plans }).to_string())
             .send()

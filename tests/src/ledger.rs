@@ -122,6 +122,7 @@ fn error(order: &Value, pivot: &str) {
 }
 
 async fn get(url: &str) -> String {
-    let answer = reqwest::get(url).await.expect("the service answers");
+    let answer = crate::http::client().get(url).send();
+    let answer = answer.await.expect("the service answers");
     answer.text().await.expect("the answer is text")
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_kafka::KafkaConfig;
 use triad_runtime::system::SystemClock;
-use triad_setup::{AuthConfig, Way};
+use triad_setup::{Account, AuthConfig, Way};
 use triad_workflow::Millis;
 
 use crate::output::Usage;
@@ -32,10 +32,9 @@ pub struct StoreArgs {
 impl StoreArgs {
     fn endpoint(&self) -> Result<Endpoint, Usage> {
         match &self.dynamodb {
-            None => Ok(match &self.region {
-                None => Endpoint::Aws,
-                Some(region) => Endpoint::AwsIn(region.clone()),
-            }),
+            None => Ok(Endpoint::Aws(
+                Account::of_user().in_region(self.region.clone()),
+            )),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
                 Ok(Endpoint::Url(url.clone()))
             }
@@ -122,14 +121,14 @@ impl KafkaArgs {
             way: self.login.way,
             secret: self.login.secret.clone(),
             ca_secret: self.login.ca_secret.clone(),
-            region: self.login.kafka_region.clone(),
         };
         let problems = auth.problems();
         if !problems.is_empty() {
             return Err(Usage(problems.join("\n")).into());
         }
+        let account = Account::of_user().in_region(self.login.kafka_region.clone());
         Ok(KafkaConfig {
-            login: auth.log_in().await.map_err(anyhow::Error::msg)?,
+            login: auth.log_in(&account).await.map_err(anyhow::Error::msg)?,
             extra: self.login.settings.clone(),
             ..KafkaConfig::new(&self.brokers)
         })

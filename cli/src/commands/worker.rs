@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use triad_runtime::agent::Remotes;
-use triad_setup::{Config, Wiring, environment, http_remotes};
+use triad_setup::{Account, Config, Wiring, environment, http_remotes};
 use triad_workflow::Millis;
 
 use crate::worker::{self, Function};
@@ -38,8 +38,8 @@ pub struct WorkerArgs {
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 pub async fn run(args: WorkerArgs) -> Result<ExitCode> {
-    let mut config = Config::read(&environment)?;
-    let login = config.auth.log_in().await;
+    let mut config = Config::read(&environment, Account::of_user())?;
+    let login = config.auth.log_in(&config.account).await;
     config.kafka.login = login.map_err(anyhow::Error::msg)?;
     let remotes = if args.functions.contains(&Function::Agent) {
         http_remotes(&config)?

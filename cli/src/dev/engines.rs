@@ -16,7 +16,7 @@ use triad_reference::Faults;
 use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_runtime::settings::Settings;
-use triad_setup::{AgentConfig, Config, Wiring, http_remotes};
+use triad_setup::{Account, AgentConfig, Config, Wiring, http_remotes};
 use triad_workflow::{AgentName, Limits, Millis, Workflow, hash::canonical_json, load};
 
 use super::service::Service;
@@ -97,6 +97,7 @@ impl Engines {
                 ..Settings::default()
             },
             alerts_topic: None,
+            account: Account::of_user(),
             auth: triad_setup::AuthConfig::default(),
             partial_batch_responses: true,
         };

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_stream};
 use triad_runtime::agent::Remotes;
-use triad_setup::{Config, Wiring, environment, logging};
+use triad_setup::{Account, Config, Wiring, environment, logging};
 use triad_workflow::AgentName;
 
 use points::Points;
@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 64;
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     logging::start(logging::Form::Text, environment("TRIAD_LOG").as_deref());
-    let wiring = Wiring::new(Config::read(&environment)?).await?;
+    let wiring = Wiring::new(Config::read(&environment, Account::of_user())?).await?;
     let name = AgentName::new("loyalty")?;
     let config = WorkerConfig {
         kafka: wiring.config.kafka.clone(),

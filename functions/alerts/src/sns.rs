@@ -1,13 +1,11 @@
 //! Publishing to an SNS topic.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use aws_config::BehaviorVersion;
-use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sns::Client;
 use aws_sdk_sns::error::DisplayErrorContext;
 use aws_sdk_sns::types::MessageAttributeValue;
+use triad_aws::Account;
 use triad_runtime::{Handled, InputRecord};
 
 use crate::notice::Notice;
@@ -19,16 +17,10 @@ pub struct Sns {
 }
 
 impl Sns {
-    /// A client, as the environment says. A message is tried 3 times and takes at most 8 s.
-    pub async fn connect(topic: String) -> Self {
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(1))
-            .operation_attempt_timeout(Duration::from_secs(3))
-            .operation_timeout(Duration::from_secs(8))
-            .build();
-        let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
+    /// A client, with the limits of [`Account::load`].
+    pub async fn connect(topic: String, account: &Account) -> Self {
         Self {
-            client: Client::new(&loader.load().await),
+            client: Client::new(&account.load().await),
             topic,
         }
     }

@@ -60,7 +60,9 @@ impl Front {
         Self(Arc::new(Shared {
             account,
             kafka,
-            client: reqwest::Client::new(),
+            client: triad_http::client_builder()
+                .build()
+                .expect("a client without settings can be made"),
             mappings: Mutex::default(),
         }))
     }

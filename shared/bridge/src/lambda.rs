@@ -10,6 +10,7 @@ use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, si
 use aws_sigv4::sign::v4;
 use reqwest::{Client, Response, StatusCode};
 use serde_json::json;
+use triad_http::client_builder;
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
@@ -54,7 +55,7 @@ impl Aws {
         mapping: String,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            client: Client::builder().timeout(INVOCATION).build()?,
+            client: client_builder().timeout(INVOCATION).build()?,
             account,
             function,
             bucket,

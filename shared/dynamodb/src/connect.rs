@@ -1,22 +1,18 @@
 //! Making a client: AWS, LocalStack or an embedded engine.
 
-use std::time::Duration;
-
-use aws_config::BehaviorVersion;
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{
-    Credentials, Region, SharedHttpClient, StalledStreamProtectionConfig,
+    BehaviorVersion, Credentials, Region, SharedCredentialsProvider, SharedHttpClient,
+    StalledStreamProtectionConfig,
 };
 use aws_sdk_dynamodb::{Client, Config};
+use triad_aws::{Account, SdkConfig};
 
 /// Where the tables are.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// AWS, as the environment and the profile say.
-    Aws,
-    /// AWS in this region, and for the rest as the environment and the profile say.
-    AwsIn(String),
+    /// AWS, with this account.
+    Aws(Account),
     /// Something that speaks the DynamoDB API at this URL; any credentials will do.
     Url(String),
     /// An engine in this process, behind the SDK's own HTTP interface.
@@ -25,26 +21,18 @@ pub enum Endpoint {
 
 const REGION_OF_EMULATORS: &str = "us-east-1";
 
-/// Makes a client. Calls over a network are tried 3 times by the SDK, each for at most 3 s.
+/// Makes a client. Calls over a network have the limits of [`Account::load`].
 pub async fn connect(endpoint: Endpoint) -> Client {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(1))
-        .operation_attempt_timeout(Duration::from_secs(3))
-        .operation_timeout(Duration::from_secs(8))
-        .build();
-    let loader = aws_config::defaults(BehaviorVersion::latest())
-        .retry_config(RetryConfig::standard().with_max_attempts(3))
-        .timeout_config(timeouts);
     match endpoint {
-        Endpoint::Aws => Client::new(&loader.load().await),
-        Endpoint::AwsIn(region) => Client::new(&loader.region(Region::new(region)).load().await),
+        Endpoint::Aws(account) => Client::new(&account.load().await),
         Endpoint::Url(url) => {
             let any = Credentials::new("local", "local", None, None, "local");
-            let loader = loader
+            let config = triad_aws::limits(SdkConfig::builder())
                 .region(Region::new(REGION_OF_EMULATORS))
-                .credentials_provider(any)
-                .endpoint_url(url);
-            Client::new(&loader.load().await)
+                .credentials_provider(SharedCredentialsProvider::new(any))
+                .endpoint_url(url)
+                .build();
+            Client::new(&config)
         }
         // On the line nobody checks signatures, nothing times out and nothing is lost: what the
         // SDK does about these for every call was a tenth of all the work.

@@ -16,6 +16,10 @@ use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_runtime::{Call, Fault, RemoteService};
 use triad_workflow::Millis;
 
+mod tls;
+
+pub use tls::client_builder;
+
 /// Most of an answer's body that is read, in bytes.
 const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
 /// Connections that are kept open to one host.
@@ -76,7 +80,7 @@ impl HttpService {
             value.set_sensitive(true);
             headers.append(name, value);
         }
-        let client = Client::builder()
+        let client = client_builder()
             .redirect(redirect::Policy::none())
             .connect_timeout(Duration::from_secs(2))
             .pool_max_idle_per_host(IDLE_CONNECTIONS)

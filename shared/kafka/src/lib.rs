@@ -17,6 +17,7 @@ mod member;
 mod progress;
 mod reader;
 mod retry;
+mod roots;
 mod stream;
 
 pub use admin::{Topic, create_topics, wait_for_broker};

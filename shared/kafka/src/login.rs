@@ -107,8 +107,7 @@ impl Login {
         config.set("security.protocol", protocol);
         match &self.ca {
             Some(pem) => config.set("ssl.ca.pem", pem),
-            // An OpenSSL that is linked in knows no system's place for certificates.
-            None => config.set("ssl.ca.location", "probe"),
+            None => config.set("ssl.ca.location", crate::roots::location()),
         };
         match &self.credentials {
             Credentials::Plaintext | Credentials::Tls => {}
@@ -309,7 +308,10 @@ mod tests {
         assert_eq!(config.get("ssl.ca.pem"), Some("CA"));
         assert_eq!(config.get("ssl.ca.location"), None);
         let config = settings(Credentials::Tls, None);
-        assert_eq!(config.get("ssl.ca.location"), Some("probe"));
+        assert_eq!(
+            config.get("ssl.ca.location"),
+            Some(crate::roots::location())
+        );
     }
 
     #[test]

@@ -6,7 +6,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::ProvideCredentials;
 use aws_sigv4::http_request::{
@@ -15,6 +14,7 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use triad_aws::Account;
 use triad_core::Timestamp;
 use triad_kafka::{Token, TokenSource};
 use triad_runtime::Clock;
@@ -29,22 +29,18 @@ const SIGNER: &str = concat!("triad/", env!("CARGO_PKG_VERSION"));
 /// Signs tokens with the credentials that the environment has at that moment.
 #[derive(Debug, Clone)]
 pub struct MskTokens {
-    region: Option<String>,
+    account: Account,
 }
 
 impl MskTokens {
-    /// For brokers of this region; `None`: that of the environment.
+    /// For brokers in this account's region.
     #[must_use]
-    pub fn new(region: Option<String>) -> Self {
-        Self { region }
+    pub fn new(account: Account) -> Self {
+        Self { account }
     }
 
     async fn sign(&self) -> Result<Token, String> {
-        let mut loader = aws_config::defaults(BehaviorVersion::latest());
-        if let Some(region) = &self.region {
-            loader = loader.region(Region::new(region.clone()));
-        }
-        let config = loader.load().await;
+        let config = self.account.load().await;
         let region = config.region().ok_or("AWS_REGION: is missing")?;
         let provider = config
             .credentials_provider()

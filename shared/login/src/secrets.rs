@@ -3,14 +3,11 @@
 //! Source of the forms: AWS Lambda Developer Guide, "Configuring cluster authentication": the same
 //! secret serves the mapping and the function.
 
-use std::time::Duration;
-
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, Region};
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use triad_aws::Account;
 use triad_kafka::Credentials;
 
 /// A secret that cannot be used.
@@ -58,19 +55,9 @@ struct Ca {
 }
 
 impl Secrets {
-    /// A client, as the environment and the profile say. A read is tried 3 times and takes at
-    /// most 8 s.
-    pub async fn connect(region: Option<String>) -> Self {
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(1))
-            .operation_attempt_timeout(Duration::from_secs(3))
-            .operation_timeout(Duration::from_secs(8))
-            .build();
-        let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
-        if let Some(region) = region {
-            loader = loader.region(Region::new(region));
-        }
-        Self(Client::new(&loader.load().await))
+    /// A client, with the limits of [`Account::load`].
+    pub async fn connect(account: &Account) -> Self {
+        Self(Client::new(&account.load().await))
     }
 
     /// User name and password for SCRAM.

@@ -1,5 +1,6 @@
 //! How the installation logs in to Kafka: which way, and where its credentials are.
 
+use triad_aws::Account;
 use triad_kafka::Login;
 
 /// The ways.
@@ -46,8 +47,6 @@ pub struct AuthConfig {
     pub secret: Option<String>,
     /// Secret with the brokers' private CA (`TRIAD_KAFKA_CA_SECRET`).
     pub ca_secret: Option<String>,
-    /// Region of the secrets and of MSK; `None`: that of the environment.
-    pub region: Option<String>,
 }
 
 impl AuthConfig {
@@ -75,19 +74,19 @@ impl AuthConfig {
         problems
     }
 
-    /// Reads the credentials.
+    /// Reads the credentials: the secrets are this account's, and MSK is told its name.
     ///
     /// # Errors
     /// Why they cannot be had.
     #[cfg(feature = "kafka-auth")]
-    pub async fn log_in(&self) -> Result<Login, String> {
+    pub async fn log_in(&self, account: &Account) -> Result<Login, String> {
         use std::sync::Arc;
         use triad_kafka::Credentials;
         use triad_login::{MskTokens, Secrets};
 
         let secrets = match (&self.secret, &self.ca_secret) {
             (None, None) => None,
-            _ => Some(Secrets::connect(self.region.clone()).await),
+            _ => Some(Secrets::connect(account).await),
         };
         let ca = match (&secrets, &self.ca_secret) {
             (Some(secrets), Some(id)) => Some(secrets.ca(id).await.map_err(|e| e.to_string())?),
@@ -96,7 +95,7 @@ impl AuthConfig {
         let credentials = match (self.way, &secrets, &self.secret) {
             (Way::None, ..) => Credentials::Plaintext,
             (Way::Tls, ..) => Credentials::Tls,
-            (Way::MskIam, ..) => Credentials::Tokens(Arc::new(MskTokens::new(self.region.clone()))),
+            (Way::MskIam, ..) => Credentials::Tokens(Arc::new(MskTokens::new(account.clone()))),
             (Way::Scram, Some(secrets), Some(id)) => {
                 secrets.scram(id).await.map_err(|e| e.to_string())?
             }
@@ -113,7 +112,7 @@ impl AuthConfig {
     /// # Errors
     /// Any other way.
     #[cfg(not(feature = "kafka-auth"))]
-    pub async fn log_in(&self) -> Result<Login, String> {
+    pub async fn log_in(&self, _account: &Account) -> Result<Login, String> {
         match self.way {
             Way::None => Ok(Login::default()),
             _ => Err(self.problems().join("; ")),
@@ -130,7 +129,6 @@ mod tests {
             way: way.parse().unwrap(),
             secret: secret.then(|| "arn:s".to_owned()),
             ca_secret: ca.then(|| "arn:ca".to_owned()),
-            region: None,
         }
     }
 

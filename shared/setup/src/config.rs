@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
+use triad_aws::Account;
 use triad_core::breaker::BreakerSettings;
 use triad_core::{Timing, topics};
 use triad_dynamodb::{Endpoint, Tables};
@@ -22,6 +23,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`; absent: AWS).
     pub endpoint: Endpoint,
+    /// AWS, for what is there.
+    pub account: Account,
     /// Table names (`TRIAD_TABLE_PREFIX`).
     pub tables: Tables,
     /// How long finished records are kept (`TRIAD_RETENTION`).
@@ -151,21 +154,24 @@ impl Reader<'_> {
 }
 
 impl Config {
-    /// Reads the configuration through a lookup, normally [`environment`].
+    /// Reads the configuration through a lookup, normally [`environment`]; AWS, where it is used,
+    /// is this account.
     ///
     /// # Errors
     /// [`ConfigError`] listing everything that is missing or wrong.
     ///
     /// # Example
     /// ```
-    /// use triad_setup::Config;
-    /// let config = Config::read(&|name| {
-    ///     (name == "TRIAD_BROKERS").then(|| "127.0.0.1:9092".to_owned())
-    /// });
+    /// use triad_setup::{Account, Config};
+    /// let lookup = |name: &str| (name == "TRIAD_BROKERS").then(|| "127.0.0.1:9092".to_owned());
+    /// let config = Config::read(&lookup, Account::of_function());
     /// assert_eq!(config.unwrap().kafka.brokers, "127.0.0.1:9092");
-    /// assert!(Config::read(&|_| None).is_err());
+    /// assert!(Config::read(&|_| None, Account::of_function()).is_err());
     /// ```
-    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn read(
+        lookup: &dyn Fn(&str) -> Option<String>,
+        account: Account,
+    ) -> Result<Self, ConfigError> {
         let mut r = Reader {
             lookup,
             problems: Vec::new(),
@@ -179,13 +185,17 @@ impl Config {
             r.parsed("TRIAD_KAFKA_SETTINGS", BTreeMap::new(), |t| {
                 serde_json::from_str(t).map_err(|e| format!("is not a JSON object of texts: {e}"))
             });
-        let endpoint = r.parsed("TRIAD_DYNAMODB_ENDPOINT", Endpoint::Aws, |t| {
-            if t.starts_with("http://") || t.starts_with("https://") {
-                Ok(Endpoint::Url(t.to_owned()))
-            } else {
-                Err(format!("{t:?} is not an http or https URL"))
-            }
-        });
+        let endpoint = r.parsed(
+            "TRIAD_DYNAMODB_ENDPOINT",
+            Endpoint::Aws(account.clone()),
+            |t| {
+                if t.starts_with("http://") || t.starts_with("https://") {
+                    Ok(Endpoint::Url(t.to_owned()))
+                } else {
+                    Err(format!("{t:?} is not an http or https URL"))
+                }
+            },
+        );
         let agents: BTreeMap<AgentName, AgentConfig> = r.parsed("TRIAD_AGENTS", BTreeMap::new(), |t| {
             serde_json::from_str(t).map_err(|e| {
                 format!("is not a JSON object such as {{\"payment\": {{\"base_url\": \"https://…\"}}}}: {e}")
@@ -250,6 +260,7 @@ impl Config {
             },
             agents,
             alerts_topic,
+            account,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
         };
         if r.problems.is_empty() {
@@ -266,7 +277,6 @@ fn auth(r: &mut Reader<'_>) -> AuthConfig {
         way: r.parsed("TRIAD_KAFKA_AUTH", Way::None, str::parse),
         secret: r.text("TRIAD_KAFKA_SECRET"),
         ca_secret: r.text("TRIAD_KAFKA_CA_SECRET"),
-        region: None,
     };
     r.problems.extend(config.problems());
     config
@@ -310,7 +320,9 @@ mod tests {
             "TRIAD_KAFKA_AUTH" => Some("scram".to_owned()),
             _ => None,
         };
-        let text = Config::read(&lookup).unwrap_err().to_string();
+        let text = Config::read(&lookup, Account::of_function())
+            .unwrap_err()
+            .to_string();
         for name in [
             "TRIAD_BROKERS",
             "TRIAD_DYNAMODB_ENDPOINT",

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use triad_aws::Account;
 use triad_core::Timestamp;
 use triad_lambda::{BatchMode, Invocation, ParsedRecord, RecordOutcome, RunConfig, RunError};
 use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
@@ -22,8 +23,9 @@ use crate::wiring::Wiring;
 pub async fn start() -> Result<Wiring, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
-        let mut config = Config::read(&environment).map_err(|e| e.to_string())?;
-        config.kafka.login = config.auth.log_in().await?;
+        let mut config =
+            Config::read(&environment, Account::of_function()).map_err(|e| e.to_string())?;
+        config.kafka.login = config.auth.log_in(&config.account).await?;
         Wiring::new(config).await.map_err(|e| e.to_string())
     })
     .await

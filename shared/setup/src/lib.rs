@@ -12,6 +12,8 @@ pub mod logging;
 mod remotes;
 mod wiring;
 
+pub use triad_aws::Account;
+
 pub use auth::{AuthConfig, Way};
 pub use config::{AgentConfig, Config, ConfigError, environment};
 #[cfg(feature = "http")]

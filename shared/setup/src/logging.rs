@@ -1,7 +1,8 @@
 //! Logs: JSON lines where machines read them, plain text where people do.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::time;
+use tracing_subscriber::prelude::*;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,22 +13,22 @@ pub enum Form {
     Text,
 }
 
-/// Starts logging to standard error. `filter` is in tracing's own form, for example
+/// Starts logging to standard error. `filter` has a level, and levels of targets, for example
 /// `info,triad_runtime=debug`; a bad one falls back to `info`.
 pub fn start(form: Form, filter: Option<&str>) {
+    // Not `EnvFilter`: what it has besides is regular expressions, and these a tenth of a megabyte
+    // of a function's zip.
     let filter = filter
-        .and_then(|f| EnvFilter::try_new(f).ok())
-        .unwrap_or_else(|| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    let started = match form {
-        Form::Json => builder.json().try_init(),
-        Form::Text => builder
-            .with_timer(time::uptime())
-            .with_target(false)
-            .try_init(),
+        .and_then(|text| text.parse::<Targets>().ok())
+        .unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = match form {
+        Form::Json => layer.json().boxed(),
+        Form::Text => layer.with_timer(time::uptime()).with_target(false).boxed(),
     };
+    let started = tracing_subscriber::registry()
+        .with(layer.with_filter(filter))
+        .try_init();
     if let Err(e) = started {
         eprintln!("logging was started already: {e}");
     }

@@ -116,7 +116,8 @@ fn calls(installation: &Installation) -> Result<Vec<LedgerLine>> {
 }
 
 async fn keys(installation: &Installation) -> Result<Vec<KeyView>> {
-    let answer = reqwest::get(format!("{}/_ledger", installation.places.service)).await?;
+    let ledger = format!("{}/_ledger", installation.places.service);
+    let answer = crate::http::client().get(ledger).send().await?;
     let lines = answer.error_for_status()?.text().await?;
     let key = |line| serde_json::from_str(line).context("a key of the ledger");
     lines.lines().map(key).collect()

@@ -210,7 +210,7 @@ impl Installation {
     /// When it does not take them.
     pub async fn apply_faults(&self) -> Result<()> {
         let faults = serde_json::to_string(&*self.faults.lock().await)?;
-        let answer = reqwest::Client::new()
+        let answer = crate::http::client()
             .put(format!("{}/_faults", self.places.service))
             .body(faults)
             .send()

@@ -1,0 +1,154 @@
+//! An account: credentials, region and time limits.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use aws_config::environment::{
+    EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider,
+};
+use aws_config::meta::region::ProvideRegion;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_types::SdkConfig;
+use aws_types::sdk_config::Builder;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
+
+use crate::http::http_client;
+
+/// Tries of a call, the first included.
+const TRIES: u32 = 3;
+
+type Loading = Pin<Box<dyn Future<Output = SdkConfig> + Send>>;
+
+/// Where credentials and region come from.
+///
+/// Two sources, chosen by the program and not by a setting, so that a function does not carry the
+/// code of the other one: profiles, single sign-on, metadata services.
+#[derive(Clone)]
+pub struct Account {
+    load: fn(Option<Region>) -> Loading,
+    region: Option<String>,
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("region", &self.region)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Account {
+    /// That of a function: what Lambda puts into its environment, and nothing else.
+    ///
+    /// Read are `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
+    /// `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_<SERVICE>`, `AWS_USE_DUALSTACK_ENDPOINT` and
+    /// `AWS_USE_FIPS_ENDPOINT`.
+    #[must_use]
+    pub fn of_function() -> Self {
+        Self {
+            load: |region| Box::pin(from_environment(region)),
+            region: None,
+        }
+    }
+
+    /// That of a person or a long-running process: environment, profile, single sign-on, web
+    /// identity, container and instance, in the order of AWS's own tools.
+    #[must_use]
+    pub fn of_user() -> Self {
+        Self {
+            load: |region| Box::pin(from_everywhere(region)),
+            region: None,
+        }
+    }
+
+    /// In this region; `None`: that of the environment.
+    #[must_use]
+    pub fn in_region(mut self, region: Option<String>) -> Self {
+        if region.is_some() {
+            self.region = region;
+        }
+        self
+    }
+
+    /// What a client is made from. A call is tried 3 times, each for at most 3 s, of which 1 s to
+    /// connect, and takes at most 8 s.
+    pub async fn load(&self) -> SdkConfig {
+        (self.load)(self.region.clone().map(Region::new)).await
+    }
+}
+
+/// The limits of [`Account::load`] and the HTTP client, for an endpoint that needs no account.
+pub fn limits(builder: Builder) -> Builder {
+    builder
+        .behavior_version(BehaviorVersion::latest())
+        .http_client(http_client())
+        .retry_config(retries())
+        .timeout_config(timeouts())
+}
+
+fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(1))
+        .operation_attempt_timeout(Duration::from_secs(3))
+        .operation_timeout(Duration::from_secs(8))
+        .build()
+}
+
+fn retries() -> RetryConfig {
+    RetryConfig::standard().with_max_attempts(TRIES)
+}
+
+async fn from_everywhere(region: Option<Region>) -> SdkConfig {
+    let loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http_client())
+        .retry_config(retries())
+        .timeout_config(timeouts());
+    match region {
+        Some(region) => loader.region(region).load().await,
+        None => loader.load().await,
+    }
+}
+
+async fn from_environment(region: Option<Region>) -> SdkConfig {
+    let region = match region {
+        Some(region) => Some(region),
+        None => EnvironmentVariableRegionProvider::new().region().await,
+    };
+    limits(SdkConfig::builder())
+        .region(region)
+        .credentials_provider(SharedCredentialsProvider::new(
+            EnvironmentVariableCredentialsProvider::new(),
+        ))
+        .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"))
+        .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
+        .service_config(Endpoints)
+        .build()
+}
+
+/// The SDK's rule for endpoints in the environment: that of the service before that of all.
+#[derive(Debug)]
+struct Endpoints;
+
+impl LoadServiceConfig for Endpoints {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        let service = key.service_id().to_uppercase().replace(' ', "_");
+        variable(&format!("{}_{service}", key.env())).or_else(|| variable(key.env()))
+    }
+}
+
+fn is_set(name: &str) -> bool {
+    variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "AWS's own variables, with AWS's own meaning, as its SDK reads them"
+)]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

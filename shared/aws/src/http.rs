@@ -1,0 +1,33 @@
+//! The HTTP client below the SDK.
+
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+
+/// A client with the system's root certificates, on ring.
+///
+/// The SDK's own default has AWS-LC in it, which is more than a tenth of a function's zip, and
+/// reads all root certificates when it is made: 5 to 10 ms of a cold start, for a function that
+/// may go on to use an endpoint without TLS. This one reads them for the first connection.
+#[must_use]
+pub fn http_client() -> SharedHttpClient {
+    let tls = Provider::Rustls(CryptoMode::Ring);
+    SharedHttpClient::new(OnDemand(Builder::new().tls_provider(tls).build_https()))
+}
+
+/// Without the hook in which the SDK makes a connector before anybody has asked for one.
+#[derive(Debug)]
+struct OnDemand(SharedHttpClient);
+
+impl HttpClient for OnDemand {
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        self.0.http_connector(settings, components)
+    }
+}

@@ -1,0 +1,95 @@
+//! TLS of HTTP clients: rustls on ring, with the system's root certificates.
+//!
+//! The certificates are read for the first connection that needs them and once in a process:
+//! reading them takes 5 to 10 ms, which a function would otherwise spend on every cold start, and
+//! an agent with many services many times over.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use reqwest::ClientBuilder;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls_platform_verifier::Verifier;
+
+/// A builder of clients with this TLS; one from [`ClientBuilder::new`] alone has none and panics.
+#[must_use]
+pub fn client_builder() -> ClientBuilder {
+    ClientBuilder::new().tls_backend_preconfigured(CONFIG.clone())
+}
+
+static CONFIG: LazyLock<ClientConfig> = LazyLock::new(|| {
+    let provider = Arc::new(ring::default_provider());
+    ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .expect("ring has what TLS 1.2 and 1.3 need")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(OnDemand {
+            provider,
+            verifier: OnceLock::new(),
+        }))
+        .with_no_client_auth()
+});
+
+/// The platform's verifier, made when there is something to verify. It alone decides.
+#[derive(Debug)]
+struct OnDemand {
+    provider: Arc<CryptoProvider>,
+    verifier: OnceLock<Result<Verifier, Error>>,
+}
+
+impl OnDemand {
+    fn verifier(&self) -> Result<&Verifier, Error> {
+        self.verifier
+            .get_or_init(|| Verifier::new(self.provider.clone()))
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+}
+
+impl ServerCertVerifier for OnDemand {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verifier()?.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        )
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier()?
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier()?
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    // Asked for before there is a certificate; the platform's verifier gives the provider's too.
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
