@@ -21,10 +21,10 @@ impl Authority {
         let mut params = CertificateParams::new([]).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "Authority of a test");
         let key = KeyPair::generate().expect("a key");
+        // A name of its own, or another authority could be taken for it.
+        let name = format!("Authority {:?}", key.public_key_raw().get(1..9));
+        params.distinguished_name.push(DnType::CommonName, name);
         let pem = params.self_signed(&key).expect("a root").pem();
         Self {
             pem,
