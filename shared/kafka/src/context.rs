@@ -19,7 +19,6 @@ use crate::tokens::Tokens;
 
 /// How long the reason is waited for when a call has failed: events may be behind it.
 const REASON_WITHIN: Duration = Duration::from_millis(500);
-
 /// Events that are looked at between two waits for them.
 const POLLS: u32 = 100;
 /// What OpenSSL's words begin with: a certificate is wrong, here or there.
@@ -111,6 +110,17 @@ pub(crate) fn explain(
     brokers: &str,
     error: &RdError,
 ) -> KafkaError {
+    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
+    match error.rdkafka_error_code() {
+        Some(AllBrokersDown | BrokerTransportFailure | OperationTimedOut) => {}
+        // A broker has answered, or librdkafka knows what is wrong.
+        _ => {
+            return KafkaError::Unreachable {
+                brokers: brokers.to_owned(),
+                reason: error.to_string(),
+            };
+        }
+    }
     let context = consumer.context();
     let began = Instant::now();
     while context.fault().is_none() && began.elapsed() < REASON_WITHIN {
@@ -167,5 +177,49 @@ impl ClientContext for Context {
             self.note(reason.contains(TLS_FAULT), reason);
         }
         tracing::debug!(facility, message, "Kafka");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAILED: RdError = RdError::MetadataFetch(RDKafkaErrorCode::BrokerTransportFailure);
+
+    fn told(context: &Context) -> String {
+        context.explain("b:9092", &FAILED).to_string()
+    }
+
+    fn event(context: &Context, code: RDKafkaErrorCode, reason: &str) {
+        context.error(RdError::Global(code), reason);
+    }
+
+    #[test]
+    fn a_refused_login_is_told_whatever_comes_after_it() {
+        let context = Context::new(None);
+        assert!(told(&context).contains("Broker transport failure"));
+        event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
+        event(
+            &context,
+            RDKafkaErrorCode::AllBrokersDown,
+            "1/1 brokers are down",
+        );
+        assert_eq!(told(&context), "no Kafka broker answers at b:9092: away");
+        event(&context, RDKafkaErrorCode::Authentication, "refused");
+        event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
+        assert_eq!(told(&context), "cannot log in to Kafka at b:9092: refused");
+    }
+
+    #[test]
+    fn lines_of_the_log_are_reasons_where_there_is_no_event() {
+        let context = Context::new(None);
+        let line = "[thrd:b:9092/1]: b:9092/1: Disconnected (after 1ms)";
+        context.log(RDKafkaLogLevel::Info, "CONNECT", line);
+        context.log(RDKafkaLogLevel::Error, CONNECTION_FAILED, line);
+        assert!(!told(&context).contains("Disconnected"));
+        context.log(RDKafkaLogLevel::Info, CONNECTION_FAILED, line);
+        let told = told(&context);
+        assert!(told.contains("at b:9092: b:9092/1: Disconnected"), "{told}");
+        assert!(told.contains("is TLS configured"), "{told}");
     }
 }
