@@ -153,7 +153,8 @@ impl Gate {
                 self.session = Some(Session {
                     mechanism,
                     name,
-                    ends: ends_in.map(|left| Instant::now() + left),
+                    // What ends after the clock does never ends.
+                    ends: ends_in.and_then(|left| Instant::now().checked_add(left)),
                 });
                 let left = ends_in.map_or(0, |left| left.as_millis());
                 let response = response.with_auth_bytes(last.into());
