@@ -12,7 +12,8 @@ use tokio::task::LocalSet;
 use crate::config::BrokerConfig;
 use crate::core::Core;
 use crate::error::Error;
-use crate::server;
+use crate::server::tls::Tls;
+use crate::server::{self, Door};
 
 /// The entry point; see [`Broker::start`].
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,7 @@ pub struct Broker;
 #[derive(Debug)]
 pub struct BrokerHandle {
     addr: SocketAddr,
+    secured_addr: Option<SocketAddr>,
     stop: Arc<Notify>,
     done: Option<oneshot::Receiver<Result<(), Error>>>,
 }
@@ -51,11 +53,9 @@ impl Broker {
     /// ```
     pub fn start(config: BrokerConfig) -> Result<BrokerHandle, Error> {
         config.check()?;
-        let addr = config.listen;
-        let failed = |source| Error::Listen { addr, source };
-        let listener = TcpListener::bind(addr).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let addr = listener.local_addr().map_err(failed)?;
+        let (plain, addr) = bind(config.listen)?;
+        let secured = config.secured.as_ref().map(|s| bind(s.listen));
+        let (secured, secured_addr) = secured.transpose()?.unzip();
         let stop = Arc::new(Notify::new());
         let (started, wait_started) = std::sync::mpsc::sync_channel(1);
         let (finished, done) = oneshot::channel();
@@ -65,7 +65,7 @@ impl Broker {
             .spawn(move || {
                 // Nobody may be there any more to hear it; then it is only logged.
                 if let Err(result) =
-                    finished.send(run(config, addr, listener, thread_stop, &started))
+                    finished.send(run(config, (plain, secured), thread_stop, &started))
                     && let Err(error) = result
                 {
                     tracing::error!(%error, "the broker ended in error");
@@ -74,6 +74,7 @@ impl Broker {
         match wait_started.recv() {
             Ok(Ok(())) => Ok(BrokerHandle {
                 addr,
+                secured_addr,
                 stop,
                 done: Some(done),
             }),
@@ -88,6 +89,12 @@ impl BrokerHandle {
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Where clients connect that use TLS, if there is a [`BrokerConfig::secured`] listener.
+    #[must_use]
+    pub fn secured_addr(&self) -> Option<SocketAddr> {
+        self.secured_addr
     }
 
     /// Closes all connections, makes everything durable and waits until that is done. Works under
@@ -111,16 +118,26 @@ impl Drop for BrokerHandle {
     }
 }
 
+fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |source| Error::Listen { addr, source };
+    let listener = TcpListener::bind(addr).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+/// The plain listener, and the secured one.
+type Listeners = (TcpListener, Option<TcpListener>);
+
 /// The broker's thread.
 fn run(
     config: BrokerConfig,
-    addr: SocketAddr,
-    listener: TcpListener,
+    listeners: Listeners,
     stop: Arc<Notify>,
     started: &std::sync::mpsc::SyncSender<Result<(), Error>>,
 ) -> Result<(), Error> {
-    let opened = open(config, addr, listener);
-    let (runtime, core, listener, progress) = match opened {
+    let opened = open(config, listeners);
+    let (runtime, core, doors, progress) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             // The caller waits for this, so it is there to receive it.
@@ -133,7 +150,7 @@ fn run(
     let tasks = LocalSet::new();
     tasks.block_on(
         &runtime,
-        server::run(listener, Rc::clone(&core), progress, stop),
+        server::run(doors, Rc::clone(&core), progress, stop),
     );
     // Dropping the tasks closes the connections and lets go of the core.
     drop(tasks);
@@ -141,17 +158,29 @@ fn run(
     core.into_inner().store.close()
 }
 
-type Opened = (Runtime, Core, tokio::net::TcpListener, Arc<Notify>);
+type Opened = (Runtime, Core, Vec<Door>, Arc<Notify>);
 
-fn open(config: BrokerConfig, addr: SocketAddr, listener: TcpListener) -> Result<Opened, Error> {
+fn open(config: BrokerConfig, (plain, secured): Listeners) -> Result<Opened, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let tls = config.secured.as_ref().map(Tls::new).transpose()?;
     let progress = Arc::new(Notify::new());
-    let core = Core::open(config, addr, Arc::clone(&progress))?;
-    let listener = {
+    let core = Core::open(config, Arc::clone(&progress))?;
+    let doors = {
         let _context = runtime.enter();
-        tokio::net::TcpListener::from_std(listener)?
+        let secured = secured.zip(tls);
+        let secured = secured.map(|(listener, tls)| door(listener, Some(tls)));
+        let doors = std::iter::once(door(plain, None)).chain(secured);
+        doors.collect::<Result<_, _>>()?
     };
-    Ok((runtime, core, listener, progress))
+    Ok((runtime, core, doors, progress))
+}
+
+fn door(listener: TcpListener, tls: Option<Tls>) -> Result<Door, Error> {
+    Ok(Door {
+        endpoint: listener.local_addr()?.into(),
+        listener: tokio::net::TcpListener::from_std(listener)?,
+        tls,
+    })
 }

@@ -1,10 +1,15 @@
 //! Settings of a broker. One struct, checked once at the start.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::sasl::SaslConfig;
+
+/// Bound: users of a secured listener.
+const MAX_USERS: usize = 1_000;
 
 /// When an acknowledged record is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +21,39 @@ pub enum FlushPolicy {
     System,
 }
 
+/// A second listener that asks for TLS, beside the plain one, which stays as it is.
+///
+/// With [`SecuredListener::client_ca`] the client's certificate is its login, with
+/// [`SecuredListener::sasl`] a user name and password or a token is; both can be asked for.
+/// A client has 10 s for the handshake and the login together, and no request of it may be larger
+/// than 64 KiB before. Any certificate of that CA, user and token may do everything: nothing is
+/// authorized here.
+#[derive(Clone)]
+pub struct SecuredListener {
+    /// Where to listen; port 0 takes a free one. The certificate must be for this address, because
+    /// it is the one that clients are told.
+    pub listen: SocketAddr,
+    /// The broker's certificate and those between it and its root, in PEM.
+    pub certificate: String,
+    /// Its key, in PEM, not encrypted.
+    pub key: String,
+    /// Certificates (PEM) that a client's must descend from. `None`: clients need none.
+    pub client_ca: Option<String>,
+    /// Who may log in by SASL. `None`: there is no login but by certificate.
+    pub sasl: Option<SaslConfig>,
+}
+
+impl fmt::Debug for SecuredListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the key: configurations end up in logs.
+        f.debug_struct("SecuredListener")
+            .field("listen", &self.listen)
+            .field("client_ca", &self.client_ca.is_some())
+            .field("sasl", &self.sasl)
+            .finish_non_exhaustive()
+    }
+}
+
 /// How to run a broker. `BrokerConfig::default()` is an in-memory broker on a free loopback port.
 ///
 /// Every limit is a bound on memory or disk; what meets it gets the protocol's own error or waits.
@@ -23,7 +61,10 @@ pub enum FlushPolicy {
 pub struct BrokerConfig {
     /// Where to listen; port 0 takes a free one. Default `127.0.0.1:0`.
     pub listen: SocketAddr,
-    /// Allow an address that other machines can reach. The broker has no authentication. Default no.
+    /// A second listener, with TLS and login. Default none.
+    pub secured: Option<SecuredListener>,
+    /// Allow addresses that other machines can reach. The plain listener has no authentication.
+    /// Default no.
     pub allow_remote: bool,
     /// Keep everything in this directory. Default none: nothing survives the process, records
     /// beyond the first 256 KiB a partition go to unnamed temporary files.
@@ -76,6 +117,7 @@ impl Default for BrokerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            secured: None,
             allow_remote: false,
             data: None,
             flush: FlushPolicy::default(),
@@ -102,13 +144,18 @@ impl Default for BrokerConfig {
 impl BrokerConfig {
     /// Refuses settings that cannot work, all of them in one message.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if !self.allow_remote && !self.listen.ip().is_loopback() {
-            return Err(Error::NotLoopback { addr: self.listen });
+        let secured = self.secured.as_ref();
+        let addresses = std::iter::once(self.listen).chain(secured.map(|s| s.listen));
+        for addr in addresses.clone() {
+            if !self.allow_remote && !addr.ip().is_loopback() {
+                return Err(Error::NotLoopback { addr });
+            }
         }
+        let sasl = secured.and_then(|s| s.sasl.as_ref());
         let most = i32::try_from(self.max_partitions).unwrap_or(i32::MAX);
         let wrong = [
             (
-                !self.listen.ip().is_unspecified(),
+                addresses.clone().all(|a| !a.ip().is_unspecified()),
                 "listen: one address and not all, because it is the one that clients are told",
             ),
             (
@@ -133,6 +180,18 @@ impl BrokerConfig {
             ),
             (self.max_in_flight > 0, "max_in_flight: at least 1"),
             (self.max_connections > 0, "max_connections: at least 1"),
+            (
+                sasl.is_none_or(|s| !s.users.is_empty() || s.tokens.is_some()),
+                "secured.sasl: at least one user or a check of tokens",
+            ),
+            (
+                sasl.is_none_or(|s| s.users.len() <= MAX_USERS),
+                "secured.sasl.users: at most 1,000",
+            ),
+            (
+                sasl.is_none_or(|s| !s.users.keys().any(String::is_empty)),
+                "secured.sasl.users: no name may be empty",
+            ),
         ];
         let wrong: Vec<_> = wrong
             .iter()

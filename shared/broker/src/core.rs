@@ -23,6 +23,30 @@ use crate::log::store::Store;
 /// The only node's id.
 pub(crate) const NODE: BrokerId = BrokerId(1);
 
+/// Where a listener is, as its clients are told: who came through the secured one must not be sent
+/// to the plain one.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) host: StrBytes,
+    pub(crate) port: i32,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(addr: SocketAddr) -> Self {
+        Self {
+            host: StrBytes::from_string(addr.ip().to_string()),
+            port: i32::from(addr.port()),
+        }
+    }
+}
+
+/// Who is at the other end of a connection, and through which listener.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) peer: SocketAddr,
+    pub(crate) endpoint: Endpoint,
+}
+
 /// Wakes a connection's task.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -35,8 +59,6 @@ pub(crate) struct Signal {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: BrokerConfig,
-    pub(crate) addr: SocketAddr,
-    pub(crate) host: StrBytes,
     pub(crate) store: Store,
     pub(crate) groups: Coordinator,
     /// Wakes the task that ticks the groups.
@@ -53,16 +75,10 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn open(
-        config: BrokerConfig,
-        addr: SocketAddr,
-        progress: Arc<Notify>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn open(config: BrokerConfig, progress: Arc<Notify>) -> Result<Self, Error> {
         Ok(Self {
             store: Store::open(&config, progress)?,
             groups: Coordinator::new(&config),
-            host: StrBytes::from_string(addr.ip().to_string()),
-            addr,
             config,
             timer: Rc::default(),
             armed: None,
@@ -76,10 +92,6 @@ impl Core {
     /// Milliseconds since the start: the groups' time.
     pub(crate) fn now(&self) -> Millis {
         Millis::try_from(self.started.elapsed().as_millis()).unwrap_or(Millis::MAX)
-    }
-
-    pub(crate) fn port(&self) -> i32 {
-        i32::from(self.addr.port())
     }
 
     /// Wakes those who poll a log.

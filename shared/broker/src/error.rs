@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// The address is reachable from other machines, and the configuration does not say that this
     /// is wanted.
-    #[error("{addr} is not a loopback address; the broker has no authentication (allow_remote)")]
+    #[error("{addr} is not a loopback address; others could reach the broker (allow_remote)")]
     NotLoopback {
         /// What was asked for.
         addr: SocketAddr,
@@ -43,6 +43,9 @@ pub enum Error {
     /// A setting makes no sense.
     #[error("{0}")]
     Config(String),
+    /// The system has no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
     /// The broker's thread ended by itself.
     #[error("the broker's thread ended unexpectedly")]
     Thread,

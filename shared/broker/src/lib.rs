@@ -3,11 +3,15 @@
 //! It is Kafka-protocol-compatible, for one machine; production runs on Kafka. Clients that write
 //! the current record format (that of Kafka 0.11 and later) can produce, fetch, use consumer groups
 //! of the classic protocol, and administer topics; the tests do so with librdkafka and
-//! kafka-python. There are no transactions, no replication, no authentication, no log compaction.
+//! kafka-python. There are no transactions, no replication, no authorization, no log compaction.
+//!
+//! Clients of the plain listener need no login; a second one can ask for TLS, client certificates,
+//! SCRAM or tokens ([`SecuredListener`]).
 //!
 //! | module | owns |
 //! |---|---|
-//! | `server` | connections, frames, what a request must look like |
+//! | `server` | connections, TLS, frames, what a request must look like, what precedes a login |
+//! | `sasl` | who may log in, and the mechanisms' messages |
 //! | `apis` | one handler a request |
 //! | `group` | the group state machine and committed offsets |
 //! | `log` | durability: write-ahead log, segments, checkpoints, recovery |
@@ -20,6 +24,7 @@
 //! | Metadata, DescribeCluster, DescribeConfigs, Create/DeleteTopics, CreatePartitions | served |
 //! | a transactional id | `TRANSACTIONAL_ID_AUTHORIZATION_FAILED`, which clients take as final |
 //! | record formats before magic 2 | `UNSUPPORTED_FOR_MESSAGE_FORMAT` |
+//! | SaslHandshake 1, SaslAuthenticate | served by a secured listener with SASL, and not offered else |
 //! | fetch sessions | answered with session 0: the client states everything each time |
 //! | `cleanup.policy=compact`, `retention.ms` | accepted and shown, without effect |
 //! | a timestamp within a compressed batch | the batch's first offset |
@@ -38,8 +43,11 @@ mod core;
 mod error;
 mod group;
 mod log;
+mod sasl;
 mod server;
 
 pub use broker::{Broker, BrokerHandle};
-pub use config::{BrokerConfig, FlushPolicy};
+pub use config::{BrokerConfig, FlushPolicy, SecuredListener};
 pub use error::Error;
+pub use sasl::msk::MskTokenForm;
+pub use sasl::{Grant, SaslConfig, TokenCheck};

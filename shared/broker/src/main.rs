@@ -1,17 +1,22 @@
 //! The broker as a program: for scripts, and for tests that kill it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args as ClapArgs, Parser, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
-use triad_broker::{Broker, BrokerConfig, Error, FlushPolicy};
+use triad_broker::{
+    Broker, BrokerConfig, Error, FlushPolicy, MskTokenForm, SaslConfig, SecuredListener, TokenCheck,
+};
 
 /// A single-node, Kafka-protocol-compatible broker for local runs and tests.
 ///
-/// Prints the address to bootstrap from as its first line. Stops cleanly on SIGINT and SIGTERM.
+/// Prints the address to bootstrap from as its first line, and that of the secured listener, if
+/// there is one, as its second. Stops cleanly on SIGINT and SIGTERM.
 #[derive(Debug, Parser)]
 #[command(name = "triad-broker", version)]
 struct Args {
@@ -33,9 +38,81 @@ struct Args {
     /// Delete a partition's oldest finished segments beyond so many bytes. Default: never.
     #[arg(long)]
     retention_bytes: Option<u64>,
-    /// Allow an address that other machines can reach. There is no authentication.
+    /// Allow addresses that other machines can reach. The plain one has no authentication.
     #[arg(long)]
     allow_remote: bool,
+    #[command(flatten)]
+    secured: Secured,
+}
+
+/// The secured listener.
+#[derive(Debug, ClapArgs)]
+struct Secured {
+    /// Listen for TLS here, too; port 0 takes a free one.
+    #[arg(long, value_name = "LISTEN", requires_all = ["tls_certificate", "tls_key"])]
+    secured_listen: Option<SocketAddr>,
+    /// File with the broker's certificate and those between it and its root, in PEM.
+    #[arg(long, value_name = "FILE", requires = "secured_listen")]
+    tls_certificate: Option<PathBuf>,
+    /// File with its key, in PEM.
+    #[arg(long, value_name = "FILE", requires = "secured_listen")]
+    tls_key: Option<PathBuf>,
+    /// File with certificates (PEM) that a client's must descend from: clients need one then.
+    #[arg(long, value_name = "FILE", requires = "secured_listen")]
+    client_ca: Option<PathBuf>,
+    /// File with lines `user:password`: clients log in by SCRAM-SHA-512 or SCRAM-SHA-256.
+    #[arg(long, value_name = "FILE", requires = "secured_listen")]
+    users: Option<PathBuf>,
+    /// Clients log in by OAUTHBEARER with MSK IAM tokens of this access key id. Their form and
+    /// their life are checked; their signature is not.
+    #[arg(long, value_name = "ID", requires = "secured_listen")]
+    msk_key_id: Option<String>,
+}
+
+impl Secured {
+    fn listener(self) -> Result<Option<SecuredListener>, Error> {
+        let (Some(listen), Some(certificate), Some(key)) =
+            (self.secured_listen, self.tls_certificate, self.tls_key)
+        else {
+            return Ok(None);
+        };
+        let users = self.users.as_deref().map(users).transpose()?;
+        let check = |id| Arc::new(MskTokenForm::new(id)) as Arc<dyn TokenCheck>;
+        let sasl = SaslConfig {
+            users: users.unwrap_or_default(),
+            tokens: self.msk_key_id.map(check),
+        };
+        let has_sasl = self.users.is_some() || sasl.tokens.is_some();
+        Ok(Some(SecuredListener {
+            listen,
+            certificate: text(&certificate)?,
+            key: text(&key)?,
+            client_ca: self.client_ca.as_deref().map(text).transpose()?,
+            sasl: has_sasl.then_some(sasl),
+        }))
+    }
+}
+
+fn text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|e| Error::Config(format!("{}: {e}", path.display())))
+}
+
+/// Lines of a user and a password. What is wrong with one is said without showing it.
+fn users(path: &Path) -> Result<BTreeMap<String, String>, Error> {
+    let mut users = BTreeMap::new();
+    for (number, line) in (1..).zip(text(path)?.lines()) {
+        if line.is_empty() {
+            continue;
+        }
+        let Some((user, password)) = line.split_once(':') else {
+            let path = path.display();
+            return Err(Error::Config(format!(
+                "{path}: line {number} is not `user:password`"
+            )));
+        };
+        users.insert(user.to_owned(), password.to_owned());
+    }
+    Ok(users)
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -54,6 +131,7 @@ async fn main() -> Result<(), Error> {
     let args = Args::parse();
     let broker = Broker::start(BrokerConfig {
         listen: args.listen,
+        secured: args.secured.listener()?,
         allow_remote: args.allow_remote,
         data: args.data,
         flush: match args.survive {
@@ -67,6 +145,9 @@ async fn main() -> Result<(), Error> {
     })?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", broker.addr())?;
+    if let Some(secured) = broker.secured_addr() {
+        writeln!(stdout, "{secured}")?;
+    }
     stdout.flush()?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -4,10 +4,18 @@ use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{Consumer, StreamConsumer};
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::login::{Context, await_token};
+use crate::context::{Context, explain};
+use crate::tokens::{await_token, give_token};
+
+/// How long the brokers may take to make topics.
+const OPERATION_WITHIN: Duration = Duration::from_secs(10);
+/// The same with finding and asking them.
+const REQUEST_WITHIN: Duration = Duration::from_secs(15);
+/// How long is looked for the reason of a failure.
+const REASON_WITHIN: Duration = Duration::from_secs(5);
 
 /// A topic to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +26,7 @@ pub struct Topic {
     pub partitions: i32,
 }
 
-/// Makes the topics that are missing.
+/// Makes the topics that are missing, within some 20 s.
 ///
 /// # Errors
 /// [`KafkaError`] of the first topic that could not be made.
@@ -31,15 +39,14 @@ pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(),
         .iter()
         .map(|t| NewTopic::new(&t.name, t.partitions, TopicReplication::Fixed(-1)))
         .collect();
-    let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(10)));
-    let results =
-        admin
-            .create_topics(&new, &options)
-            .await
-            .map_err(|e| KafkaError::Unreachable {
-                brokers: config.brokers.clone(),
-                reason: e.to_string(),
-            })?;
+    give_token(admin.inner(), &config.brokers)?;
+    let options = AdminOptions::new()
+        .operation_timeout(Some(OPERATION_WITHIN))
+        .request_timeout(Some(REQUEST_WITHIN));
+    let results = match admin.create_topics(&new, &options).await {
+        Ok(results) => results,
+        Err(error) => return Err(why_not(config, error).await),
+    };
     for result in results {
         match result {
             Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
@@ -51,10 +58,23 @@ pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(),
     Ok(())
 }
 
+/// An admin client is told nothing of why it has no connection: another client is asked.
+async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
+    let (brokers, config) = (config.brokers.clone(), config.clone());
+    let look = tokio::task::spawn_blocking(move || wait_for_broker(&config, REASON_WITHIN));
+    match look.await {
+        Ok(Err(reason)) => reason,
+        _ => KafkaError::Unreachable {
+            brokers,
+            reason: error.to_string(),
+        },
+    }
+}
+
 /// Asks for the cluster's metadata once, blocking for at most `within`.
 ///
 /// # Errors
-/// [`KafkaError::Unreachable`] with the addresses that were tried.
+/// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried.
 pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), KafkaError> {
     let client: StreamConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])
@@ -64,8 +84,5 @@ pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), Kaf
     client
         .fetch_metadata(None, within)
         .map(|_| ())
-        .map_err(|e| KafkaError::Unreachable {
-            brokers: config.brokers.clone(),
-            reason: e.to_string(),
-        })
+        .map_err(|e| explain(&client, &config.brokers, &e))
 }

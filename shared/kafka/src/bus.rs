@@ -12,7 +12,8 @@ use triad_core::Envelope;
 use triad_runtime::{Bus, BusError};
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::login::{Context, Tokens};
+use crate::context::Context;
+use crate::tokens::Tokens;
 
 /// Bound: messages that wait to be sent in one process.
 const QUEUE_MESSAGES: &str = "100000";

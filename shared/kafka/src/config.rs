@@ -1,6 +1,7 @@
 //! Client settings.
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 
 use crate::login::Login;
 
@@ -29,6 +30,14 @@ pub enum KafkaError {
         /// Why not.
         reason: String,
     },
+    /// A broker is there, and there is no way in: certificates or credentials are wrong.
+    #[error("cannot log in to Kafka at {brokers}: {reason}")]
+    Login {
+        /// The addresses that were tried.
+        brokers: String,
+        /// Why not, in the client's words.
+        reason: String,
+    },
     /// A broker answered that it will not.
     #[error("Kafka refused: {0}")]
     Refused(String),
@@ -50,6 +59,8 @@ impl KafkaConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
         config.set("client.id", "triad");
+        // Why a connection has ended is told at this level.
+        config.set_log_level(RDKafkaLogLevel::Info);
         // A broker that comes back is met again within a second.
         config.set("reconnect.backoff.ms", "50");
         config.set("reconnect.backoff.max.ms", "1000");

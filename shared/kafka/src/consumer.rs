@@ -11,7 +11,7 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::login::Context;
+use crate::context::Context;
 use crate::reader::Read;
 
 /// How often stored offsets are committed.

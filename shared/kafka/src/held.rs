@@ -11,7 +11,8 @@ use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
 use crate::consumer::record;
-use crate::login::{Context, await_token};
+use crate::context::{Context, explain};
+use crate::tokens::await_token;
 
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -51,10 +52,7 @@ impl Held {
             .create_with_context(config.login.context())
             .map_err(|e| KafkaError::Settings(e.to_string()))?;
         await_token(&consumer);
-        let unreachable = |e: RdError| KafkaError::Unreachable {
-            brokers: config.brokers.clone(),
-            reason: e.to_string(),
-        };
+        let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let metadata = consumer
             .fetch_metadata(Some(topic), within)
             .map_err(unreachable)?;

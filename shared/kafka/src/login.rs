@@ -1,28 +1,12 @@
-//! Logging in to Kafka: the settings of librdkafka for each way, and tokens that are renewed.
-//!
-//! A token is asked for by librdkafka's own timer, once a second, when four fifths of its life are
-//! over on the wall clock. A sandbox that was frozen meanwhile wakes up with a token that is dead:
-//! what is to be sent then waits until the timer has had a new one ([`Tokens::fresh`]), instead of
-//! opening connections that the brokers refuse.
+//! Logging in to Kafka: the settings of librdkafka for each way.
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use futures::FutureExt;
-use rdkafka::client::OAuthToken;
-use rdkafka::consumer::{Consumer, StreamConsumer};
-use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
-use rdkafka::{ClientConfig, ClientContext};
-use tokio::sync::watch;
-use triad_core::Timestamp;
-use triad_runtime::Clock;
-use triad_runtime::system::SystemClock;
+use rdkafka::ClientConfig;
 
-/// Longest wait for a new token before something is sent with the old one.
-const TOKEN_WITHIN: Duration = Duration::from_secs(5);
-/// A token that has less left than this counts as dead: the brokers' clocks differ from ours.
-const TOKEN_MARGIN_MS: u64 = 10_000;
+use crate::context::Context;
+use crate::tokens::{TokenSource, Tokens};
 
 /// How to log in to the brokers.
 #[derive(Clone, Default)]
@@ -59,27 +43,6 @@ pub enum Credentials {
     },
     /// Tokens (`OAUTHBEARER`) over TLS.
     Tokens(Arc<dyn TokenSource>),
-}
-
-/// Where tokens come from.
-pub trait TokenSource: Send + Sync {
-    /// Makes a token. Called from a thread of librdkafka's client, or from one of an async
-    /// runtime: it may take a while, and must not need a runtime of its caller's.
-    ///
-    /// # Errors
-    /// Why there is none; it is asked for again after ten seconds.
-    fn token(&self) -> Result<Token, String>;
-}
-
-/// A token.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token {
-    /// As the brokers take it.
-    pub value: String,
-    /// Whose it is, for the logs of librdkafka.
-    pub principal: String,
-    /// When it ends.
-    pub expires: Timestamp,
 }
 
 impl fmt::Debug for Login {
@@ -139,94 +102,14 @@ impl Login {
             Credentials::Tokens(source) => Some(Arc::new(Tokens::new(source.clone()))),
             _ => None,
         };
-        Context { tokens }
-    }
-}
-
-/// Tokens of one client.
-pub(crate) struct Tokens {
-    source: Arc<dyn TokenSource>,
-    /// When the present one ends; 0 before there is one.
-    expires: watch::Sender<u64>,
-}
-
-impl Tokens {
-    fn new(source: Arc<dyn TokenSource>) -> Self {
-        Self {
-            source,
-            expires: watch::Sender::new(0),
-        }
-    }
-
-    fn renew(&self) -> Result<Token, String> {
-        let token = self.source.token()?;
-        self.expires.send_replace(token.expires.0);
-        Ok(token)
-    }
-
-    /// Waits until there is a token that is alive on the wall clock, for a bounded time.
-    pub(crate) async fn fresh(&self) {
-        let mut expires = self.expires.subscribe();
-        let alive = |ends: &u64| *ends > SystemClock.now().0 + TOKEN_MARGIN_MS;
-        let waited = tokio::time::timeout(TOKEN_WITHIN, expires.wait_for(alive)).await;
-        if waited.is_err() {
-            tracing::warn!("no new token for Kafka; it is tried with the old one");
-        }
-    }
-}
-
-/// What every client of ours is made with.
-#[derive(Clone)]
-pub(crate) struct Context {
-    pub(crate) tokens: Option<Arc<Tokens>>,
-}
-
-impl ClientContext for Context {
-    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
-
-    fn generate_oauth_token(
-        &self,
-        _config: Option<&str>,
-    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
-        let tokens = self.tokens.as_ref().ok_or("no tokens are configured")?;
-        let token = tokens.renew().inspect_err(|error| {
-            tracing::warn!(error, "no token for Kafka");
-        })?;
-        Ok(OAuthToken {
-            token: token.value,
-            principal_name: token.principal,
-            lifetime_ms: i64::try_from(token.expires.0)?,
-        })
-    }
-
-    fn error(&self, error: RdError, reason: &str) {
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
-            return; // No fault: who asked to be told of a partition's end.
-        }
-        // librdkafka connects again by itself; people are told where it tries.
-        tracing::warn!(%error, reason, "Kafka");
-    }
-}
-
-/// Polls a consumer until it has had its first token: what is asked of a consumer that nobody
-/// polls waits for it in vain. Returns at once where there are no tokens.
-pub(crate) fn await_token(consumer: &StreamConsumer<Context>) {
-    let Some(tokens) = consumer.context().tokens.clone() else {
-        return;
-    };
-    let began = Instant::now();
-    while *tokens.expires.borrow() == 0 && began.elapsed() < TOKEN_WITHIN {
-        // Nothing is assigned to it yet, so nothing is lost.
-        let _ = consumer.recv().now_or_never();
-        std::thread::park_timeout(Duration::from_millis(10));
+        Context::new(tokens)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KafkaConfig;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use crate::{KafkaConfig, Token};
 
     fn settings(credentials: Credentials, ca: Option<&str>) -> ClientConfig {
         let mut config = KafkaConfig::new("b:9092");
@@ -251,7 +134,7 @@ mod tests {
             private_key: "KEY".into(),
             private_key_password: Some("secret".into()),
         };
-        let tokens = Credentials::Tokens(Arc::new(Dying::default()));
+        let tokens = Credentials::Tokens(Arc::new(NoTokens));
         type Expected = &'static [(&'static str, &'static str)];
         let cases: [(Credentials, Expected); 5] = [
             (Credentials::Plaintext, &[]),
@@ -331,33 +214,11 @@ mod tests {
         assert!(!shown.contains("secret"), "{shown}");
     }
 
-    /// The first token is dead, every later one lives for an hour.
-    #[derive(Default)]
-    struct Dying(AtomicU64);
+    struct NoTokens;
 
-    impl TokenSource for Dying {
+    impl TokenSource for NoTokens {
         fn token(&self) -> Result<Token, String> {
-            let hours = self.0.fetch_add(1, Ordering::Relaxed);
-            Ok(Token {
-                value: "t".into(),
-                principal: "p".into(),
-                expires: Timestamp(SystemClock.now().0 + hours * 3_600_000),
-            })
+            Err("there are none".into())
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_to_be_sent_waits_for_a_token_that_is_alive() {
-        let tokens = Tokens::new(Arc::new(Dying::default()));
-        // No token, then a dead one: waited for in vain, and for a bounded time.
-        for _ in 0..2 {
-            let began = tokio::time::Instant::now();
-            tokens.fresh().await;
-            assert_eq!(began.elapsed(), TOKEN_WITHIN);
-            tokens.renew().unwrap();
-        }
-        let began = tokio::time::Instant::now();
-        tokens.fresh().await;
-        assert!(began.elapsed().is_zero());
     }
 }

@@ -8,7 +8,8 @@ use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
 use crate::consumer::{GroupConsumer, receive};
-use crate::login::await_token;
+use crate::context::explain;
+use crate::tokens::await_token;
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,10 +54,7 @@ impl Reader {
             .create_with_context(config.login.context())
             .map_err(|e| KafkaError::Settings(e.to_string()))?;
         await_token(&consumer);
-        let unreachable = |e: rdkafka::error::KafkaError| KafkaError::Unreachable {
-            brokers: config.brokers.clone(),
-            reason: e.to_string(),
-        };
+        let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let mut assignment = TopicPartitionList::new();
         for topic in topics {
             let metadata = consumer

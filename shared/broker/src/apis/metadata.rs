@@ -16,7 +16,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 
 use super::Outcome;
-use crate::core::{Core, NODE};
+use crate::core::{Core, Endpoint, NODE};
 use crate::log::flusher::Lsn;
 use crate::log::topics::{Topic, is_legal_name};
 use crate::server::frame::Header;
@@ -24,7 +24,12 @@ use crate::server::frame::Header;
 /// Kafka's number for "authorized operations were not asked for".
 const UNKNOWN_OPERATIONS: i32 = i32::MIN;
 
-pub(crate) fn metadata(core: &mut Core, header: &Header, request: MetadataRequest) -> Outcome {
+pub(crate) fn metadata(
+    core: &mut Core,
+    endpoint: &Endpoint,
+    header: &Header,
+    request: MetadataRequest,
+) -> Outcome {
     // In version 0 an empty list means all topics; later null does.
     let all = match &request.topics {
         None => true,
@@ -47,8 +52,8 @@ pub(crate) fn metadata(core: &mut Core, header: &Header, request: MetadataReques
     };
     let broker = MetadataResponseBroker::default()
         .with_node_id(NODE)
-        .with_host(core.host.clone())
-        .with_port(core.port());
+        .with_host(endpoint.host.clone())
+        .with_port(endpoint.port);
     let response = MetadataResponse::default()
         .with_brokers(vec![broker])
         .with_cluster_id(Some(StrBytes::from_string(core.store.cluster_id.clone())))
@@ -111,6 +116,7 @@ fn found(name: &StrBytes, topic: &Topic) -> MetadataResponseTopic {
 
 pub(crate) fn describe_cluster(
     core: &Core,
+    endpoint: &Endpoint,
     header: &Header,
     request: &DescribeClusterRequest,
 ) -> Outcome {
@@ -124,8 +130,8 @@ pub(crate) fn describe_cluster(
     }
     let broker = DescribeClusterBroker::default()
         .with_broker_id(NODE)
-        .with_host(core.host.clone())
-        .with_port(core.port());
+        .with_host(endpoint.host.clone())
+        .with_port(endpoint.port);
     let response = response
         .with_cluster_id(StrBytes::from_string(core.store.cluster_id.clone()))
         .with_controller_id(NODE)
@@ -136,7 +142,7 @@ pub(crate) fn describe_cluster(
 /// Groups and transactional ids alike are sent here; that transactions are not offered is said
 /// where the client takes it as final, by InitProducerId.
 pub(crate) fn find_coordinator(
-    core: &Core,
+    endpoint: &Endpoint,
     header: &Header,
     request: FindCoordinatorRequest,
 ) -> Outcome {
@@ -144,15 +150,15 @@ pub(crate) fn find_coordinator(
     let response = if header.version < 4 {
         response
             .with_node_id(NODE)
-            .with_host(core.host.clone())
-            .with_port(core.port())
+            .with_host(endpoint.host.clone())
+            .with_port(endpoint.port)
     } else {
         let here = |key: StrBytes| {
             Coordinator::default()
                 .with_key(key)
                 .with_node_id(NODE)
-                .with_host(core.host.clone())
-                .with_port(core.port())
+                .with_host(endpoint.host.clone())
+                .with_port(endpoint.port)
         };
         response.with_coordinators(request.coordinator_keys.into_iter().map(here).collect())
     };

@@ -13,14 +13,13 @@ pub(crate) mod versions;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::ApiKey;
 
-use crate::core::{Core, Signal};
+use crate::core::{Client, Core, Signal};
 use crate::group::messages::Ticket;
 use crate::log::flusher::Lsn;
 use crate::server::frame::{Header, Malformed};
@@ -49,11 +48,12 @@ pub(crate) fn code(result: Result<(), ResponseError>) -> i16 {
 pub(crate) fn begin(
     core: &mut Core,
     signal: &Rc<Signal>,
-    peer: SocketAddr,
+    client: &Client,
     header: &Header,
     mut body: Bytes,
 ) -> Result<Outcome, Malformed> {
     let body = &mut body;
+    let endpoint = &client.endpoint;
     let outcome = match header.api.key {
         ApiKey::Produce => produce::produce(core, header, header.decode(body)?),
         ApiKey::Fetch => fetch::begin(core, header, header.decode(body)?),
@@ -64,16 +64,20 @@ pub(crate) fn begin(
         ApiKey::OffsetCommit => offsets::commit(core, header, header.decode(body)?),
         ApiKey::OffsetFetch => offsets::fetch(core, header, header.decode(body)?),
         ApiKey::OffsetDelete => offsets::delete(core, header, header.decode(body)?),
-        ApiKey::Metadata => metadata::metadata(core, header, header.decode(body)?),
-        ApiKey::DescribeCluster => metadata::describe_cluster(core, header, &header.decode(body)?),
-        ApiKey::FindCoordinator => metadata::find_coordinator(core, header, header.decode(body)?),
+        ApiKey::Metadata => metadata::metadata(core, endpoint, header, header.decode(body)?),
+        ApiKey::DescribeCluster => {
+            metadata::describe_cluster(core, endpoint, header, &header.decode(body)?)
+        }
+        ApiKey::FindCoordinator => {
+            metadata::find_coordinator(endpoint, header, header.decode(body)?)
+        }
         ApiKey::ApiVersions => versions::versions(header),
         ApiKey::InitProducerId => produce::init_producer_id(core, header, &header.decode(body)?),
         ApiKey::CreateTopics => topics::create(core, header, header.decode(body)?),
         ApiKey::DeleteTopics => topics::delete(core, header, header.decode(body)?),
         ApiKey::CreatePartitions => topics::add_partitions(core, header, header.decode(body)?),
         ApiKey::DescribeConfigs => configs::describe(core, header, header.decode(body)?),
-        ApiKey::JoinGroup => groups::join(core, signal, peer, header, header.decode(body)?),
+        ApiKey::JoinGroup => groups::join(core, signal, client.peer, header, header.decode(body)?),
         ApiKey::SyncGroup => groups::sync(core, signal, header, header.decode(body)?),
         ApiKey::Heartbeat => groups::heartbeat(core, header, &header.decode(body)?),
         ApiKey::LeaveGroup => groups::leave(core, header, header.decode(body)?),

@@ -3,6 +3,7 @@
 //!
 //! This is what keeps the hand-written shapes and the handlers' fields in step with the schemas.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, Str
 
 use super::{Outcome, fetch, groups};
 use crate::config::BrokerConfig;
-use crate::core::{Core, Signal};
+use crate::core::{Client, Core, Signal};
 use crate::log::batch::testing;
 use crate::server::frame::{self, Header};
 use crate::server::shape::{self, APIS};
@@ -46,6 +47,13 @@ fn text(s: &'static str) -> StrBytes {
 
 fn topic() -> TopicName {
     TopicName(text("t"))
+}
+
+fn client() -> Client {
+    Client {
+        peer: ([127, 0, 0, 1], 1).into(),
+        endpoint: SocketAddr::from(([127, 0, 0, 1], 9092)).into(),
+    }
 }
 
 fn group() -> GroupId {
@@ -86,8 +94,7 @@ impl World {
             panic!("{key:?} {version}: {parsed:?}")
         };
         assert_eq!(header.client_id, "client");
-        let peer = ([127, 0, 0, 1], 1).into();
-        let outcome = super::begin(&mut self.core, &self.signal, peer, &header, body);
+        let outcome = super::begin(&mut self.core, &self.signal, &client(), &header, body);
         let answer = self.answer(&header, outcome.expect("an outcome"));
         self.tried.push((key, version));
         let mut answer = Bytes::from(answer);
@@ -127,7 +134,7 @@ fn world() -> World {
         group_initial_delay: std::time::Duration::ZERO,
         ..BrokerConfig::default()
     };
-    let core = Core::open(config, ([127, 0, 0, 1], 9092).into(), Arc::default()).expect("a core");
+    let core = Core::open(config, Arc::default()).expect("a core");
     let mut world = World {
         core,
         signal: Rc::default(),
@@ -524,7 +531,7 @@ fn acknowledgement_zero_is_silent() {
     let Ok(frame::Request::Known(header, body)) = frame::parse(frame.freeze()) else {
         panic!()
     };
-    let peer = ([127, 0, 0, 1], 1).into();
-    let outcome = super::begin(&mut w.core, &w.signal, peer, &header, body).expect("an outcome");
+    let outcome = super::begin(&mut w.core, &w.signal, &client(), &header, body);
+    let outcome = outcome.expect("an outcome");
     assert!(matches!(outcome, Outcome::Silent));
 }

@@ -6,10 +6,10 @@ use kafka_protocol::messages::api_versions_response::ApiVersion;
 
 use super::Outcome;
 use crate::server::frame::Header;
-use crate::server::shape::APIS;
+use crate::server::shape::{APIS, Api, LOGIN_APIS};
 
-fn response() -> ApiVersionsResponse {
-    let offered = APIS.iter().map(|api| {
+fn response<'a>(offered: impl Iterator<Item = &'a Api>) -> ApiVersionsResponse {
+    let offered = offered.map(|api| {
         ApiVersion::default()
             .with_api_key(api.key as i16)
             .with_min_version(api.min)
@@ -19,12 +19,19 @@ fn response() -> ApiVersionsResponse {
 }
 
 pub(crate) fn versions(header: &Header) -> Outcome {
-    Outcome::Ready(header.encode(&response()))
+    Outcome::Ready(header.encode(&response(APIS.iter())))
+}
+
+/// What a listener offers that asks its clients to log in.
+pub(crate) fn versions_with_login(header: &Header) -> Vec<u8> {
+    header.encode(&response(APIS.iter().chain(LOGIN_APIS)))
 }
 
 /// The protocol's rule (KIP-511): a version of this very API that is not offered is answered in
 /// version 0 with an error and the list, so that the client can ask again.
-pub(crate) fn unsupported(header: &Header) -> Outcome {
-    let response = response().with_error_code(ResponseError::UnsupportedVersion.code());
+pub(crate) fn unsupported(header: &Header, login: bool) -> Outcome {
+    let login = if login { LOGIN_APIS } else { &[] };
+    let response = response(APIS.iter().chain(login));
+    let response = response.with_error_code(ResponseError::UnsupportedVersion.code());
     Outcome::Ready(header.encode_as(&response, 0))
 }

@@ -10,21 +10,23 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use kafka_protocol::messages::ApiKey;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::frame::{self, Header, Malformed, Request};
+use super::gate::{Gate, MAX_LOGIN_REQUEST, Passage, Shut};
 use crate::apis::{self, Outcome, fetch, groups};
-use crate::core::{Core, Signal};
+use crate::core::{Client, Core, Signal};
 
 /// Answers that the client has not taken yet; beyond this no fetch is answered.
 const MAX_UNSENT: usize = 256 << 10;
@@ -51,6 +53,10 @@ pub(crate) enum Closed {
     Storage,
     #[error("the client stopped in the middle of a request")]
     Stalled,
+    #[error("no TLS connection: {0}")]
+    Tls(io::Error),
+    #[error(transparent)]
+    Gate(#[from] Shut),
 }
 
 /// A begun request.
@@ -62,7 +68,11 @@ struct Slot {
 struct Connection {
     core: Rc<RefCell<Core>>,
     signal: Rc<Signal>,
-    peer: SocketAddr,
+    client: Client,
+    /// Where clients must log in.
+    gate: Option<Gate>,
+    /// Nothing more is read: the connection ends with this when all answers are sent.
+    ending: Option<Shut>,
     slots: VecDeque<Slot>,
     input: BytesMut,
     output: BytesMut,
@@ -86,12 +96,13 @@ impl Drop for Connection {
 
 /// Serves one client until it hangs up or breaks the protocol.
 pub(crate) async fn serve(
-    mut stream: TcpStream,
-    peer: SocketAddr,
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    client: Client,
+    gate: Option<Gate>,
     core: Rc<RefCell<Core>>,
     budget: Rc<Semaphore>,
 ) -> Result<(), Closed> {
-    stream.set_nodelay(true)?;
     let (max_in_flight, max_request) = {
         let config = &core.borrow().config;
         (config.max_in_flight, config.max_request_bytes)
@@ -99,27 +110,40 @@ pub(crate) async fn serve(
     let mut connection = Connection {
         core,
         signal: Rc::default(),
-        peer,
+        client,
+        gate,
+        ending: None,
         slots: VecDeque::new(),
         input: BytesMut::with_capacity(READ_BYTES),
         output: BytesMut::new(),
         max_in_flight,
         max_request,
     };
-    let (mut reader, writer) = stream.split();
     let mut permit: Option<SemaphorePermit<'_>> = None;
     loop {
         let wanted = connection.begin()?;
         connection.settle()?;
-        while !connection.output.is_empty() {
-            match writer.try_write(&connection.output) {
-                Ok(sent) => connection.output.advance(sent),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e.into()),
+        let sent = poll_fn(|cx| Poll::Ready(send(&mut writer, &mut connection.output, cx))).await;
+        let sending = match sent {
+            Poll::Ready(sent) => {
+                sent?;
+                false
             }
+            Poll::Pending => true,
+        };
+        if connection.slots.is_empty()
+            && !sending
+            && let Some(shut) = connection.ending.take()
+        {
+            return Err(shut.into());
+        }
+        // Looked at each time: a client that keeps sending keeps the timer below from its turn.
+        let login_by = connection.gate.as_ref().and_then(Gate::deadline);
+        if login_by.is_some_and(|by| by <= Instant::now()) {
+            return Err(Shut::TooSlow.into());
         }
         // Settling may have made room for requests that were read already.
-        if connection.output.is_empty() && wanted == Wanted::Room && connection.has_room() {
+        if !sending && wanted == Wanted::Room && connection.has_room() {
             continue;
         }
         if let Wanted::Large(bytes) = wanted {
@@ -138,14 +162,19 @@ pub(crate) async fn serve(
             }
         }
         let may_read = wanted != Wanted::Room;
-        let sending = !connection.output.is_empty();
         let deadline = connection.deadline();
         let until = if permit.is_some() {
             Some(Instant::now() + STALLED)
         } else {
             deadline
         };
-        let Connection { input, signal, .. } = &mut connection;
+        let until = login_by.into_iter().chain(until).min();
+        let Connection {
+            input,
+            output,
+            signal,
+            ..
+        } = &mut connection;
         tokio::select! {
             biased;
             read = reader.read_buf(input), if may_read => {
@@ -154,7 +183,7 @@ pub(crate) async fn serve(
                 }
             }
             () = signal.notify.notified() => {}
-            ready = writer.writable(), if sending => ready?,
+            sent = poll_fn(|cx| send(&mut writer, output, cx)), if sending => sent?,
             () = at(until), if until.is_some() => {
                 if deadline.is_none_or(|d| d > Instant::now()) && permit.is_some() {
                     return Err(Closed::Stalled);
@@ -162,6 +191,21 @@ pub(crate) async fn serve(
             }
         }
     }
+}
+
+/// Sends until all is sent and flushed; an encrypting writer may hold back what it has taken.
+fn send(
+    writer: &mut (impl AsyncWrite + Unpin),
+    output: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    while !output.is_empty() {
+        match ready!(Pin::new(&mut *writer).poll_write(cx, output))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            sent => output.advance(sent),
+        }
+    }
+    Pin::new(writer).poll_flush(cx)
 }
 
 async fn at(until: Option<Instant>) {
@@ -188,13 +232,15 @@ impl Connection {
             if !self.has_room() {
                 return Ok(Wanted::Room);
             }
+            let limit = match &self.gate {
+                Some(gate) if !gate.is_open() => MAX_LOGIN_REQUEST,
+                _ => self.max_request,
+            };
             let Some(length) = self.input.first_chunk::<4>() else {
                 return Ok(Wanted::Bytes);
             };
             let said = i32::from_be_bytes(*length);
-            let length = usize::try_from(said)
-                .ok()
-                .filter(|&n| n <= self.max_request);
+            let length = usize::try_from(said).ok().filter(|&n| n <= limit);
             let length = length.ok_or(Closed::TooLarge(i64::from(said)))?;
             if self.input.len() < 4 + length {
                 let large = 4 + length > READ_BYTES;
@@ -208,12 +254,25 @@ impl Connection {
             let frame = self.input.split_to(length).freeze();
             let (header, outcome) = match frame::parse(frame)? {
                 Request::UnknownApiVersions(header) => {
-                    let outcome = apis::versions::unsupported(&header);
+                    let outcome = apis::versions::unsupported(&header, self.gate.is_some());
                     (header, outcome)
                 }
                 Request::Known(header, body) => {
-                    let mut core = self.core.borrow_mut();
-                    let outcome = apis::begin(&mut core, &self.signal, self.peer, &header, body)?;
+                    let passage = match &mut self.gate {
+                        Some(gate) => gate.pass(&header, &body)?,
+                        None => Passage::Serve,
+                    };
+                    let outcome = match passage {
+                        Passage::Serve => {
+                            let mut core = self.core.borrow_mut();
+                            apis::begin(&mut core, &self.signal, &self.client, &header, body)?
+                        }
+                        Passage::Answer(answer) => Outcome::Ready(answer),
+                        Passage::Last(answer, shut) => {
+                            self.ending = Some(shut);
+                            Outcome::Ready(answer)
+                        }
+                    };
                     (header, outcome)
                 }
             };
@@ -222,7 +281,7 @@ impl Connection {
     }
 
     fn has_room(&self) -> bool {
-        if self.slots.len() >= self.max_in_flight {
+        if self.ending.is_some() || self.slots.len() >= self.max_in_flight {
             return false;
         }
         let mut core = self.core.borrow_mut();

@@ -6,50 +6,85 @@
 
 pub(crate) mod connection;
 pub(crate) mod frame;
+pub(crate) mod gate;
 pub(crate) mod shape;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tls;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use connection::Closed;
+use gate::{Gate, LOGIN_WITHIN};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::core::Core;
+use crate::core::{Client, Core, Endpoint};
+use tls::Tls;
 
 /// After the system refused a connection (no file handles), wait so long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Bound: saying goodbye on an encrypted connection.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// A listener, and what its clients go through.
+pub(crate) struct Door {
+    pub(crate) listener: TcpListener,
+    pub(crate) endpoint: Endpoint,
+    /// `None`: nothing.
+    pub(crate) tls: Option<Tls>,
+}
+
+/// What all connections share.
+#[derive(Clone)]
+struct House {
+    core: Rc<RefCell<Core>>,
+    open: Rc<Cell<usize>>,
+    budget: Rc<Semaphore>,
+}
 
 /// Accepts connections until `stop`.
 pub(crate) async fn run(
-    listener: TcpListener,
+    doors: Vec<Door>,
     core: Rc<RefCell<Core>>,
     progress: Arc<Notify>,
     stop: Arc<Notify>,
 ) {
     tokio::task::spawn_local(flushes(Rc::clone(&core), progress));
     tokio::task::spawn_local(ticks(Rc::clone(&core)));
-    let open = Rc::new(Cell::new(0_usize));
-    let budget = Rc::new(Semaphore::new(connection::LARGE_REQUESTS_KIB as usize));
-    let most = core.borrow().config.max_connections;
+    let house = House {
+        core,
+        open: Rc::default(),
+        budget: Rc::new(Semaphore::new(connection::LARGE_REQUESTS_KIB as usize)),
+    };
+    for door in doors {
+        tokio::task::spawn_local(accept(door, house.clone()));
+    }
+    stop.notified().await;
+}
+
+/// Accepts connections for ever.
+async fn accept(door: Door, house: House) {
+    let most = house.core.borrow().config.max_connections;
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.notified() => return,
-        };
-        match accepted {
-            Ok((stream, peer)) if open.get() < most => {
-                let guard = Open::enter(&open);
-                let core = Rc::clone(&core);
-                let budget = Rc::clone(&budget);
+        match door.listener.accept().await {
+            Ok((stream, peer)) if house.open.get() < most => {
+                let guard = Open::enter(&house.open);
+                let client = Client {
+                    peer,
+                    endpoint: door.endpoint.clone(),
+                };
+                let (tls, house) = (door.tls.clone(), house.clone());
                 tokio::task::spawn_local(async move {
                     let _guard = guard;
-                    match connection::serve(stream, peer, core, budget).await {
+                    match serve(stream, client, tls, house).await {
                         Ok(()) => {}
-                        Err(connection::Closed::Io(error)) => {
-                            tracing::debug!(%peer, %error, "connection lost");
-                        }
+                        Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "connection lost"),
                         Err(error) => tracing::warn!(%peer, %error, "connection closed"),
                     }
                 });
@@ -61,6 +96,31 @@ pub(crate) async fn run(
             }
         }
     }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    client: Client,
+    tls: Option<Tls>,
+    house: House,
+) -> Result<(), Closed> {
+    stream.set_nodelay(true)?;
+    let House { core, budget, .. } = house;
+    let Some(tls) = tls else {
+        let (reader, writer) = stream.split();
+        return connection::serve(reader, writer, client, None, core, budget).await;
+    };
+    let deadline = Instant::now() + LOGIN_WITHIN;
+    let accepted = timeout_at(deadline, tls.acceptor.accept(stream)).await;
+    let stream = accepted
+        .map_err(|_| gate::Shut::TooSlow)?
+        .map_err(Closed::Tls)?;
+    let gate = tls.sasl.map(|sasl| Gate::new(sasl, deadline));
+    let (reader, mut writer) = tokio::io::split(stream);
+    let served = connection::serve(reader, &mut writer, client, gate, core, budget).await;
+    // The client may be gone; it was told all that there was to tell.
+    let _ = timeout(GOODBYE, writer.shutdown()).await;
+    served
 }
 
 /// Counts an open connection until dropped, also when its task panics.

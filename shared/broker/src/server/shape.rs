@@ -64,7 +64,7 @@ macro_rules! api {
     };
 }
 
-/// Everything the broker offers. Newer versions that only add topic ids or other consumer
+/// Everything that each listener offers. Newer versions that only add topic ids or other consumer
 /// protocols are left out, and clients fall back by themselves.
 pub(crate) const APIS: &[Api] = &[
     api!(Produce, 3..=10, flexible 9, [
@@ -156,9 +156,17 @@ pub(crate) const APIS: &[Api] = &[
     api!(DescribeCluster, 0..=1, flexible 0, [all(BYTE), since(1, BYTE)]),
 ];
 
-/// The API of that number, if it is offered at all.
+/// What is offered beside it where clients log in. Version 0 of the handshake is left out: what
+/// follows it has no frames of the protocol's own.
+pub(crate) const LOGIN_APIS: &[Api] = &[
+    api!(SaslHandshake, 1..=1, flexible LAST, [all(Kind::Text)]),
+    api!(SaslAuthenticate, 0..=2, flexible 2, [all(Kind::Blob)]),
+];
+
+/// The API of that number, if it is offered by any listener.
 pub(crate) fn api(key: i16) -> Option<&'static Api> {
-    APIS.iter().find(|api| api.key as i16 == key)
+    let mut apis = APIS.iter().chain(LOGIN_APIS);
+    apis.find(|api| api.key as i16 == key)
 }
 
 impl Api {

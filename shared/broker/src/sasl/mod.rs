@@ -1,0 +1,230 @@
+//! Logging in: which mechanisms there are, who may, and one exchange from its first message to its
+//! end. It knows nothing of frames and connections.
+//!
+//! Passwords are turned into what SCRAM keeps of them when the broker starts, and are in no log and
+//! no error.
+
+pub(crate) mod bearer;
+pub(crate) mod msk;
+pub(crate) mod scram;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
+use scram::{ClientFirst, Hash, Verifier};
+
+use crate::error::Error;
+
+const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 18;
+
+/// Who may log in by SASL, and how. At least one user or a check of tokens.
+#[derive(Clone, Default)]
+pub struct SaslConfig {
+    /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256. Bound: 1,000; none: SCRAM is
+    /// not offered.
+    pub users: BTreeMap<String, String>,
+    /// Who looks at tokens, for OAUTHBEARER. `None`: it is not offered.
+    pub tokens: Option<Arc<dyn TokenCheck>>,
+}
+
+impl fmt::Debug for SaslConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the passwords: configurations end up in logs.
+        f.debug_struct("SaslConfig")
+            .field("users", &self.users.len())
+            .field("tokens", &self.tokens.is_some())
+            .finish()
+    }
+}
+
+/// Looks at bearer tokens.
+pub trait TokenCheck: Send + Sync {
+    /// Whose token it is, and how long it is good. Called on the broker's only thread: it must not
+    /// wait for anything.
+    ///
+    /// # Errors
+    /// Why it is refused, for the broker's log. The client is told `invalid_token` only, so the
+    /// text must not hold the token either.
+    fn check(&self, token: &str) -> Result<Grant, String>;
+}
+
+/// What a good token grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Who logs in with it.
+    pub name: String,
+    /// How long it is good from now on. The connection must have logged in again by then.
+    pub ends_in: Duration,
+}
+
+/// A mechanism that is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mechanism {
+    Scram(Hash),
+    OauthBearer,
+}
+
+impl Mechanism {
+    const ALL: [Self; 3] = [
+        Self::Scram(Hash::Sha512),
+        Self::Scram(Hash::Sha256),
+        Self::OauthBearer,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Scram(Hash::Sha512) => "SCRAM-SHA-512",
+            Self::Scram(Hash::Sha256) => "SCRAM-SHA-256",
+            Self::OauthBearer => "OAUTHBEARER",
+        }
+    }
+}
+
+/// Who may log in, ready to be asked.
+pub(crate) struct Sasl {
+    users: HashMap<(Hash, String), Verifier>,
+    tokens: Option<Arc<dyn TokenCheck>>,
+    random: SystemRandom,
+}
+
+/// An exchange between two messages.
+pub(crate) enum Exchange {
+    /// The client begins.
+    New(Mechanism),
+    /// Its proof is next.
+    Proof(scram::Exchange),
+    /// Its token was refused, for this reason; it acknowledges that.
+    Acknowledgement(String),
+}
+
+/// What comes of a message.
+pub(crate) enum Step {
+    /// The client must answer this.
+    Challenge(Vec<u8>, Exchange),
+    /// It is who it says.
+    Done {
+        /// The last message to it.
+        last: Vec<u8>,
+        /// Who it is.
+        name: String,
+        /// How long that holds; `None`: as long as the connection does.
+        ends_in: Option<Duration>,
+    },
+}
+
+/// A login that is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// For the broker's log.
+    pub(crate) reason: String,
+    /// For the client.
+    pub(crate) told: String,
+}
+
+impl Sasl {
+    pub(crate) fn new(config: &SaslConfig) -> Result<Self, Error> {
+        let random = SystemRandom::new();
+        let mut users = HashMap::with_capacity(config.users.len() * 2);
+        for (name, password) in &config.users {
+            for hash in [Hash::Sha512, Hash::Sha256] {
+                let salt: [u8; SALT_BYTES] = bytes(&random).ok_or(Error::Random)?;
+                let verifier = Verifier::new(hash, password, &salt);
+                users.insert((hash, name.clone()), verifier);
+            }
+        }
+        Ok(Self {
+            users,
+            tokens: config.tokens.clone(),
+            random,
+        })
+    }
+
+    pub(crate) fn offered(&self) -> impl Iterator<Item = Mechanism> {
+        Mechanism::ALL.into_iter().filter(|mechanism| {
+            let has = |hash| self.users.keys().any(|(found, _)| *found == hash);
+            match mechanism {
+                Mechanism::Scram(hash) => has(*hash),
+                Mechanism::OauthBearer => self.tokens.is_some(),
+            }
+        })
+    }
+
+    /// Takes the client's next message.
+    pub(crate) fn step(&self, exchange: Exchange, message: &[u8]) -> Result<Step, Refusal> {
+        match exchange {
+            Exchange::New(Mechanism::Scram(hash)) => self.first(hash, message),
+            Exchange::New(Mechanism::OauthBearer) => self.bearer(message),
+            Exchange::Proof(proof) => {
+                let last = proof.finish(message);
+                let last = last.map_err(|reason| wrong(&proof.user, reason))?;
+                Ok(Step::Done {
+                    last: last.into_bytes(),
+                    name: proof.user,
+                    ends_in: None,
+                })
+            }
+            Exchange::Acknowledgement(reason) => Err(Refusal {
+                reason,
+                told: "Authentication failed: the token is refused".to_owned(),
+            }),
+        }
+    }
+
+    fn first(&self, hash: Hash, message: &[u8]) -> Result<Step, Refusal> {
+        let first = ClientFirst::parse(message).map_err(malformed)?;
+        let verifier = self.users.get(&(hash, first.user.clone()));
+        let Some(verifier) = verifier.cloned() else {
+            return Err(wrong(&first.user, "there is no such user"));
+        };
+        let nonce: [u8; NONCE_BYTES] =
+            bytes(&self.random).ok_or_else(|| malformed("there are no random numbers"))?;
+        let nonce = STANDARD.encode(nonce);
+        let (proof, challenge) = scram::Exchange::begin(hash, first, verifier, &nonce);
+        let next = Exchange::Proof(proof);
+        Ok(Step::Challenge(challenge.into_bytes(), next))
+    }
+
+    fn bearer(&self, message: &[u8]) -> Result<Step, Refusal> {
+        let token = bearer::token(message).map_err(malformed)?;
+        let check = self.tokens.as_ref();
+        let check = check.ok_or_else(|| malformed("tokens are not taken"))?;
+        Ok(match check.check(token) {
+            Ok(grant) => Step::Done {
+                last: Vec::new(),
+                name: grant.name,
+                ends_in: Some(grant.ends_in),
+            },
+            Err(reason) => {
+                let next = Exchange::Acknowledgement(reason);
+                Step::Challenge(bearer::REFUSED.into(), next)
+            }
+        })
+    }
+}
+
+/// Clients are not told whether it was the name or the password.
+fn wrong(user: &str, reason: &str) -> Refusal {
+    Refusal {
+        reason: format!("{user:?}: {reason}"),
+        told: "Authentication failed: the user name or the password is wrong".to_owned(),
+    }
+}
+
+fn malformed(reason: &'static str) -> Refusal {
+    Refusal {
+        reason: reason.to_owned(),
+        told: format!("Authentication failed: {reason}"),
+    }
+}
+
+fn bytes<const N: usize>(random: &SystemRandom) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    random.fill(&mut bytes).ok()?;
+    Some(bytes)
+}

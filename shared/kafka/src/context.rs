@@ -1,0 +1,225 @@
+//! What every client of ours is made with: it hands out tokens and keeps the client's last word on
+//! why it has no connection.
+//!
+//! librdkafka's calls fail with "broker transport failure" or "timed out" whatever is wrong; the
+//! reason (a refused password, an unknown certificate) comes beside them, as an event.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
+
+use crate::config::KafkaError;
+use crate::tokens::Tokens;
+
+/// How long the reason is waited for when a call has failed: events may be behind it.
+const REASON_WITHIN: Duration = Duration::from_millis(500);
+/// Events that are looked at between two waits for them.
+const POLLS: u32 = 100;
+/// What OpenSSL's words begin with: a certificate is wrong, here or there.
+const TLS_FAULT: &str = "SSL routines::";
+/// librdkafka's mark of lines about connections that failed.
+const CONNECTION_FAILED: &str = "FAIL";
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    fault: Arc<Mutex<Option<Fault>>>,
+}
+
+/// Why there is no connection.
+#[derive(Clone)]
+struct Fault {
+    /// It is about credentials or certificates, not about being there.
+    login: bool,
+    reason: String,
+}
+
+impl Context {
+    pub(crate) fn new(tokens: Option<Arc<Tokens>>) -> Self {
+        Self {
+            tokens,
+            fault: Arc::default(),
+        }
+    }
+
+    /// A fault of the login stays: what comes after it is that connections end.
+    fn note(&self, login: bool, reason: &str) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if login || !fault.as_ref().is_some_and(|known| known.login) {
+            let reason = reason.to_owned();
+            *fault = Some(Fault { login, reason });
+        }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let fault = self.fault.lock();
+        fault.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn explain(&self, brokers: &str, error: &RdError) -> KafkaError {
+        let brokers = brokers.to_owned();
+        let Some(Fault { login, reason }) = self.fault() else {
+            let reason = error.to_string();
+            return KafkaError::Unreachable { brokers, reason };
+        };
+        let reason = match advice(&reason) {
+            Some(advice) => format!("{reason}; {advice}"),
+            None => reason,
+        };
+        if login {
+            KafkaError::Login { brokers, reason }
+        } else {
+            KafkaError::Unreachable { brokers, reason }
+        }
+    }
+}
+
+/// What can be done about a reason, where librdkafka's words do not say it.
+fn advice(reason: &str) -> Option<&'static str> {
+    const KNOWN: [(&str, &str); 3] = [
+        (
+            "certificate verify failed",
+            "the broker's certificate must descend from the CA that is configured, or one of the \
+             system's, and be made out to this address",
+        ),
+        (
+            "SSL alert number",
+            "the broker asks for a client certificate of a CA that it knows",
+        ),
+        (
+            "Disconnected",
+            "if it goes on: is TLS configured on one side only, or a login?",
+        ),
+    ];
+    KNOWN
+        .iter()
+        .find(|(words, _)| reason.contains(words))
+        .map(|(_, advice)| *advice)
+}
+
+/// What a consumer's failed call means. Blocks for at most half a second.
+pub(crate) fn explain(
+    consumer: &StreamConsumer<Context>,
+    brokers: &str,
+    error: &RdError,
+) -> KafkaError {
+    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
+    match error.rdkafka_error_code() {
+        Some(AllBrokersDown | BrokerTransportFailure | OperationTimedOut) => {}
+        // A broker has answered, or librdkafka knows what is wrong.
+        _ => {
+            return KafkaError::Unreachable {
+                brokers: brokers.to_owned(),
+                reason: error.to_string(),
+            };
+        }
+    }
+    let context = consumer.context();
+    let began = Instant::now();
+    while context.fault().is_none() && began.elapsed() < REASON_WITHIN {
+        // Nobody else polls it yet, so nothing is lost: events come with the records, one a poll,
+        // and lines of the log before them.
+        for _ in 0..POLLS {
+            let _ = consumer.recv().now_or_never();
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    context.explain(brokers, error)
+}
+
+impl ClientContext for Context {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(
+        &self,
+        _config: Option<&str>,
+    ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        let tokens = self.tokens.as_ref().ok_or("no tokens are configured")?;
+        let token = tokens.renew().inspect_err(|error| {
+            tracing::warn!(error, "no token for Kafka");
+        })?;
+        Ok(OAuthToken {
+            token: token.value,
+            principal_name: token.principal,
+            lifetime_ms: i64::try_from(token.expires.0)?,
+        })
+    }
+
+    fn error(&self, error: RdError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+            return; // No fault: who asked to be told of a partition's end.
+        }
+        use RDKafkaErrorCode::{AllBrokersDown, Authentication, SSL, SaslAuthenticationFailed};
+        match error.rdkafka_error_code() {
+            // It only counts those of which the reasons have been told.
+            Some(AllBrokersDown) => {}
+            Some(Authentication | SSL | SaslAuthenticationFailed) => self.note(true, reason),
+            // With TLS 1.3 the broker looks at the client's certificate after the handshake.
+            _ => self.note(reason.contains(TLS_FAULT), reason),
+        }
+        // librdkafka connects again by itself; people are told where it tries.
+        tracing::warn!(%error, reason, "Kafka");
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // Connections that the other side ends are no event to librdkafka, only a line; what is
+        // worse comes as an event, too.
+        let milder = (level as i32) > RDKafkaLogLevel::Error as i32;
+        if milder && facility == CONNECTION_FAILED {
+            let (_thread, reason) = message.split_once("]: ").unwrap_or(("", message));
+            self.note(reason.contains(TLS_FAULT), reason);
+        }
+        tracing::debug!(facility, message, "Kafka");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAILED: RdError = RdError::MetadataFetch(RDKafkaErrorCode::BrokerTransportFailure);
+
+    fn told(context: &Context) -> String {
+        context.explain("b:9092", &FAILED).to_string()
+    }
+
+    fn event(context: &Context, code: RDKafkaErrorCode, reason: &str) {
+        context.error(RdError::Global(code), reason);
+    }
+
+    #[test]
+    fn a_refused_login_is_told_whatever_comes_after_it() {
+        let context = Context::new(None);
+        assert!(told(&context).contains("Broker transport failure"));
+        event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
+        event(
+            &context,
+            RDKafkaErrorCode::AllBrokersDown,
+            "1/1 brokers are down",
+        );
+        assert_eq!(told(&context), "no Kafka broker answers at b:9092: away");
+        event(&context, RDKafkaErrorCode::Authentication, "refused");
+        event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
+        assert_eq!(told(&context), "cannot log in to Kafka at b:9092: refused");
+    }
+
+    #[test]
+    fn lines_of_the_log_are_reasons_where_there_is_no_event() {
+        let context = Context::new(None);
+        let line = "[thrd:b:9092/1]: b:9092/1: Disconnected (after 1ms)";
+        context.log(RDKafkaLogLevel::Info, "CONNECT", line);
+        context.log(RDKafkaLogLevel::Error, CONNECTION_FAILED, line);
+        assert!(!told(&context).contains("Disconnected"));
+        context.log(RDKafkaLogLevel::Info, CONNECTION_FAILED, line);
+        let told = told(&context);
+        assert!(told.contains("at b:9092: b:9092/1: Disconnected"), "{told}");
+        assert!(told.contains("is TLS configured"), "{told}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Tokens, and their renewal.
+//!
+//! A token is asked for by librdkafka's own timer, once a second, when four fifths of its life are
+//! over on the wall clock. A sandbox that was frozen meanwhile wakes up with a token that is dead:
+//! what is to be sent then waits until the timer has had a new one ([`Tokens::fresh`]), instead of
+//! opening connections that the brokers refuse.
+
+use std::ffi::CString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use rdkafka::client::Client;
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use tokio::sync::watch;
+use triad_core::Timestamp;
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
+
+use crate::config::KafkaError;
+use crate::context::Context;
+
+/// Longest wait for a new token before something is sent with the old one.
+const TOKEN_WITHIN: Duration = Duration::from_secs(5);
+/// A token that has less left than this counts as dead: the brokers' clocks differ from ours.
+const TOKEN_MARGIN_MS: u64 = 10_000;
+
+/// Where tokens come from.
+pub trait TokenSource: Send + Sync {
+    /// Makes a token. Called from a thread of librdkafka's client, or from one of an async
+    /// runtime: it may take a while, and must not need a runtime of its caller's.
+    ///
+    /// # Errors
+    /// Why there is none; it is asked for again after ten seconds.
+    fn token(&self) -> Result<Token, String>;
+}
+
+/// A token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// As the brokers take it.
+    pub value: String,
+    /// Whose it is, for the logs of librdkafka.
+    pub principal: String,
+    /// When it ends.
+    pub expires: Timestamp,
+}
+
+/// Tokens of one client.
+pub(crate) struct Tokens {
+    source: Arc<dyn TokenSource>,
+    /// When the present one ends; 0 before there is one.
+    expires: watch::Sender<u64>,
+}
+
+impl Tokens {
+    pub(crate) fn new(source: Arc<dyn TokenSource>) -> Self {
+        Self {
+            source,
+            expires: watch::Sender::new(0),
+        }
+    }
+
+    pub(crate) fn renew(&self) -> Result<Token, String> {
+        let token = self.source.token()?;
+        self.expires.send_replace(token.expires.0);
+        Ok(token)
+    }
+
+    /// Waits until there is a token that is alive on the wall clock, for a bounded time.
+    pub(crate) async fn fresh(&self) {
+        let mut expires = self.expires.subscribe();
+        let alive = |ends: &u64| *ends > SystemClock.now().0 + TOKEN_MARGIN_MS;
+        let waited = tokio::time::timeout(TOKEN_WITHIN, expires.wait_for(alive)).await;
+        if waited.is_err() {
+            tracing::warn!("no new token for Kafka; it is tried with the old one");
+        }
+    }
+}
+
+/// Polls a consumer until it has had its first token: what is asked of a consumer that nobody
+/// polls waits for it in vain. Returns at once where there are no tokens.
+pub(crate) fn await_token(consumer: &StreamConsumer<Context>) {
+    let Some(tokens) = consumer.context().tokens.clone() else {
+        return;
+    };
+    let began = Instant::now();
+    while *tokens.expires.borrow() == 0 && began.elapsed() < TOKEN_WITHIN {
+        // Nothing is assigned to it yet, so nothing is lost.
+        let _ = consumer.recv().now_or_never();
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Gives an admin client its token. rdkafka's has nobody who looks at the queue in which
+/// librdkafka asks for one, so it would wait for it for ever; what it is made for is over long
+/// before the token is.
+pub(crate) fn give_token(client: &Client<Context>, brokers: &str) -> Result<(), KafkaError> {
+    let Some(tokens) = &client.context().tokens else {
+        return Ok(());
+    };
+    let no_token = |reason: String| KafkaError::Login {
+        brokers: brokers.to_owned(),
+        reason: format!("there is no token: {reason}"),
+    };
+    let token = tokens.renew().map_err(no_token)?;
+    let lifetime_ms = i64::try_from(token.expires.0).map_err(|e| no_token(e.to_string()))?;
+    let value = CString::new(token.value).map_err(|e| no_token(e.to_string()))?;
+    let principal = CString::new(token.principal).map_err(|e| no_token(e.to_string()))?;
+    let mut said = [0; 256];
+    #[expect(unsafe_code, reason = "rdkafka has no safe call for it")]
+    // SAFETY: the client is alive as long as it is borrowed. librdkafka copies both texts, which
+    // end in a zero byte, reads no extension as their number is 0, and writes at most so many
+    // bytes into `said`.
+    let code = unsafe {
+        rdkafka::bindings::rd_kafka_oauthbearer_set_token(
+            client.native_ptr(),
+            value.as_ptr(),
+            lifetime_ms,
+            principal.as_ptr(),
+            std::ptr::null_mut(),
+            0,
+            said.as_mut_ptr(),
+            said.len(),
+        )
+    };
+    if code == rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+        return Ok(());
+    }
+    let said = said
+        .iter()
+        .map_while(|&c| u8::try_from(c).ok().filter(|&b| b != 0));
+    let said: Vec<u8> = said.collect();
+    Err(no_token(String::from_utf8_lossy(&said).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// The first token is dead, every later one lives for an hour.
+    #[derive(Default)]
+    struct Dying(AtomicU64);
+
+    impl TokenSource for Dying {
+        fn token(&self) -> Result<Token, String> {
+            let hours = self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Token {
+                value: "t".into(),
+                principal: "p".into(),
+                expires: Timestamp(SystemClock.now().0 + hours * 3_600_000),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_to_be_sent_waits_for_a_token_that_is_alive() {
+        let tokens = Tokens::new(Arc::new(Dying::default()));
+        // No token, then a dead one: waited for in vain, and for a bounded time.
+        for _ in 0..2 {
+            let began = tokio::time::Instant::now();
+            tokens.fresh().await;
+            assert_eq!(began.elapsed(), TOKEN_WITHIN);
+            tokens.renew().unwrap();
+        }
+        let began = tokio::time::Instant::now();
+        tokens.fresh().await;
+        assert!(began.elapsed().is_zero());
+    }
+}
