@@ -16,39 +16,32 @@ step "Python clients for the tests with other clients (.venv)"
 if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python-requirements.txt
 
+# Everything, with Kafka over TLS, which is off by default for the sake of those who only try it.
+# OpenSSL from source takes minutes and perl: for tests, what the system has will do.
+everything=(--workspace --features triad-setup/kafka-auth --locked)
+if pkg-config --exists openssl 2>/dev/null; then export OPENSSL_NO_VENDOR=1; fi
+
 step "Form"
 cargo fmt --all --check
 
 step "Lints"
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy "${everything[@]}" --all-targets -- -D warnings
 # The places for planted bugs.
 cargo clippy -p triad-core -p triad-runtime -p triad-sim -p triad-model --all-targets \
   --all-features --locked -- -D warnings
 
 step "Binaries that the tests start"
-cargo build --workspace --bins --locked
+cargo build "${everything[@]}" --bins
 
 step "Tests"
 if cargo nextest --version >/dev/null 2>&1; then
-  cargo nextest run --workspace --locked --no-fail-fast
+  cargo nextest run "${everything[@]}" --no-fail-fast
 else
-  cargo test --workspace --locked --no-fail-fast --lib --bins --tests
-fi
-
-step "Logging in to Kafka, with OpenSSL"
-# From source it takes minutes and perl; for tests, what the system has will do.
-openssl=(env)
-if pkg-config --exists openssl 2>/dev/null; then openssl=(env OPENSSL_NO_VENDOR=1); fi
-login=(-p triad-login -p triad-kafka -p triad-setup --features triad-setup/kafka-auth --locked)
-"${openssl[@]}" cargo clippy "${login[@]}" --all-targets -- -D warnings
-if cargo nextest --version >/dev/null 2>&1; then
-  "${openssl[@]}" cargo nextest run "${login[@]}" --no-fail-fast
-else
-  "${openssl[@]}" cargo test "${login[@]}" --no-fail-fast --lib --tests
+  cargo test "${everything[@]}" --no-fail-fast --lib --bins --tests
 fi
 
 step "Documentation examples"
-cargo test --workspace --locked --doc
+cargo test "${everything[@]}" --doc
 
 step "The drill"
 examples/drill.sh target/debug/triad > target/drill.md

@@ -14,7 +14,6 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
 /// A builder of clients with this TLS; one from [`ClientBuilder::new`] alone has none and panics.
-#[must_use]
 pub fn client_builder() -> ClientBuilder {
     ClientBuilder::new().tls_backend_preconfigured(CONFIG.clone())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pkcs8::pkcs5::pbes2;
 use pkcs8::{LineEnding, PrivateKeyInfoRef, SecretDocument};
 use tokio::process::Command;
+use triad_aws::Account;
 use triad_broker::MskTokenForm;
 use triad_kafka::Credentials;
 use triad_login::MskTokens;
@@ -110,6 +111,6 @@ async fn tokens_get_in() {
         token: Some(Arc::new(MskTokenForm::new(KEY_ID))),
         ..Asks::default()
     });
-    let tokens = Arc::new(MskTokens::new(None));
+    let tokens = Arc::new(MskTokens::new(Account::of_function()));
     all_works(place.client(Credentials::Tokens(tokens))).await;
 }
