@@ -15,6 +15,7 @@ locals {
       CompensationFailed = "stuck-compensations"
       DeadLetter         = "dead-letters"
       BreakerOpen        = "open-breakers"
+      InvariantBreach    = "broken-invariants"
     } : metric => alarm if var.alarms.enabled
   }
 }

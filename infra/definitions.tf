@@ -3,7 +3,8 @@
 # A definition is known by the hash of its canonical form, which only Triad computes; so the
 # command line publishes them, on the machine that applies and with that machine's credentials.
 # It checks all files before it writes any. A file that is taken away stays published: orders may
-# be under way on it.
+# be under way on it. They are published after functions and roles have changed, so that nobody gets
+# a step for an agent whose topics it may not write, and before the topics are read.
 
 locals {
   workflow_files = var.workflows == null ? [] : sort(tolist(fileset(var.workflows.directory, "*.{yaml,yml}")))
@@ -17,6 +18,8 @@ resource "terraform_data" "workflows" {
     agents = keys(var.agents)
     table  = aws_dynamodb_table.workflows.id
   }
+
+  depends_on = [aws_lambda_function.this, aws_iam_role_policy.function]
 
   provisioner "local-exec" {
     command = "\"$TRIAD_CLI\" publish --agents \"$AGENTS\" ${join(" ", [for file in local.workflow_files : "\"$DIRECTORY\"/${file}"])}"

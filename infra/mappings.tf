@@ -5,15 +5,17 @@ locals {
   provisioned = var.mapping.mode == "provisioned"
   msk         = var.kafka.msk_cluster_arn != null
 
-  # Topics whose records are never given up. An order in slow admission fails on purpose until
-  # there is room for it; an alert must get out however long its sink is down. What is lost from
-  # the other topics, the Supervisor finds.
-  endless = concat(["alerts"], var.admission.when_full == "slow" ? ["orders", "orders.high"] : [])
+  # Topics whose records are never given up. An order that waits for room fails on purpose: in slow
+  # admission until there is some, with a backlog_wait until that is over. An alert must get out
+  # however long its sink is down. What is lost from the other topics, the Supervisor finds.
+  orders_wait = var.admission.when_full == "slow" || var.admission.backlog_wait != null
+  endless     = concat(["alerts"], local.orders_wait ? ["orders", "orders.high"] : [])
 
   lanes = {
     for topic, function in local.read_by : topic => {
       function                = function
       group                   = "${var.name_prefix}${topic}"
+      enabled                 = var.mapping.enabled && coalesce(try(var.mapping.lanes[topic].enabled, null), true)
       pollers                 = coalesce(try(var.mapping.lanes[topic].pollers, null), var.mapping.pollers)
       batch_size              = coalesce(try(var.mapping.lanes[topic].batch_size, null), var.mapping.batch_size)
       batching_window_seconds = try(coalesce(try(var.mapping.lanes[topic].batching_window_seconds, null), var.mapping.batching_window_seconds), null)
@@ -52,7 +54,7 @@ resource "aws_lambda_event_source_mapping" "this" {
   for_each = local.lanes
 
   function_name     = aws_lambda_function.this[each.value.function].arn
-  enabled           = var.mapping.enabled
+  enabled           = each.value.enabled
   topics            = [each.key]
   starting_position = "TRIM_HORIZON"
   tags              = var.tags
@@ -113,6 +115,9 @@ resource "aws_lambda_event_source_mapping" "this" {
       }
     }
   }
+
+  # An order of a workflow that is not published yet would be dead-lettered.
+  depends_on = [terraform_data.workflows]
 
   lifecycle {
     precondition {

@@ -1,5 +1,5 @@
 # Metrics from the functions' logs: lines {"fields": {"metric": NAME, …}} are counted by name.
-# The one list of the names, for the functions that write them and the alarms that watch them.
+# The names are those of shared/runtime/src/metric.rs.
 
 locals {
   # One namespace an installation, so that two in one account do not add up.
@@ -10,6 +10,8 @@ locals {
     CompensationFailed = "an order could not be undone and ended in CompensationFailed"
     DeadLetter         = "a record could not be taken and is in dead-letter"
     BreakerOpen        = "a circuit breaker opened"
+    InvariantBreach    = "an invariant does not hold: a fault of the software"
+    OrderRejected      = "an order was not let in, because too many are in flight"
     SweepDone          = "the Supervisor finished a sweep"
   }
 

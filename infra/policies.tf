@@ -24,7 +24,7 @@ locals {
     ]
     alerts = []
     agent = [
-      { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"] },
+      { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
   }
   # Submission counts what is under way; the Supervisor finds what is overdue.

@@ -13,6 +13,7 @@ resource "aws_scheduler_schedule" "supervisor" {
   description                  = "Triad: finds overdue orders"
   schedule_expression          = var.supervisor_schedule
   schedule_expression_timezone = "UTC"
+  state                        = var.supervisor_enabled ? "ENABLED" : "DISABLED"
 
   flexible_time_window {
     mode = "OFF"

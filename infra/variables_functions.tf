@@ -83,7 +83,8 @@ variable "agents" {
     base_url: where the service is; actions are path segments below it.
     call_timeout: longest single call, such as "5s".
     headers: headers of every call that are no secrets; secret ones go into agent_secret_headers.
-    concurrency, rate_per_second, breaker: limits towards the service; breaker's settings are handed on as they are, numbers as numbers.
+    concurrency: calls at once in one instance. rate_per_second: of all instances together.
+    breaker: window, minimum, failure_percent, probes (whole numbers), open, max_open, probe_within (durations).
     memory_mb, timeout_seconds, reserved_concurrency: as in `functions`.
   EOT
   type = map(object({
@@ -116,9 +117,22 @@ variable "agents" {
   }
   validation {
     condition = alltrue([
-      for agent in values(var.agents) : coalesce(agent.concurrency, 1) >= 1 && coalesce(agent.rate_per_second, 1) > 0
+      for agent in values(var.agents) : alltrue([
+        for n in [coalesce(agent.concurrency, 1), coalesce(agent.rate_per_second, 1)] : n >= 1 && n <= 10000 && floor(n) == n
+      ])
     ])
-    error_message = "agents: concurrency is 1 or more and rate_per_second is above 0; leave out what is not to be limited."
+    error_message = "agents: concurrency and rate_per_second are whole numbers from 1 to 10000; leave out what is not to be limited."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) : alltrue([
+        for name, value in agent.breaker == null ? tomap({}) : agent.breaker :
+        contains(["window", "minimum", "failure_percent", "probes"], name) ? can(regex("^[0-9]{1,9}$", value)) : (
+          contains(["open", "max_open", "probe_within"], name) && can(regex(local.duration, value))
+        )
+      ])
+    ])
+    error_message = "agents: breaker has window, minimum, failure_percent and probes, which are whole numbers, and open, max_open and probe_within, which are durations such as \"30s\"."
   }
   validation {
     condition = alltrue([
@@ -147,7 +161,7 @@ variable "admission" {
     max_in_flight: of all workflows together; null: no limit.
     max_in_flight_per_workflow: of single workflows, by name.
     when_full: slow (orders wait in their topic) or reject (they are refused with a status).
-    backlog_wait: how long an order may wait under the limit, such as "10m"; null is the functions' default.
+    backlog_wait: with reject, how long an order may wait in its topic before, such as "10m"; null: not at all.
   EOT
   type = object({
     max_in_flight              = optional(number)
@@ -167,6 +181,10 @@ variable "admission" {
       n >= 1 && floor(n) == n
     ])
     error_message = "admission: limits are whole numbers from 1 on; leave out what is not to be limited."
+  }
+  validation {
+    condition     = alltrue([for name in keys(var.admission.max_in_flight_per_workflow) : can(regex("^[a-z][a-z0-9_-]{0,63}$", name))])
+    error_message = "admission.max_in_flight_per_workflow: a workflow's name is lower-case letters, digits, '-' and '_' after a letter."
   }
   validation {
     condition     = can(regex(local.duration, coalesce(var.admission.backlog_wait, "1s")))
@@ -194,10 +212,14 @@ variable "timing" {
 }
 
 variable "log_filter" {
-  description = "Log filter of the functions, such as info or info,triad_runtime=debug; TRIAD_LOG. One quieter than info hides the lines that the alarms count."
+  description = "Log filter of the functions, such as info or info,triad_runtime=debug; TRIAD_LOG. What is quieter than info hides the lines that the alarms count; a target alone silences all others."
   type        = string
   default     = "info"
   nullable    = false
+  validation {
+    condition     = !var.alarms.enabled || length(setintersection([for part in split(",", var.log_filter) : lower(trimspace(part))], ["info", "debug", "trace"])) > 0
+    error_message = "log_filter: alarms count lines of the level info; begin with info, debug or trace, such as \"info,triad_runtime=debug\", or switch the alarms off."
+  }
 }
 
 variable "extra_environment" {

@@ -97,7 +97,7 @@ variable "mapping" {
     batch_size: most records of one invocation.
     batching_window_seconds: longest wait for a batch to fill; null is Lambda's 500 ms.
     retries, record_age_seconds: when a record is given up and kept in the failure bucket; -1 is never.
-    enabled: false stops all reading.
+    enabled: false stops all reading; in lanes, that of single topics.
     lanes: other values for single topics, by topic name.
   EOT
   type = object({
@@ -115,6 +115,7 @@ variable "mapping" {
       batching_window_seconds = optional(number)
       retries                 = optional(number)
       record_age_seconds      = optional(number)
+      enabled                 = optional(bool)
     })), {})
   })
   default  = {}

@@ -12,7 +12,7 @@ variable "log_retention_days" {
 }
 
 variable "failure_bucket_arn" {
-  description = "Bucket for records that Lambda gave up. Null: the module makes one. Put an event notification on one of your own."
+  description = "Bucket for records that Lambda gave up. Null: the module makes one. One of your own is encrypted by S3 or with the installation's key, as the roles may use no other, and has a notification that you put on it."
   type        = string
   default     = null
   validation {
@@ -73,6 +73,12 @@ variable "alarms" {
     condition     = var.alarms.supervisor_silent_minutes >= 2 && var.alarms.supervisor_silent_minutes <= 60
     error_message = "alarms.supervisor_silent_minutes: 2 to 60; the Supervisor runs every minute."
   }
+  validation {
+    condition = !var.alarms.enabled || !startswith(var.supervisor_schedule, "rate") || try(
+      tonumber(regex("^rate\\(([0-9]+) minutes?\\)$", var.supervisor_schedule)[0]) < var.alarms.supervisor_silent_minutes, false
+    )
+    error_message = "alarms.supervisor_silent_minutes: must be more than the minutes between two sweeps (supervisor_schedule), or the alarm rings between them."
+  }
 }
 
 variable "supervisor_schedule" {
@@ -84,6 +90,13 @@ variable "supervisor_schedule" {
     condition     = can(regex("^(rate|cron)\\(.+\\)$", var.supervisor_schedule))
     error_message = "supervisor_schedule: write rate(1 minute) or cron(…)."
   }
+}
+
+variable "supervisor_enabled" {
+  description = "False stops the Supervisor's schedule, for planned stops alone; the alarm supervisor-silent rings meanwhile."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "workflows" {

@@ -119,7 +119,7 @@ run "every_setting_reaches_its_function" {
         headers              = { X-Shop = "7" }
         concurrency          = 20
         rate_per_second      = 50
-        breaker              = { failures = 5, open_for = "30s" }
+        breaker              = { window = 50, open = "2s" }
         memory_mb            = 512
         timeout_seconds      = 840
         reserved_concurrency = 10
@@ -170,7 +170,7 @@ run "every_setting_reaches_its_function" {
         headers         = { Authorization = "not-a-real-token", X-Shop = "7" }
         concurrency     = 20
         rate_per_second = 50
-        breaker         = { failures = 5, open_for = "30s" }
+        breaker         = { window = 50, open = "2s" }
       }
     }
     error_message = "an agent is told everything of itself, secret headers included"

@@ -106,6 +106,33 @@ run "rejected_orders_need_no_endless_retries" {
   }
 }
 
+run "orders_that_may_wait_before_they_are_rejected" {
+  command = plan
+  variables {
+    admission = { max_in_flight = 100, when_full = "reject", backlog_wait = "10m" }
+  }
+  assert {
+    condition = alltrue([
+      for topic in ["orders", "orders.high"] :
+      aws_lambda_event_source_mapping.this[topic].maximum_retry_attempts == -1 &&
+      aws_lambda_event_source_mapping.this[topic].maximum_record_age_in_seconds == -1 &&
+      length(aws_lambda_event_source_mapping.this[topic].destination_config) == 0
+    ])
+    error_message = "an order that waits fails on purpose: Lambda does not give it up before it is rejected"
+  }
+}
+
+run "no_new_orders" {
+  command = plan
+  variables {
+    mapping = { lanes = { "orders" = { enabled = false }, "orders.high" = { enabled = false } } }
+  }
+  assert {
+    condition     = alltrue([for topic, mapping in aws_lambda_event_source_mapping.this : mapping.enabled == !startswith(topic, "orders")])
+    error_message = "orders wait in their topics, and those under way go on"
+  }
+}
+
 run "lanes_of_their_own" {
   command = plan
   variables {

@@ -9,7 +9,7 @@ run "the_supervisors_clock_alerts_and_kept_records" {
 
   assert {
     condition = (
-      aws_scheduler_schedule.supervisor.schedule_expression == "rate(1 minute)" &&
+      aws_scheduler_schedule.supervisor.schedule_expression == "rate(1 minute)" && aws_scheduler_schedule.supervisor.state == "ENABLED" &&
       aws_scheduler_schedule.supervisor.flexible_time_window[0].mode == "OFF" &&
       aws_scheduler_schedule.supervisor.target[0].arn == aws_lambda_function.this["supervisor"].arn &&
       aws_scheduler_schedule.supervisor.target[0].role_arn == aws_iam_role.schedule.arn
@@ -110,8 +110,9 @@ run "alarms" {
       triad-stuck-compensations = "Triad/triad CompensationFailed 1"
       triad-dead-letters        = "Triad/triad DeadLetter 1"
       triad-open-breakers       = "Triad/triad BreakerOpen 1"
+      triad-broken-invariants   = "Triad/triad InvariantBreach 1"
     }
-    error_message = "Error orders, stuck compensations, dead letters, open breakers: one is one too many"
+    error_message = "Error orders, stuck compensations, dead letters, open breakers, broken invariants: one is one too many"
   }
   assert {
     condition = (
@@ -127,12 +128,12 @@ run "alarms" {
     error_message = "further receivers"
   }
   assert {
-    condition = length(aws_cloudwatch_log_metric_filter.this) == 30 && alltrue([
+    condition = length(aws_cloudwatch_log_metric_filter.this) == 42 && alltrue([
       for f in aws_cloudwatch_log_metric_filter.this :
       f.pattern == "{ $.fields.metric = \"${f.name}\" }" && f.metric_transformation[0].name == f.name &&
       f.metric_transformation[0].namespace == "Triad/triad" && f.metric_transformation[0].value == "1"
     ])
-    error_message = "five metrics from the logs of six functions"
+    error_message = "seven metrics from the logs of six functions"
   }
   assert {
     condition     = length(terraform_data.workflows) == 0
@@ -143,7 +144,8 @@ run "alarms" {
 run "no_alarms" {
   command = plan
   variables {
-    alarms = { enabled = false }
+    alarms     = { enabled = false }
+    log_filter = "warn"
   }
   assert {
     condition = (
@@ -151,6 +153,18 @@ run "no_alarms" {
       length(aws_cloudwatch_metric_alarm.occurrence) + length(aws_cloudwatch_metric_alarm.supervisor_silent) == 0
     )
     error_message = "none"
+  }
+}
+
+run "a_planned_stop" {
+  command = plan
+  variables {
+    mapping            = { enabled = false, lanes = { orders = { enabled = true } } }
+    supervisor_enabled = false
+  }
+  assert {
+    condition     = aws_scheduler_schedule.supervisor.state == "DISABLED" && alltrue([for mapping in aws_lambda_event_source_mapping.this : !mapping.enabled])
+    error_message = "no sweep begins and no topic is read, whatever a lane says"
   }
 }
 

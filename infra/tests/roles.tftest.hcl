@@ -136,10 +136,8 @@ run "exact_actions_on_exact_resources" {
       "supervisor Query triad-order-state/index/due",
       "agent-inventory GetItem triad-control",
       "agent-inventory PutItem triad-control",
-      "agent-inventory UpdateItem triad-control",
       "agent-payment GetItem triad-control",
       "agent-payment PutItem triad-control",
-      "agent-payment UpdateItem triad-control",
     ]))
     error_message = "which function does what on which table"
   }

@@ -4,6 +4,14 @@ variable "brokers" {
   type = string
 }
 
+variable "login_secret" {
+  type = string
+}
+
+variable "ca_secret" {
+  type = string
+}
+
 variable "service" {
   type = string
 }

@@ -1,6 +1,8 @@
 """The AWS of this machine: processes, started on loopback and stopped by their ids."""
 
+import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -9,6 +11,9 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+
+import authority
+import boto3
 
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-1"
@@ -47,6 +52,7 @@ class Local:
     def __init__(self, directory):
         self.directory = Path(directory)
         self.processes = {}
+        self.secrets = {}
         self.binaries = ROOT / "target" / "debug"
         self.ministack_port = free_port()
         self.front_port = free_port()
@@ -76,12 +82,29 @@ class Local:
             process.kill()
             process.wait(20)
 
-    def start_broker(self, listen="127.0.0.1:0"):
-        data = self.directory / "broker"
-        command = [self.binaries / "triad-broker", "--listen", listen, "--data", data, "--no-auto-create"]
-        self.brokers = self.start("broker", command, first_line=True)
+    def start_broker(self, plain="127.0.0.1:0", secured="127.0.0.1:0"):
+        """Two listeners: a plain one for the bridge, and TLS with SCRAM for all that is ours."""
+        here = self.directory
+        command = [
+            self.binaries / "triad-broker", "--listen", plain, "--data", here / "broker", "--no-auto-create",
+            "--secured-listen", secured, "--users", here / "users",
+            "--tls-certificate", here / "broker.pem", "--tls-key", here / "broker.key",
+        ]
+        self.plain = self.start("broker", command, first_line=True)
+        self.brokers = self.processes["broker"].stdout.readline().decode().strip()
+
+    def keep_secrets(self):
+        """In the forms that Lambda's mappings want them."""
+        client = boto3.Session("test", "test", region_name=REGION).client("secretsmanager", endpoint_url=self.emulator)
+        login = {"username": "triad", "password": self.password}
+        for name, value in [("login", login), ("ca", {"certificate": (self.directory / "ca.pem").read_text()})]:
+            kept = client.create_secret(Name=f"AmazonMSK_{name}", SecretString=json.dumps(value))
+            self.secrets[name] = kept["ARN"]
 
     def start_all(self):
+        self.password = secrets.token_urlsafe(24)
+        (self.directory / "users").write_text(f"triad:{self.password}\n")
+        authority.make(self.directory)
         self.start_broker()
         port = free_port()
         self.service = f"http://127.0.0.1:{port}"
@@ -108,9 +131,10 @@ class Local:
                 return False
 
         until("the emulator answers", healthy)
+        self.keep_secrets()
         command = [
             self.binaries / "triad-bridge", "--listen", f"127.0.0.1:{self.front_port}",
-            "--endpoint", self.emulator, "--brokers", self.brokers, "--region", REGION,
+            "--endpoint", self.emulator, "--brokers", self.plain, "--region", REGION,
         ]
         self.start("bridge", command, env={"TRIAD_LOG": "info"}, first_line=True)
 
@@ -132,6 +156,9 @@ class Local:
             "TF_CLI_ARGS": "-no-color",
             "CHECKPOINT_DISABLE": "1",
             "BROKERS": self.brokers,
+            "TRIAD_KAFKA_AUTH": "scram",
+            "TRIAD_KAFKA_SECRET": self.secrets["login"],
+            "TRIAD_KAFKA_CA_SECRET": self.secrets["ca"],
             "PATH": f"{self.binaries}:{os.environ['PATH']}",
         }
         mirror = os.environ.get("TRIAD_TF_MIRROR")

@@ -13,8 +13,10 @@ module "triad" {
 
   # Event source mappings of MSK need MSK.
   kafka = {
-    brokers = var.brokers
-    auth    = "none"
+    brokers       = var.brokers
+    auth          = "scram"
+    secret_arn    = var.login_secret
+    ca_secret_arn = var.ca_secret
   }
 
   agents = {

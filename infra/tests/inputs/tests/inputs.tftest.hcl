@@ -154,6 +154,47 @@ run "agent_without_any_concurrency" {
   expect_failures = [var.agents]
 }
 
+run "agent_with_half_a_call_at_once" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", concurrency = 1.5 } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_half_a_call_a_second" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", rate_per_second = 0.5 } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_every_setting_of_its_breaker" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", breaker = {
+      window = 50, minimum = 20, failure_percent = 30, probes = 1, open = "2s", max_open = "5m", probe_within = "10s"
+    } } }
+  }
+}
+
+run "agent_with_an_unknown_setting_of_its_breaker" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", breaker = { failures = 5 } } }
+  }
+  expect_failures = [var.agents]
+}
+
+run "agent_with_a_breaker_open_for_a_number" {
+  command = plan
+  variables {
+    agents = { payment = { base_url = "https://pay.example", breaker = { open = 30 } } }
+  }
+  expect_failures = [var.agents]
+}
+
 run "agent_longer_than_a_mapping_allows" {
   command = plan
   variables {
@@ -186,6 +227,14 @@ run "no_order_may_be_under_way" {
   expect_failures = [var.admission]
 }
 
+run "limit_of_a_workflow_that_cannot_be" {
+  command = plan
+  variables {
+    admission = { max_in_flight_per_workflow = { "Order Fulfilment" = 10 } }
+  }
+  expect_failures = [var.admission]
+}
+
 run "backlog_wait_without_a_unit" {
   command = plan
   variables {
@@ -200,6 +249,22 @@ run "skew_that_is_no_duration" {
     timing = { skew = "soon" }
   }
   expect_failures = [var.timing]
+}
+
+run "logs_too_quiet_for_the_alarms" {
+  command = plan
+  variables {
+    log_filter = "warn"
+  }
+  expect_failures = [var.log_filter]
+}
+
+run "log_filter_of_one_target_alone" {
+  command = plan
+  variables {
+    log_filter = "triad_runtime=debug"
+  }
+  expect_failures = [var.log_filter]
 }
 
 run "triad_variable_by_the_back_door" {
@@ -264,6 +329,30 @@ run "supervisor_silent_for_a_minute_only" {
     alarms = { supervisor_silent_minutes = 1 }
   }
   expect_failures = [var.alarms]
+}
+
+run "sweeps_further_apart_than_silence_may_last" {
+  command = plan
+  variables {
+    supervisor_schedule = "rate(10 minutes)"
+  }
+  expect_failures = [var.alarms]
+}
+
+run "sweeps_an_hour_apart" {
+  command = plan
+  variables {
+    supervisor_schedule = "rate(1 hour)"
+  }
+  expect_failures = [var.alarms]
+}
+
+run "slower_sweeps_with_a_longer_silence" {
+  command = plan
+  variables {
+    supervisor_schedule = "rate(10 minutes)"
+    alarms              = { supervisor_silent_minutes = 25 }
+  }
 }
 
 run "schedule_in_words" {
