@@ -112,7 +112,7 @@ def estimate(a: argparse.Namespace, p: dict[str, float]) -> list[tuple[str, str,
     invocations = handled + called + SWEEPS
     units = poller_units(a)
     logs = a.orders * a.log_bytes / gb
-    alarms = (4 + a.agents) + 2 * (4 + a.agents) + 4
+    alarms = (4 + a.agents) + 2 * (4 + a.agents) + 5
     return [
         ("DynamoDB writes", f"{writes:,.0f} units", writes / million * p["write_units_million"]),
         ("DynamoDB reads", f"{reads:,.0f} units", reads / million * p["read_units_million"]),
@@ -139,8 +139,8 @@ def estimate(a: argparse.Namespace, p: dict[str, float]) -> list[tuple[str, str,
         ),
         (
             "Alarms and metrics",
-            f"{alarms} alarms, 5 metrics",
-            alarms * p["alarm_month"] + 5 * p["metric_month"],
+            f"{alarms} alarms, 7 metrics",
+            alarms * p["alarm_month"] + 7 * p["metric_month"],
         ),
         (
             "Key and secrets",

@@ -111,7 +111,12 @@ fn parse() -> anyhow::Result<Cli> {
         command = terraform::Installation::read(&path)?.defaults_of(command);
     }
     let matches = command.get_matches_from(arguments);
-    Ok(Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit()))
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    if cli.from_terraform.is_some() && matches!(cli.command, Command::Worker(_)) {
+        let why = "--from-terraform: a worker is configured by TRIAD_ variables alone, as the README lists them";
+        return Err(Usage(why.to_owned()).into());
+    }
+    Ok(cli)
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {

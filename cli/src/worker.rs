@@ -148,8 +148,12 @@ fn supervisor(
                 () = stop.cancelled() => return Ok(()),
             }
             let report = handler.sweep(SWEEP_TIME).await;
-            if report.found > 0 || report.failed > 0 {
-                tracing::info!(?report, "sweep");
+            if report.unread > 0 {
+                tracing::error!(?report, "sweep");
+            } else if report.found > 0 || report.failed > 0 {
+                tracing::info!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
+            } else {
+                tracing::debug!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
             }
         }
     });

@@ -199,6 +199,23 @@ async fn sweep(api: &triad_tests::runtime_api::RuntimeApi) -> Value {
 }
 
 #[tokio::test]
+async fn a_sweep_that_cannot_read_the_index_fails() {
+    let engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let mut variables = engines.variables(&engines.brokers());
+    // Nobody listens there.
+    variables.retain(|(name, _)| *name != "TRIAD_DYNAMODB_ENDPOINT");
+    variables.push(("TRIAD_DYNAMODB_ENDPOINT", "http://127.0.0.1:1".to_owned()));
+    let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
+    let within = Duration::from_secs(10);
+    let answer = api.invoke("{}", within).await.unwrap();
+    assert!(
+        matches!(&answer, Answer::FunctionError { .. })
+            && format!("{answer:?}").contains("could not be read"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
 async fn without_a_broker_no_function_claims_success() {
     let mut engines = Engines::start(FULFILMENT, Faults::default()).await;
     let brokers = engines.brokers();

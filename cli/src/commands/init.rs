@@ -24,7 +24,7 @@ pub struct InitArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
     agents: Vec<String>,
     /// Reply topics that are made
-    #[arg(long, value_name = "TOPIC")]
+    #[arg(long, value_name = "TOPIC", value_delimiter = ',')]
     reply_topic: Vec<String>,
     /// Partitions of each topic
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(i32).range(1..=1000))]

@@ -46,6 +46,8 @@ pub struct Report {
     pub left: usize,
     /// Records, pages or messages that failed; a later sweep meets them again.
     pub failed: usize,
+    /// Shards of the due index that could not be read to their end: nobody knows what is due there.
+    pub unread: usize,
     /// Whether the sweep stopped at its time or row limit with rows unread.
     pub truncated: bool,
 }
@@ -93,6 +95,7 @@ where
                     Err(e) => {
                         tracing::warn!(shard, error = %e, "a page of the due index could not be read");
                         report.failed += 1;
+                        report.unread += 1;
                         break;
                     }
                 };

@@ -80,6 +80,14 @@ where
                 sound.push(record);
             }
             ParsedRecord::Malformed(bad) => {
+                tracing::warn!(
+                    metric = triad_runtime::metric::DEAD_LETTER,
+                    topic = bad.topic,
+                    partition = bad.partition,
+                    offset = bad.offset,
+                    cause = %bad.cause,
+                    "record dead-lettered"
+                );
                 let cause = Cause::new(MALFORMED_EVENT_RECORD, bad.cause.to_string());
                 let record = InputRecord {
                     topic: bad.topic,
