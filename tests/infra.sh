@@ -6,8 +6,7 @@
 # Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 Terraform's providers could
 # not be had and so the module is not checked, the rest being well.
 #
-# TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror instead of the registry;
-# without it Terraform's own configuration holds.
+# TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror instead of the registry.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,11 +55,9 @@ checkov() { .venv-infra/checks/bin/checkov --config-file "$@"; }
 aside=$!
 
 module_checks() {
-  if [ -n "${TRIAD_TF_MIRROR:-}" ]; then
-    [ -d "$TRIAD_TF_MIRROR" ] || fail "TRIAD_TF_MIRROR: there is no directory $TRIAD_TF_MIRROR"
-    printf 'provider_installation {\n  filesystem_mirror {\n    path = "%s"\n  }\n}\n' "$TRIAD_TF_MIRROR" > "$work/terraform.rc"
-    export TF_CLI_CONFIG_FILE="$work/terraform.rc"
-  fi
+  # shellcheck source=tests/infra/providers.sh
+  . tests/infra/providers.sh
+  providers "$work"
   export TF_IN_AUTOMATION=1 TF_INPUT=0 CHECKPOINT_DISABLE=1
   init() {
     terraform -chdir="$1" init -backend=false -no-color > "$work/init.out" 2>&1 || {

@@ -52,3 +52,9 @@ tests/proof.sh
 step "What is deployed: templates, roles, compose files, secrets"
 # 3: Terraform's providers could not be had, which the script has said loudly.
 tests/infra.sh || [ $? = 3 ]
+
+step "What is deployed: on an AWS on this machine"
+tests/deployed.sh --quick || [ $? = 3 ]
+
+step "What it is made of: licences, advisories, sources"
+tests/supply.sh || [ $? = 3 ]

@@ -161,13 +161,6 @@ class Local:
             "TRIAD_KAFKA_CA_SECRET": self.secrets["ca"],
             "PATH": f"{self.binaries}:{os.environ['PATH']}",
         }
-        mirror = os.environ.get("TRIAD_TF_MIRROR")
-        if mirror:
-            configuration = self.directory / "terraform.rc"
-            configuration.write_text(
-                f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
-            )
-            own["TF_CLI_CONFIG_FILE"] = str(configuration)
         return {**os.environ, **own}
 
     def run(self, command, check=True, shell=False, input=None):

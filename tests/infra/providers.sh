@@ -1,0 +1,18 @@
+# Where Terraform has its providers from, for scripts that source this.
+#
+# `providers DIR` writes a configuration into DIR and exports TF_CLI_CONFIG_FILE, if there is a
+# file-system mirror: the one in TRIAD_TF_MIRROR, or else one below /opt with the AWS provider in it.
+# A user's own configuration of Terraform is left alone, and without any there is the registry.
+
+providers() {
+  local mirror="${TRIAD_TF_MIRROR:-}" found
+  if [ -z "$mirror" ] && [ ! -e "${TF_CLI_CONFIG_FILE:-${HOME:-}/.terraformrc}" ]; then
+    for found in /opt/*/registry.terraform.io/hashicorp/aws; do
+      if [ -d "$found" ]; then mirror="${found%/registry.terraform.io/*}"; fi
+    done
+  fi
+  if [ -z "$mirror" ]; then return 0; fi
+  [ -d "$mirror" ] || { echo "TRIAD_TF_MIRROR: there is no directory $mirror" >&2; exit 1; }
+  printf 'provider_installation {\n  filesystem_mirror {\n    path = "%s"\n  }\n}\n' "$mirror" > "$1/terraform.rc"
+  export TF_CLI_CONFIG_FILE="$1/terraform.rc"
+}
