@@ -23,4 +23,4 @@ for zip in "$packages/$own"/*.zip; do
   chmod +x "$work/$name/bootstrap"
   names+=("$name")
 done
-cargo run --quiet -p triad-tests --bin measure-functions -- "$work" "${names[@]}"
+cargo run --quiet --locked -p triad-tests --bin measure-functions -- "$work" "${names[@]}" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }

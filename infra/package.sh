@@ -46,8 +46,12 @@ for architecture in "${architectures[@]}"; do
   # cc, which all other C is built with, takes what cargo-lambda sets for the target, and HOST_CC.
   tools="$PWD/target/lambda-tools/$target"
   mkdir -p "$tools"
-  printf '#!/bin/sh\nexec "%s" cc -target %s -fno-sanitize=undefined "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" "$zig" > "$tools/cc"
-  printf '#!/bin/sh\nexec "%s" c++ -target %s -fno-sanitize=undefined "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" "$zig" > "$tools/c++"
+  # Asked for its version alone, zig does not know a target with a version of glibc; then configure
+  # would go on with this machine's compiler.
+  for language in cc c++; do
+    printf '#!/bin/sh\ncase "$*" in --version) exec "%s" %s --version ;; esac\nexec "%s" %s -target %s -fno-sanitize=undefined "$@"\n' \
+      "$CARGO_ZIGBUILD_ZIG_PATH" "$language" "$CARGO_ZIGBUILD_ZIG_PATH" "$language" "$zig" > "$tools/$language"
+  done
   printf '#!/bin/sh\nexec "%s" ar "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" > "$tools/ar"
   printf '#!/bin/sh\nexec "%s" ranlib "$@"\n' "$CARGO_ZIGBUILD_ZIG_PATH" > "$tools/ranlib"
   chmod +x "$tools"/*
@@ -56,6 +60,12 @@ for architecture in "${architectures[@]}"; do
   export CC="$tools/cc" CXX="$tools/c++" AR="$tools/ar" RANLIB="$tools/ranlib"
   small="-Oz -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables"
   CFLAGS="$small" infra/package-openssl.sh "$platform" "$tools/openssl"
+  # Cargo does not see what C is compiled with.
+  stamp="$small $(cat "$tools/cc")"
+  if [ "$(cat "$tools/stamp" 2>/dev/null || true)" != "$stamp" ]; then
+    cargo clean --quiet --profile lambda --target "$target" -p rdkafka-sys -p libz-sys -p ring
+    printf '%s\n' "$stamp" > "$tools/stamp"
+  fi
 
   selection=()
   for function in "${functions[@]}"; do selection+=(-p "triad-$function"); done
@@ -63,10 +73,10 @@ for architecture in "${architectures[@]}"; do
     HOST_CC=cc HOST_CXX=c++ HOST_AR=ar HOST_CFLAGS="" LIBZ_SYS_STATIC=1 \
     OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1 OPENSSL_DIR="$tools/openssl" \
     cargo lambda build --locked --profile lambda --target "$target.2.34" --features kafka-auth \
-    --output-format binary --lambda-dir "target/lambda/$architecture" "${selection[@]}"
+    --output-format binary --lambda-dir "target/lambda-programs/$architecture" "${selection[@]}"
 
   mkdir -p "$packages/$architecture"
   printf '%s\n' "${functions[@]}" | xargs -P "$(nproc)" -I{} .venv-package/bin/python infra/zip_function.py \
-    "target/lambda/$architecture/triad-{}/bootstrap" "$packages/$architecture/{}.zip"
+    "target/lambda-programs/$architecture/triad-{}/bootstrap" "$packages/$architecture/{}.zip"
   echo "package: $packages/$architecture: ${functions[*]}"
 done
