@@ -67,9 +67,11 @@ for architecture in "${architectures[@]}"; do
     printf '%s\n' "$stamp" > "$tools/stamp"
   fi
 
+  # (librdkafka's makefile links a shared library as well, with a list of symbols of which lld misses
+  # some.)
   selection=()
   for function in "${functions[@]}"; do selection+=(-p "triad-$function"); done
-  CFLAGS="$small -I$tools/openssl/include" LDFLAGS="-L$tools/openssl/lib" \
+  CFLAGS="$small -I$tools/openssl/include" LDFLAGS="-L$tools/openssl/lib -Wl,--undefined-version" \
     HOST_CC=cc HOST_CXX=c++ HOST_AR=ar HOST_CFLAGS="" LIBZ_SYS_STATIC=1 \
     OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1 OPENSSL_DIR="$tools/openssl" \
     cargo lambda build --locked --profile lambda --target "$target.2.34" --features kafka-auth \
