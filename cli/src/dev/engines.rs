@@ -87,7 +87,9 @@ impl Engines {
             settings: Settings {
                 timing: Timing {
                     skew: SKEW,
-                    announce_within: Millis(5_000),
+                    queue_within: Millis(60_000),
+                    hear_within: Millis(1_000),
+                    announce_within: Millis(10_000),
                     confirm_within: Millis(2_000),
                 },
                 reply_topics: options.reply_topics.iter().cloned().collect(),

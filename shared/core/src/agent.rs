@@ -3,33 +3,63 @@
 use triad_workflow::Millis;
 
 use crate::ids::Timestamp;
+use crate::message::StepRequest;
 
 /// What an agent may still do about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Budget {
     /// A call may be made, of at most this length.
     Call(Millis),
-    /// Calls remain but no time: silence.
+    /// Complete-by has come: silence.
     OutOfTime,
+    /// The time that the step gives a call is over, and complete-by has not come: answer so.
+    TimedOut,
     /// The allowance is used up: answer that it failed.
     OutOfCalls,
 }
 
+/// How long the work on one request may go on, from when the agent takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The step's complete-within is over: the attempt has failed.
+    pub ends: Timestamp,
+    /// Complete-by minus the skew, so that a reply is in time on the Scheduler's clock too: from
+    /// here on nothing is started or sent. At or after `ends`.
+    pub silent_from: Timestamp,
+}
+
+impl Span {
+    /// The span of a request that is taken now.
+    ///
+    /// A request without a complete-within, which an earlier version has sent, has the time until
+    /// it falls silent.
+    #[must_use]
+    pub fn of(request: &StepRequest, skew: Millis, taken: Timestamp) -> Self {
+        let silent_from = request.complete_by.minus(skew);
+        let own = request.complete_within_ms.map(|ms| taken.plus(Millis(ms)));
+        Self {
+            ends: own.map_or(silent_from, |own| own.min(silent_from)),
+            silent_from,
+        }
+    }
+
+    /// Whether the request waited for so long that its agent has not the whole complete-within
+    /// left, but may still say so.
+    #[must_use]
+    pub fn is_cut_short(&self, request: &StepRequest, taken: Timestamp) -> bool {
+        let whole = |ms: u64| taken.plus(Millis(ms)) > self.silent_from;
+        taken < self.silent_from && request.complete_within_ms.is_some_and(whole)
+    }
+}
+
 /// Whether one more call may be made.
-///
-/// The agent stops at complete-by minus the skew, so that its reply is in time on the
-/// Scheduler's clock too.
 #[must_use]
-pub fn budget(
-    calls_made: u32,
-    allowance: u32,
-    complete_by: Timestamp,
-    skew: Millis,
-    now: Timestamp,
-) -> Budget {
-    let left = complete_by.minus(skew).since(now);
-    if left == Millis(0) {
+pub fn budget(calls_made: u32, allowance: u32, span: Span, now: Timestamp) -> Budget {
+    let left = span.ends.since(now);
+    if now >= span.silent_from {
         Budget::OutOfTime
+    } else if left == Millis(0) {
+        Budget::TimedOut
     } else if calls_made >= allowance {
         Budget::OutOfCalls
     } else {
@@ -62,10 +92,16 @@ mod tests {
 
     #[test]
     fn time_goes_before_calls() {
-        let at = |now, made| budget(made, 3, Timestamp(1_000), Millis(100), Timestamp(now));
-        assert_eq!(at(0, 0), Budget::Call(Millis(900)));
-        assert_eq!(at(899, 2), Budget::Call(Millis(1)));
+        let span = Span {
+            ends: Timestamp(700),
+            silent_from: Timestamp(900),
+        };
+        let at = |now, made| budget(made, 3, span, Timestamp(now));
+        assert_eq!(at(0, 0), Budget::Call(Millis(700)));
+        assert_eq!(at(699, 2), Budget::Call(Millis(1)));
         assert_eq!(at(0, 3), Budget::OutOfCalls);
+        assert_eq!(at(700, 0), Budget::TimedOut);
+        assert_eq!(at(899, 3), Budget::TimedOut);
         assert_eq!(at(900, 0), Budget::OutOfTime);
         assert_eq!(at(900, 3), Budget::OutOfTime);
     }

@@ -1,5 +1,9 @@
 //! What can happen to an order.
 
+use std::collections::BTreeSet;
+
+use triad_workflow::StepId;
+
 use crate::ids::ClaimId;
 use crate::message::Reply;
 use crate::operate::Operation;
@@ -12,12 +16,16 @@ pub enum Event {
     /// An agent answers.
     Reply(Reply),
     /// The Supervisor found the order in the due index.
-    Overdue,
+    Overdue(Untaken),
     /// All that a finished order wanted sent has been acknowledged by the bus.
     Confirmed,
     /// An operator acts.
     Operate(Operation),
 }
+
+/// Steps whose attempt no agent has taken before its complete-by, and none can take any more: the
+/// Supervisor has revoked it in the call ledger. See [`crate::ledger`].
+pub type Untaken = BTreeSet<StepId>;
 
 impl Event {
     /// The event's name, for logs and tables.
@@ -26,7 +34,7 @@ impl Event {
         match self {
             Self::Claim(_) => "claim",
             Self::Reply(_) => "reply",
-            Self::Overdue => "overdue",
+            Self::Overdue(_) => "overdue",
             Self::Confirmed => "confirmed",
             Self::Operate(_) => "operate",
         }

@@ -214,7 +214,7 @@ fn is_awaited(state: &StepState) -> bool {
     failed || state.complete_by().or(state.parked_until()).is_some()
 }
 
-/// When the reply was taken that ended the step, or its undo.
+/// When the reply was sent that ended the step, or its undo; when it was taken, if it does not say.
 fn finished_at(state: &StepState) -> Option<Timestamp> {
     match state {
         StepState::Completed { finished, .. } | StepState::Undone { finished, .. } => {

@@ -127,6 +127,10 @@ pub struct StepRequest {
     pub attempt: Attempt,
     /// After this nothing may be started or sent.
     pub complete_by: Timestamp,
+    /// What the step gives the attempt, from when its agent takes the request, in milliseconds;
+    /// `None` in a request of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within_ms: Option<u64>,
     /// Most calls to the remote service for this request.
     pub allowance: u32,
     /// The allowance must be claimed in the call ledger before the first call, so that a
@@ -181,6 +185,23 @@ pub struct Reply {
     pub calls: u32,
     /// What came of it.
     pub outcome: Outcome,
+    /// When the agent sent it; `None` from an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<Timestamp>,
+    /// How the request fared in the agent's topic and hands; `None` from an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
+}
+
+/// What an agent measured about one request: the signal from which the Scheduler learns how much
+/// a downstream bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Pace {
+    /// From when the request was written to the agent's topic until the agent took it, in
+    /// milliseconds. Two clocks are in it: it is wrong by at most the skew.
+    pub waited_ms: u64,
+    /// From then until the answer, in milliseconds.
+    pub took_ms: u64,
 }
 
 /// What came of a request.

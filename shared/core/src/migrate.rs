@@ -143,6 +143,12 @@ fn stands_against(
         ));
     }
     if let Some(direction) = out {
+        let counted = |s| budget::is_counted(s, direction);
+        if was.repeat == is.repeat && counted(was) != counted(is) {
+            against.push(format!(
+                "an attempt at step {id} is out, and only one of the versions declares a total of calls for it"
+            ));
+        }
         let granted = budget::allowance(was, record, direction);
         let left = budget::allowance(is, &moved(order, from, to, is), direction);
         if left < granted {

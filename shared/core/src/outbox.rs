@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
 use crate::message::{
-    Alert, AlertKind, Envelope, Retry, SchedulerMessage, StatusMessage, StepRequest,
+    Alert, AlertKind, Envelope, Pace, Retry, SchedulerMessage, StatusMessage, StepRequest,
 };
 use crate::order::{Order, StepState};
 use crate::planted::{Bug, planted};
@@ -376,18 +376,36 @@ fn request(
     let defined = &ctx.workflow.steps[index];
     let key = |direction| IdempotencyKey::of(&order.id, step, direction, record.key);
     let forward = || crate::decide::input::forward(ctx, order, index).ok();
-    let (agent, action, retry, input) = match direction {
-        Direction::Forward => (&defined.agent, &defined.action, defined.retry, forward()?),
+    let (agent, action, retry, within, input) = match direction {
+        Direction::Forward => (
+            &defined.agent,
+            &defined.action,
+            defined.retry,
+            defined.complete_within,
+            forward()?,
+        ),
         Direction::Probe => {
             let Repeat::Probe(probe) = &defined.repeat else {
                 return None;
             };
-            (&defined.agent, &probe.action, probe.retry, forward()?)
+            (
+                &defined.agent,
+                &probe.action,
+                probe.retry,
+                probe.complete_within,
+                forward()?,
+            )
         }
         Direction::Undo => {
             let undo = defined.compensation.as_ref()?;
             let input = crate::decide::input::undo(ctx, order, index).ok()?;
-            (&undo.agent, &undo.action, undo.retry, input)
+            (
+                &undo.agent,
+                &undo.action,
+                undo.retry,
+                undo.complete_within,
+                input,
+            )
         }
     };
     let body = StepRequest {
@@ -396,6 +414,7 @@ fn request(
         direction,
         attempt,
         complete_by,
+        complete_within_ms: Some(within.0),
         allowance: budget::allowance(defined, record, direction),
         counted: budget::is_counted(defined, direction),
         backoff_initial_ms: retry.initial.0,
@@ -425,6 +444,8 @@ pub fn reply(
     request: &StepRequest,
     calls: u32,
     outcome: crate::message::Outcome,
+    pace: Pace,
+    sent_at: Timestamp,
     traceparent: Option<&str>,
 ) -> Envelope {
     let body = SchedulerMessage::Reply(crate::message::Reply {
@@ -435,6 +456,8 @@ pub fn reply(
         complete_by: request.complete_by,
         calls,
         outcome,
+        sent_at: Some(sent_at),
+        pace: Some(pace),
     });
     Envelope::about(
         topics::scheduler(request.priority).to_owned(),

@@ -7,7 +7,7 @@ use triad_workflow::Workflow;
 
 use crate::context::{Context, Timing};
 use crate::decide::{Decision, Illegal, Reason, decide};
-use crate::event::Event;
+use crate::event::{Event, Untaken};
 use crate::ids::Timestamp;
 use crate::order::Order;
 
@@ -39,13 +39,19 @@ pub struct Plan {
 
 /// The verdict on one record.
 #[must_use]
-pub fn verdict(order: &Order, workflow: &Workflow, timing: Timing, now: Timestamp) -> Verdict {
+pub fn verdict(
+    order: &Order,
+    untaken: Untaken,
+    workflow: &Workflow,
+    timing: Timing,
+    now: Timestamp,
+) -> Verdict {
     let ctx = Context {
         workflow,
         details: &serde_json::Value::Null,
         timing,
     };
-    match decide(&ctx, order, Event::Overdue, now) {
+    match decide(&ctx, order, Event::Overdue(untaken), now) {
         Ok(Decision::Transition(next)) => Verdict::Write(next),
         Ok(Decision::Repeat) => Verdict::Resend,
         Ok(Decision::Ignore(reason)) => Verdict::Leave(reason),
@@ -54,16 +60,17 @@ pub fn verdict(order: &Order, workflow: &Workflow, timing: Timing, now: Timestam
     }
 }
 
-/// Plans what to do about the records that the due index named.
+/// Plans what to do about the records that the due index named, of each of which the steps are
+/// said whose attempt no agent has taken.
 #[must_use]
 pub fn plan<'a>(
-    found: impl IntoIterator<Item = (Order, &'a Workflow)>,
+    found: impl IntoIterator<Item = (Order, Untaken, &'a Workflow)>,
     timing: Timing,
     now: Timestamp,
 ) -> Plan {
     let mut plan = Plan::default();
-    for (order, workflow) in found {
-        match verdict(&order, workflow, timing, now) {
+    for (order, untaken, workflow) in found {
+        match verdict(&order, untaken, workflow, timing, now) {
             Verdict::Write(next) => plan.writes.push((order, *next)),
             Verdict::Resend => plan.resend.push(order),
             Verdict::Leave(reason) => plan.leave.push((order, reason)),

@@ -68,6 +68,18 @@ bugs! {
     ProbeSkipped = "probe-skipped",
     /// The answer to a probe is read the wrong way round.
     ProbeInverted = "probe-answer-inverted",
+    /// An attempt that no agent has taken counts as failed.
+    SilenceCounted = "untaken-attempt-counted",
+    /// The Supervisor does not wait for replies that were sent in time and not read yet.
+    RepliesNotAwaited = "unread-replies-not-awaited",
+    /// Submission runs ahead of the Schedulers without a bound.
+    BacklogIgnored = "backlog-ignored",
+    /// A window lets any number of orders be under way.
+    WindowIgnored = "window-ignored",
+    /// A window does not shrink when requests wait.
+    WindowNeverShrinks = "window-never-shrinks",
+    /// Any number of calls repeats earlier ones.
+    RetriesUnlimited = "retry-budget-ignored",
     /// Work that was put off counts as failed.
     ParkedCounted = "parked-counted-as-failure",
     /// Reported calls are not subtracted from the total.

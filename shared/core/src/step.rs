@@ -45,6 +45,9 @@ pub struct StepRecord {
     /// Since when it has been waiting for a service that is not to be called for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_since: Option<Timestamp>,
+    /// When the Supervisor first met the attempt that is out beyond its complete-by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unheard_since: Option<Timestamp>,
     /// The input that an operator has put in the place of the definition's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
@@ -278,6 +281,17 @@ impl StepState {
         }
     }
 
+    /// Number of the attempt whose request is out, in either direction.
+    #[must_use]
+    pub fn attempt_out(&self) -> Option<Attempt> {
+        match self {
+            Self::Running { attempt, .. }
+            | Self::Probing { attempt, .. }
+            | Self::Undoing { attempt, .. } => Some(*attempt),
+            _ => None,
+        }
+    }
+
     /// Whether steps that come after this one may start.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -301,6 +315,7 @@ impl StepRecord {
             earlier_undos: 0,
             in_doubt: false,
             parked_since: None,
+            unheard_since: None,
             input: None,
             error: None,
         }
@@ -385,6 +400,7 @@ mod tests {
                 earlier: 6,
                 in_doubt: true,
                 parked_since: Some(Timestamp(9)),
+                unheard_since: Some(Timestamp(10)),
                 input: Some(Value::from(8)),
                 error: None,
                 ..StepRecord::new(StepId::new("a").expect("a name"))

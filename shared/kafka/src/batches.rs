@@ -7,8 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use rdkafka::consumer::CommitMode;
+use rdkafka::consumer::{CommitMode, Consumer};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord};
@@ -16,7 +17,7 @@ use triad_runtime::{Handled, InputRecord};
 use crate::config::KafkaError;
 use crate::consumer::{COMMIT_EVERY, GroupConsumer, commit, store};
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
-use crate::retry::{wait_to_retry, warn};
+use crate::retry::{held, wait_for_room, wait_to_retry, warn};
 
 /// Runs a handler that takes batches over both lanes, until `stop`. The batches in hand are
 /// finished first.
@@ -55,6 +56,9 @@ where
     Ok(())
 }
 
+/// After so long without a record a handler is given an empty batch.
+const IDLE: Duration = Duration::from_millis(100);
+
 async fn consume<F, R>(
     lane: &Lane,
     max_records: usize,
@@ -66,10 +70,17 @@ async fn consume<F, R>(
     R: Future<Output = Vec<Handled>>,
 {
     loop {
-        let first = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            first = lane.next() => first,
+        let mut next = std::pin::pin!(lane.next());
+        let first = loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                first = &mut next => break first,
+                // What the handler keeps waiting is started without a record, too.
+                () = tokio::time::sleep(IDLE) => {
+                    handle(Vec::new()).await;
+                }
+            }
         };
         let mut batch = vec![first];
         while batch.len() < max_records
@@ -93,9 +104,12 @@ async fn handle_batch<F, R>(
     R: Future<Output = Vec<Handled>>,
 {
     let mut tries = 0;
+    let mut paused = Paused::new(lane);
     loop {
         lane.stand_first();
+        let had = batch.len();
         let answers = handle(batch.clone()).await;
+        let failed = answers.iter().any(|a| matches!(a, Handled::Again(_)));
         batch = store_done(&lane.consumer, batch, &answers);
         stored.store(true, Ordering::Relaxed);
         if batch.is_empty() {
@@ -103,8 +117,61 @@ async fn handle_batch<F, R>(
         }
         // What one lane cannot get done is no reason for the other one to wait.
         lane.stand_back();
-        if !wait_to_retry(&mut tries, stop).await {
+        if batch.len() < had {
+            tries = 0;
+        }
+        let goes_on = match failed {
+            true => wait_to_retry(&mut tries, stop).await,
+            false => wait_for_room(stop).await,
+        };
+        if !goes_on {
             return;
+        }
+        // A consumer that is not polled for some minutes is taken for dead. What was fetched
+        // before its partitions were paused comes behind what is in hand.
+        paused.pause();
+        while batch.len() < MAX_IN_HAND
+            && let Some(another) = lane.at_hand()
+        {
+            batch.push(another);
+        }
+    }
+}
+
+/// Bound: records in hand while some of them cannot be done.
+const MAX_IN_HAND: usize = 4_096;
+
+/// A lane's partitions, of which nothing is fetched while records in hand cannot be done.
+struct Paused<'a> {
+    lane: &'a Lane,
+    is_paused: bool,
+}
+
+impl<'a> Paused<'a> {
+    fn new(lane: &'a Lane) -> Self {
+        Self {
+            lane,
+            is_paused: false,
+        }
+    }
+
+    /// Those that are assigned now: a rebalance may have brought others.
+    fn pause(&mut self) {
+        self.is_paused = true;
+        let consumer = &self.lane.consumer;
+        if let Err(e) = consumer.assignment().and_then(|a| consumer.pause(&a)) {
+            tracing::debug!(error = %e, "partitions could not be paused");
+        }
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        let consumer = &self.lane.consumer;
+        if self.is_paused
+            && let Err(e) = consumer.assignment().and_then(|a| consumer.resume(&a))
+        {
+            tracing::warn!(error = %e, "paused partitions could not be resumed");
         }
     }
 }
@@ -121,9 +188,16 @@ fn store_done(
     let mut left = Vec::new();
     for (record, answer) in batch.into_iter().zip(answers) {
         let partition = (record.topic.clone(), record.partition);
-        if let Handled::Again(why) = answer {
-            warn(&record, why);
-            stuck.insert(partition.clone());
+        match answer {
+            Handled::Done => {}
+            Handled::Again(why) => {
+                warn(&record, why);
+                stuck.insert(partition.clone());
+            }
+            Handled::Held(why) => {
+                held(&record, why);
+                stuck.insert(partition.clone());
+            }
         }
         if stuck.contains(&partition) {
             left.push(record);

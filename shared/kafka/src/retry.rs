@@ -1,5 +1,7 @@
 //! Waits between deliveries of the same record to its handler.
 
+use std::time::Duration;
+
 use tokio_util::sync::CancellationToken;
 use triad_core::agent::backoff;
 use triad_runtime::system::SystemEntropy;
@@ -9,6 +11,9 @@ use triad_workflow::Millis;
 /// Bounds of the waits.
 const RETRY: (Millis, Millis) = (Millis(100), Millis(10_000));
 
+/// Wait before a record for which there was no room is handed over again.
+const FOR_ROOM: Duration = Duration::from_millis(50);
+
 /// Waits before another try; false if the worker is to stop instead.
 pub(crate) async fn wait_to_retry(tries: &mut u32, stop: &CancellationToken) -> bool {
     *tries = tries.saturating_add(1);
@@ -17,6 +22,25 @@ pub(crate) async fn wait_to_retry(tries: &mut u32, stop: &CancellationToken) -> 
         () = tokio::time::sleep(wait.as_duration()) => true,
         () = stop.cancelled() => false,
     }
+}
+
+/// Waits until there may be room for what was held back; false if the worker is to stop instead.
+pub(crate) async fn wait_for_room(stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(FOR_ROOM) => true,
+        () = stop.cancelled() => false,
+    }
+}
+
+/// Says that there is no room for a record yet.
+pub(crate) fn held(record: &InputRecord, why: &str) {
+    tracing::debug!(
+        topic = record.topic,
+        partition = record.partition,
+        offset = record.offset,
+        why,
+        "no room for a record yet"
+    );
 }
 
 /// Says that a record is to be handled again, and why.

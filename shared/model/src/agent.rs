@@ -1,7 +1,7 @@
 //! The agent and its calls: answers in time, late, with a lost answer, with a refusal, or not at
 //! all; a call that was given up may still arrive.
 
-use triad_core::agent::{Budget, budget};
+use triad_core::agent::{Budget, Span, budget};
 use triad_core::message::{Outcome, Reply, SchedulerMessage, StepRequest};
 use triad_core::{Failure, FailureKind};
 
@@ -43,7 +43,8 @@ pub enum Move {
     Refuse,
     /// The call arrives, and its answer is lost.
     Lose,
-    /// Time is up: the agent gives the call up, which may still arrive.
+    /// The time of the step is over: the agent gives the call up, which may still arrive, and will
+    /// say so.
     GiveUp,
     /// The agent answers and acknowledges the request.
     Answer,
@@ -90,9 +91,11 @@ pub fn act(model: &Installation, world: &mut World, it: Move) {
             let request = world.requests[0].clone();
             let now = model.clock(world, 0);
             let skew = model.timing.skew;
-            match budget(0, request.allowance, request.complete_by, skew, now) {
+            let span = Span::of(&request, skew, now);
+            match budget(0, request.allowance, span, now) {
                 Budget::Call(_) => Agent::Calling(request),
                 Budget::OutOfTime => acknowledge(world),
+                Budget::TimedOut => Agent::Answering(request, End::Lost),
                 Budget::OutOfCalls => Agent::Answering(request, End::Lost),
             }
         }
@@ -112,8 +115,8 @@ pub fn act(model: &Installation, world: &mut World, it: Move) {
         }
         (Move::GiveUp, Agent::Calling(request)) => {
             world.faults -= 1;
-            world.late_calls.push(request);
-            acknowledge(world)
+            world.late_calls.push(request.clone());
+            Agent::Answering(request, End::Lost)
         }
         (Move::Answer, Agent::Answering(request, end)) => {
             answer(world, &request, end);
@@ -169,6 +172,8 @@ fn reply(request: &StepRequest, end: End) -> Reply {
         attempt: request.attempt,
         complete_by: request.complete_by,
         calls: 1,
+        sent_at: None,
+        pace: None,
         outcome: match end {
             End::Done => Outcome::Succeeded {
                 output: serde_json::Value::Null,

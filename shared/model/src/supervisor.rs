@@ -2,7 +2,7 @@
 
 use triad_core::outbox::Messages;
 use triad_core::plan::{Verdict, verdict};
-use triad_core::{Decision, Envelope, Event, Order, Timestamp, Version, decide, topics};
+use triad_core::{Decision, Envelope, Event, Order, Timestamp, Untaken, Version, decide, topics};
 
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
@@ -75,7 +75,7 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Doing> {
     order
         .due
         .filter(|due| *due <= now.minus(model.timing.skew))?;
-    match verdict(order, &model.workflow, model.timing, now) {
+    match verdict(order, Untaken::new(), &model.workflow, model.timing, now) {
         Verdict::Write(next) => Some(Doing::Writing {
             before: order.clone(),
             next: Canonical::order(*next),

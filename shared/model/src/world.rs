@@ -144,6 +144,8 @@ impl Installation {
         let workflow = Workflow::compile(definition, &Limits::published()).expect("a sound one");
         let timing = Timing {
             skew: Millis(SKEW),
+            queue_within: Millis(2),
+            hear_within: Millis(1),
             announce_within: Millis(14),
             confirm_within: Millis(6),
         };

@@ -10,6 +10,12 @@ pub enum Handled {
         /// Why, for the log.
         String,
     ),
+    /// Nothing is wrong with it, and there is no room for it yet: it is to be delivered again soon,
+    /// and every later record of its partition after it.
+    Held(
+        /// What has no room.
+        String,
+    ),
 }
 
 impl Handled {

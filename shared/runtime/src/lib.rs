@@ -8,6 +8,7 @@
 
 mod admission;
 pub mod agent;
+mod backlog;
 pub mod cache;
 pub mod control;
 pub mod dead_letter;
@@ -19,6 +20,7 @@ pub mod operator;
 pub mod ports;
 pub mod record;
 pub mod remote;
+mod revoke;
 pub mod scheduler;
 pub mod settings;
 pub mod submission;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use triad_core::Timing;
 use triad_core::breaker::BreakerSettings;
+use triad_core::retry_budget::RetryBudgetSettings;
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 /// Bounds and spans of the handlers.
@@ -27,6 +28,12 @@ pub struct Settings {
     /// How long work for a paused downstream or step type is left alone before it is looked at
     /// again: each look costs an order three writes.
     pub recheck_held: Millis,
+    /// Orders that one Submission process lets in, in each lane, before it looks whether a Scheduler
+    /// has taken earlier ones up.
+    pub unstarted: usize,
+    /// Orders for which one Scheduler process remembers, in each lane, that they are to be started
+    /// as soon as there is room; further ones are left to the Supervisor.
+    pub waiting: usize,
     /// How many orders may be in flight.
     pub admission: AdmissionSettings,
     /// Orders that a sweep takes up at once.
@@ -40,6 +47,8 @@ pub struct Settings {
 pub struct DownstreamSettings {
     /// When its circuit breaker opens and closes.
     pub breaker: BreakerSettings,
+    /// How many calls may repeat earlier ones, in one process.
+    pub retry_budget: RetryBudgetSettings,
     /// Calls under way at once in one process.
     pub concurrency: Option<usize>,
     /// Calls a second, of all processes together.
@@ -69,6 +78,8 @@ impl Default for Settings {
             downstreams: BTreeMap::new(),
             refresh_downstreams: Millis(2_000),
             recheck_held: triad_core::downstream::HELD_RECHECK,
+            unstarted: 1_024,
+            waiting: 8_192,
             admission: AdmissionSettings {
                 in_flight: None,
                 per_workflow: BTreeMap::new(),

@@ -12,6 +12,7 @@ use triad_core::{
 use triad_workflow::{Millis, Workflow};
 
 use crate::admission::Gate;
+use crate::backlog::Backlog;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
@@ -34,6 +35,7 @@ pub struct Submission<S, B, C> {
     clock: C,
     definitions: Definitions<S>,
     gate: Gate,
+    backlog: Backlog,
     settings: Settings,
 }
 
@@ -65,6 +67,7 @@ where
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             gate: Gate::new(settings.admission.clone()),
+            backlog: Backlog::new(settings.unstarted),
             store,
             bus,
             clock,
@@ -100,7 +103,7 @@ where
                 .into_iter()
                 .filter(|(id, order)| {
                     if held.holds(id) {
-                        answers[order.index] = Handled::Again("an earlier one waits".into());
+                        answers[order.index] = Handled::Held("an earlier one waits".into());
                     }
                     !held.holds(id)
                 })
@@ -152,11 +155,9 @@ where
         };
         let digest = event.digest(priority);
         // The hint must not be later than any due time that the first claim may set.
-        let soon = self
-            .settings
-            .timing
-            .announce_within
-            .min(workflow.shortest_complete_within());
+        let timing = &self.settings.timing;
+        let first_due = timing.queue_within.0 + workflow.shortest_complete_within().0;
+        let soon = timing.announce_within.min(Millis(first_due));
         let details = Value::Object(event.details);
         let accepted = Accepted {
             order_id: event.order_id,
@@ -182,8 +183,9 @@ where
         }))
     }
 
-    /// Holds a wave against the caps on orders in flight. What has no room waits in its topic,
-    /// or is rejected with a status once it has waited for as long as it may.
+    /// Holds a wave against the caps on orders in flight, and against how far the Schedulers have
+    /// come. What has no room waits in its topic, or is rejected with a status once it has waited
+    /// for as long as it may.
     ///
     /// The first that has to wait is waited for a little while, so that a full system is asked
     /// again a few times a second and not as fast as it answers.
@@ -192,9 +194,6 @@ where
         wave: Vec<Admitted>,
         answers: &mut [Handled],
     ) -> (Vec<Admitted>, Vec<ToSend>) {
-        if !self.gate.is_set() {
-            return (wave, Vec::new());
-        }
         let mut admitted = Vec::with_capacity(wave.len());
         let mut rejected = Vec::new();
         let mut full: Option<String> = None;
@@ -214,7 +213,7 @@ where
                     }
                 }
                 Ok(Err(why)) => {
-                    answers[order.index] = Handled::Again(why.clone());
+                    answers[order.index] = Handled::Held(why.clone());
                     full = Some(why);
                 }
                 Err(e) => answers[order.index] = Handled::Again(e.to_string()),
@@ -233,13 +232,26 @@ where
         let mut verdict = Ok(());
         for _ in 0..LOOKS {
             let now = self.clock.now();
-            verdict = self.gate.admit(&self.store, workflow, alone, now).await?;
+            verdict = match self.keeps_up(order, alone, now).await {
+                true => self.gate.admit(&self.store, workflow, alone, now).await?,
+                false => Err("the orders before it are not started yet".to_owned()),
+            };
             if verdict.is_ok() || !alone || self.gate.rejects(order.produced, now) {
                 break;
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
         }
         Ok(verdict)
+    }
+
+    /// Whether the Schedulers have come far enough for one more order. They are looked at only
+    /// while no order that was let in is yet to be stored.
+    async fn keeps_up(&self, order: &Admitted, may_look: bool, now: Timestamp) -> bool {
+        let lane = order.accepted.priority;
+        if !self.backlog.has_room(lane) && may_look {
+            self.backlog.look(&self.store, lane, now).await;
+        }
+        self.backlog.has_room(lane)
     }
 
     async fn is_stored(&self, order: &Admitted) -> Result<bool, StoreError> {
@@ -287,10 +299,14 @@ where
         let mut repeated = Vec::new();
         for (order, result) in wave.into_iter().zip(results) {
             match result {
-                Ok(Created::Created) => to_send.push(ToSend {
-                    index: order.index,
-                    messages: announce(order.accepted, &order.workflow),
-                }),
+                Ok(Created::Created) => {
+                    let id = order.accepted.order_id.clone();
+                    self.backlog.let_in(order.accepted.priority, id);
+                    to_send.push(ToSend {
+                        index: order.index,
+                        messages: announce(order.accepted, &order.workflow),
+                    });
+                }
                 Ok(Created::Exists { digest })
                     if digest == order.digest || planted(Bug::DigestIgnored) =>
                 {

@@ -9,14 +9,18 @@ use serde::Serialize;
 use serde_json::Value;
 use triad_core::due::SHARDS;
 use triad_core::planted::{Bug, planted};
-use triad_core::{Context, Envelope, Order, OrderId, Timestamp, invariants, outbox, plan};
+use triad_core::{
+    Context, Envelope, Order, OrderId, Timestamp, Untaken, invariants, ledger, outbox, plan,
+};
 use triad_workflow::{Millis, Workflow};
 
+use crate::control::ControlStore;
 use crate::definitions::Definitions;
 use crate::metric;
 use crate::ports::{
     Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError, Write, Written,
 };
+use crate::revoke;
 use crate::scheduler::{confirm_all, report_breaches};
 use crate::settings::Settings;
 
@@ -54,7 +58,7 @@ pub struct Report {
 
 impl<S, B, C, E> Supervisor<S, B, C, E>
 where
-    S: StateStore + DefinitionStore + Clone,
+    S: StateStore + DefinitionStore + ControlStore + Clone,
     B: Bus,
     C: Clock,
     E: Entropy,
@@ -115,8 +119,11 @@ where
         let ids = rows.into_iter().map(|r| r.order).collect();
         let found = self.load(ids, report).await;
         let now = self.clock.now();
+        let found = self.revoke(found, now, report).await;
         let plan = plan(
-            found.iter().map(|(o, w)| (o.clone(), w.as_ref())),
+            found
+                .iter()
+                .map(|(o, w, u)| (o.clone(), u.clone(), w.as_ref())),
             self.settings.timing,
             now,
         );
@@ -128,8 +135,8 @@ where
         let workflow = |order: &Order| {
             found
                 .iter()
-                .find(|(o, _)| o.id == order.id)
-                .map(|(_, w)| w.clone())
+                .find(|(o, _, _)| o.id == order.id)
+                .map(|(_, w, _)| w.clone())
         };
         for (before, next) in &plan.writes {
             if let Some(w) = workflow(before) {
@@ -173,6 +180,44 @@ where
             }
         }
         found
+    }
+
+    /// Revokes the attempts that nobody was heard of, where the call ledger knows who took them.
+    /// An order of which the ledger cannot be asked is left for a later sweep.
+    async fn revoke(
+        &self,
+        found: Vec<(Order, Arc<Workflow>)>,
+        now: Timestamp,
+        report: &mut Report,
+    ) -> Vec<(Order, Arc<Workflow>, Untaken)> {
+        let mut known = Vec::with_capacity(found.len());
+        for (order, workflow) in found {
+            let ctx = Context {
+                workflow: &workflow,
+                details: &Value::Null,
+                timing: self.settings.timing,
+            };
+            let mut untaken = Ok(Untaken::new());
+            for attempt in ledger::to_revoke(&ctx, &order, now) {
+                match revoke::revoke(&self.store, &self.entropy, &attempt).await {
+                    Ok(true) => {
+                        if let Ok(untaken) = &mut untaken {
+                            untaken.insert(attempt.step);
+                        }
+                    }
+                    Ok(false) => {}
+                    Err(e) => untaken = Err(e),
+                }
+            }
+            match untaken {
+                Ok(untaken) => known.push((order, workflow, untaken)),
+                Err(e) => {
+                    log_failure(&e);
+                    report.failed += 1;
+                }
+            }
+        }
+        known
     }
 
     async fn commit(&self, planned: Vec<(Order, Order)>, report: &mut Report) -> Vec<Order> {

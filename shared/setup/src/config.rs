@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use triad_aws::Account;
 use triad_core::breaker::BreakerSettings;
+use triad_core::retry_budget::RetryBudgetSettings;
 use triad_core::{Timing, topics};
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
@@ -63,6 +64,9 @@ pub struct AgentConfig {
     /// When its circuit breaker opens and closes. Absent: the defaults.
     #[serde(default)]
     pub breaker: BreakerSettings,
+    /// How many calls may repeat earlier ones. Absent: the defaults.
+    #[serde(default)]
+    pub retry_budget: RetryBudgetSettings,
 }
 
 impl AgentConfig {
@@ -76,12 +80,14 @@ impl AgentConfig {
             concurrency: None,
             rate_per_second: None,
             breaker: BreakerSettings::default(),
+            retry_budget: RetryBudgetSettings::default(),
         }
     }
 
     fn limits(&self) -> DownstreamSettings {
         DownstreamSettings {
             breaker: self.breaker,
+            retry_budget: self.retry_budget,
             concurrency: self.concurrency.map(|n| usize::from(n.get())),
             rate_per_second: self.rate_per_second.map(|n| u32::from(n.get())),
         }
@@ -204,6 +210,8 @@ impl Config {
         let defaults = Settings::default();
         let timing = Timing {
             skew: r.span("TRIAD_SKEW", defaults.timing.skew),
+            queue_within: r.span("TRIAD_QUEUE_WITHIN", defaults.timing.queue_within),
+            hear_within: defaults.timing.hear_within,
             announce_within: r.span("TRIAD_ANNOUNCE_WITHIN", defaults.timing.announce_within),
             confirm_within: defaults.timing.confirm_within,
         };

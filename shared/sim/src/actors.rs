@@ -24,6 +24,8 @@ use crate::world::{Instance, InstanceId, Kind, World};
 
 /// Longest pause between two sweeps of one Supervisor.
 pub(crate) const SWEEP_MS: u64 = 4_000;
+/// How often a Scheduler that reads nothing looks whether it can start what waits.
+const IDLE_MS: u64 = 200;
 /// Longest time of one sweep.
 const SWEEP_TIME: Millis = Millis(20_000);
 
@@ -182,6 +184,21 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     if let Handler::Operator(operator) = &handler {
         operators::work(world, who, operator.clone());
     }
+    if let Handler::Scheduler(scheduler) = &handler {
+        let (ticks, scheduler) = (world.clone(), scheduler.clone());
+        world.spawn(Owner::Instance(who), async move {
+            loop {
+                ticks.sleep(IDLE_MS).await;
+                if scheduler.is_waiting() {
+                    ticks
+                        .state()
+                        .coverage
+                        .reach("saw: order waits to be started");
+                    scheduler.handle(&[]).await;
+                }
+            }
+        });
+    }
     if let Handler::Supervisor(supervisor) = handler {
         let world = world.clone();
         world.clone().spawn(Owner::Instance(who), async move {
@@ -272,8 +289,8 @@ where
             world.commit_offset(who, &topic, partition, generation, position);
             ports.after(number).await;
         }
-        if let Some(Handled::Again(why)) = answers.get(done) {
-            if why.ends_with("are in flight") {
+        if let Some(Handled::Again(why) | Handled::Held(why)) = answers.get(done) {
+            if matches!(answers.get(done), Some(Handled::Held(_))) {
                 world.state().coverage.reach("saw: order held back");
             }
             world.state().note(who, || {

@@ -10,6 +10,8 @@ use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
 /// Spans of every world: short, so that much happens in little virtual time.
 pub(crate) const TIMING: Timing = Timing {
     skew: Millis(500),
+    queue_within: Millis(10_000),
+    hear_within: Millis(2_000),
     announce_within: Millis(15_000),
     confirm_within: Millis(8_000),
 };

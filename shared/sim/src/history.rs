@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use triad_core::ledger::{self, Mark};
 use triad_core::message::AlertKind;
 use triad_core::outbox::Writer;
 use triad_core::{
-    Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
-    invariants,
+    Attempt, Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState,
+    Timestamp, invariants,
 };
 use triad_workflow::{Step, StepIndex, Workflow};
 
@@ -99,6 +100,7 @@ impl State {
             if after.outbox.writer == Writer::Supervisor {
                 self.reach_policy(index, after, workflow);
                 self.check_patience(was, is, &workflow.steps[index]);
+                self.check_silence((before, after), was, is, &workflow.steps[index]);
             }
         }
         let pivot = workflow.pivot().map(|p| &before.steps[p].state);
@@ -132,6 +134,63 @@ impl State {
         if failed && put_off.is_some_and(|since| self.now + slack <= since.0 + step.policy.park.0) {
             let seen = format!("{was:?} at {}", self.now);
             self.breach("what-is-put-off-is-no-failure", seen);
+        }
+    }
+
+    /// An attempt that nobody was heard of is no failure, unless an agent is known to have taken it;
+    /// and nothing is made of it before its reply, sent in time, could be read.
+    fn check_silence(
+        &mut self,
+        (order, after): (&Order, &Order),
+        was: &StepRecord,
+        is: &StepRecord,
+        step: &Step,
+    ) {
+        let Some((direction, attempt)) = request_of(&was.state) else {
+            return;
+        };
+        let failures = |r: &StepRecord| r.failures + r.undo_failures;
+        let is_counted = failures(is) > failures(was);
+        if !is_counted {
+            self.history.uneven.insert(order.id.clone());
+        }
+        if self.setup.wild_clocks {
+            return;
+        }
+        let heard = was
+            .unheard_since
+            .map(|since| since.plus(TIMING.hear_within));
+        // Of an order that turns round the silent steps are undone without waiting.
+        let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
+        let turns = turned(after) && !turned(order);
+        let slack = TIMING.skew.0;
+        if !turns && is.state != was.state && heard.is_none_or(|at| self.now + slack < at.0) {
+            let seen = format!("{was:?} at {}", self.now);
+            self.breach("replies-that-were-sent-in-time-are-awaited", seen);
+        }
+        if !is_counted {
+            self.coverage.reach("silence: not counted");
+            return;
+        }
+        let key = IdempotencyKey::of(&order.id, &was.step, direction, was.key);
+        let mark = self.control_read(&ledger::key(&key, direction, attempt));
+        let taken = mark
+            .and_then(|found| serde_json::from_value::<Mark>(found.value).ok())
+            .is_some_and(|m| !m.revoked);
+        let waited = was
+            .parked_since
+            .map_or(0, |since| self.now.saturating_sub(since.0));
+        let patience = match (&step.compensation, direction) {
+            (Some(compensation), Direction::Undo) => compensation.park,
+            _ => step.policy.park,
+        };
+        self.coverage.reach(match taken {
+            true => "silence: counted, for an agent had taken it",
+            false => "silence: counted at the end of the patience",
+        });
+        if !taken && waited + slack < patience.0 {
+            let seen = format!("{}: {was:?} at {}", order.id, self.now);
+            self.breach("g12-waiting-is-no-failure", seen);
         }
     }
 
@@ -271,5 +330,15 @@ impl State {
                 self.remote.in_place(step.agent.as_str(), &key.0)
             })
             .sum()
+    }
+}
+
+/// The request that is out: its direction and attempt.
+fn request_of(state: &StepState) -> Option<(Direction, Attempt)> {
+    match state {
+        StepState::Running { attempt, .. } => Some((Direction::Forward, *attempt)),
+        StepState::Probing { attempt, .. } => Some((Direction::Probe, *attempt)),
+        StepState::Undoing { attempt, .. } => Some((Direction::Undo, *attempt)),
+        _ => None,
     }
 }

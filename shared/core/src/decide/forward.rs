@@ -116,16 +116,17 @@ pub(super) fn start(
     }
     let attempt = last.next();
     let record = &mut order.steps[index];
+    record.unheard_since = None;
     record.state = match probe {
         Some(probe) => StepState::Probing {
             attempt,
             started: now,
-            complete_by: now.plus(probe.complete_within),
+            complete_by: ctx.timing.complete_by(probe.complete_within, now),
         },
         None => StepState::Running {
             attempt,
             started: now,
-            complete_by: now.plus(defined.complete_within),
+            complete_by: ctx.timing.complete_by(defined.complete_within, now),
         },
     };
     order.outbox.entries.push(Emission::Request {

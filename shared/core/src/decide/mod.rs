@@ -12,6 +12,8 @@ mod replies;
 mod supervise;
 mod undo;
 
+pub(crate) use supervise::is_unheard;
+
 use triad_workflow::Above;
 
 use crate::context::Context;
@@ -160,10 +162,12 @@ pub fn decide(
         (ProcessState::Compensating { .. }, Event::Reply(reply)) => {
             undo::reply(ctx, order, &reply, now)?
         }
-        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Overdue) => {
-            supervise::forward(ctx, order, now)
+        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Overdue(untaken)) => {
+            supervise::forward(ctx, order, &untaken, now)
         }
-        (ProcessState::Compensating { .. }, Event::Overdue) => supervise::undo(ctx, order, now),
+        (ProcessState::Compensating { .. }, Event::Overdue(untaken)) => {
+            supervise::undo(ctx, order, &untaken, now)
+        }
         (
             ProcessState::Processed { .. }
             | ProcessState::Error { .. }
@@ -194,7 +198,7 @@ fn identity(event: &Event) -> Option<String> {
     match event {
         Event::Claim(_) => Some("claim".to_owned()),
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
-        Event::Overdue | Event::Confirmed | Event::Operate(_) => None,
+        Event::Overdue(_) | Event::Confirmed | Event::Operate(_) => None,
     }
 }
 
@@ -202,8 +206,8 @@ fn finished(order: &Order, event: &Event) -> Decision {
     let unconfirmed = order.due.is_some();
     match event {
         Event::Claim(_) | Event::Reply(_) | Event::Operate(_) => Decision::Ignore(Reason::Finished),
-        Event::Overdue if unconfirmed => Decision::Repeat,
-        Event::Overdue => Decision::Ignore(Reason::Finished),
+        Event::Overdue(_) if unconfirmed => Decision::Repeat,
+        Event::Overdue(_) => Decision::Ignore(Reason::Finished),
         Event::Confirmed if unconfirmed => {
             let mut next = order.clone();
             next.version = order.version.next();

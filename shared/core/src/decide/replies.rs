@@ -22,6 +22,8 @@ struct Asked {
     attempt: Attempt,
     started: Timestamp,
     calls: u32,
+    /// When the agent had its answer.
+    finished: Timestamp,
 }
 
 /// An agent answers a request of an order that is not being undone.
@@ -72,6 +74,7 @@ pub(super) fn take(
         attempt,
         started,
         calls: reply.calls,
+        finished: finished(reply, now).max(started),
     };
     match &reply.outcome {
         Outcome::Succeeded { output } if reply.direction == Direction::Probe => {
@@ -119,13 +122,21 @@ pub(super) fn fence(
         });
     }
     let older = reply.attempt < attempt || reply.complete_by != complete_by;
+    // An agent is silent after complete-by, so a reply that it sent in time is good, however long
+    // it waited for a Scheduler to read it.
+    let sent = finished(reply, now);
     Ok(if older && !planted(Bug::OldReplyTaken) {
         Some(Reason::OlderAttempt)
-    } else if now > complete_by && !planted(Bug::LateReplyTaken) {
+    } else if sent > complete_by && !planted(Bug::LateReplyTaken) {
         Some(Reason::Late)
     } else {
         None
     })
+}
+
+/// When the work that a reply tells of was done, as far as the reply says.
+pub(super) fn finished(reply: &Reply, now: Timestamp) -> Timestamp {
+    reply.sent_at.map_or(now, |at| at.min(now))
 }
 
 fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, now: Timestamp) {
@@ -133,10 +144,11 @@ fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, 
     let record = &mut order.steps[asked.index];
     record.in_doubt = false;
     record.parked_since = None;
+    record.unheard_since = None;
     record.state = StepState::Completed {
         attempt: asked.attempt,
         started: asked.started,
-        finished: now,
+        finished: asked.finished,
         position,
         output,
     };
@@ -198,6 +210,7 @@ fn failed(
     let record = &mut order.steps[index];
     record.error = Some(failure.clone());
     record.parked_since = None;
+    record.unheard_since = None;
     record.state = StepState::Failed {
         attempt,
         started: asked.started,
@@ -242,6 +255,7 @@ fn deferred(
     }
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
+    record.unheard_since = None;
     record.state = StepState::Parked {
         attempt: asked.attempt,
         until: park_until(until, now),

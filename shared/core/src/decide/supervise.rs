@@ -10,21 +10,29 @@ use super::{
 };
 use crate::budget;
 use crate::context::Context;
+use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
-use crate::order::{Incident, IncidentKind, Order, ProcessState, StepState};
+use crate::order::{Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::Writer;
 use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// An order that is running or waits to run.
-pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
+pub(super) fn forward(
+    ctx: &Context<'_>,
+    order: &Order,
+    untaken: &Untaken,
+    now: Timestamp,
+) -> Decision {
     let expired: Vec<StepIndex> = expired(ctx, order, now)
         .filter(|&i| order.steps[i].state.to_undo().is_none())
         .collect();
     if expired.is_empty() {
         return match order.state {
-            ProcessState::Pending { .. } if is_due(ctx, order, now) => {
+            ProcessState::Pending { .. }
+                if is_due(ctx, order, now) && !listens(ctx, order, now) =>
+            {
                 announce_again(ctx, order, now)
             }
             _ => postpone(ctx, order, now),
@@ -32,28 +40,45 @@ pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decis
     }
     let mut next = next_version(order, Writer::Supervisor);
     let mut wait = Millis(0);
+    let mut released = false;
     let mut counted = None;
     for index in expired {
         let policy = &ctx.workflow.steps[index].policy;
-        if let Some(attempt) = waits_on(&next, index, policy.park, now) {
-            next.steps[index].state = StepState::RetryDue { attempt };
-            continue;
+        match finding(ctx, &next, index, policy.park, untaken, now) {
+            Finding::Listen => {
+                next.steps[index].unheard_since = Some(now);
+                continue;
+            }
+            Finding::Deferred(attempt) => {
+                next.steps[index].state = StepState::RetryDue { attempt };
+            }
+            Finding::Untaken(attempt) => {
+                wait = wait.max(not_taken(ctx, &mut next, index, untaken, now));
+                next.steps[index].state = StepState::RetryDue { attempt };
+            }
+            Finding::Failed => {
+                let (failure, attempt) = count(ctx, &mut next, index, untaken, now);
+                let record = &next.steps[index];
+                let left =
+                    budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
+                let failures = record.failures - u32::from(planted(Bug::ThresholdPassed));
+                let delay = policy.retry_after(failures).filter(|_| left > 0);
+                let settles = !record.in_doubt
+                    || planted(Bug::DoubtRepeated)
+                    || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
+                let Some(delay) = delay.filter(|_| settles) else {
+                    give_up(ctx, &mut next, index, failure, now);
+                    return transition(ctx, next, now);
+                };
+                next.steps[index].state = StepState::RetryDue { attempt };
+                wait = wait.max(delay);
+                counted = Some(failure);
+            }
         }
-        let (failure, attempt) = count(ctx, &mut next, index, now);
-        let record = &next.steps[index];
-        let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
-        let failures = record.failures - u32::from(planted(Bug::ThresholdPassed));
-        let delay = policy.retry_after(failures).filter(|_| left > 0);
-        let settles = !record.in_doubt
-            || planted(Bug::DoubtRepeated)
-            || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
-        let Some(delay) = delay.filter(|_| settles) else {
-            give_up(ctx, &mut next, index, failure, now);
-            return transition(ctx, next, now);
-        };
-        next.steps[index].state = StepState::RetryDue { attempt };
-        wait = wait.max(delay);
-        counted = Some(failure);
+        released = true;
+    }
+    if !released {
+        return transition(ctx, next, now);
     }
     if counted.is_some() {
         tell(&mut next, Status::Retrying, counted.as_ref(), now);
@@ -66,11 +91,16 @@ pub(super) fn forward(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decis
 }
 
 /// An order that is being undone.
-pub(super) fn undo(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
+pub(super) fn undo(
+    ctx: &Context<'_>,
+    order: &Order,
+    untaken: &Untaken,
+    now: Timestamp,
+) -> Decision {
     let expired: Vec<StepIndex> = expired(ctx, order, now).collect();
     if expired.is_empty() {
         let waits = order.state.locked_by().is_none();
-        return if waits && is_due(ctx, order, now) {
+        return if waits && is_due(ctx, order, now) && !listens(ctx, order, now) {
             announce_again(ctx, order, now)
         } else {
             postpone(ctx, order, now)
@@ -78,6 +108,7 @@ pub(super) fn undo(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision
     }
     let mut next = next_version(order, Writer::Supervisor);
     let mut wait = Millis(0);
+    let mut released = false;
     for index in expired {
         let Some(compensation) = &ctx.workflow.steps[index].compensation else {
             continue;
@@ -85,21 +116,35 @@ pub(super) fn undo(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision
         let Some(applied) = next.steps[index].state.to_undo().cloned() else {
             continue;
         };
-        if let Some(attempt) = waits_on(&next, index, compensation.park, now) {
-            next.steps[index].state = StepState::UndoDue { attempt, applied };
-            continue;
-        }
-        let (_, attempt) = count(ctx, &mut next, index, now);
-        let record = &mut next.steps[index];
-        let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Undo);
-        let delay = compensation.retry_after(record.undo_failures);
-        record.state = match delay.filter(|_| left > 0) {
-            Some(delay) => {
-                wait = wait.max(delay);
+        let state = match finding(ctx, &next, index, compensation.park, untaken, now) {
+            Finding::Listen => {
+                next.steps[index].unheard_since = Some(now);
+                continue;
+            }
+            Finding::Deferred(attempt) => StepState::UndoDue { attempt, applied },
+            Finding::Untaken(attempt) => {
+                wait = wait.max(not_taken(ctx, &mut next, index, untaken, now));
                 StepState::UndoDue { attempt, applied }
             }
-            None => StepState::NotUndone { attempt, applied },
+            Finding::Failed => {
+                let (_, attempt) = count(ctx, &mut next, index, untaken, now);
+                let record = &next.steps[index];
+                let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Undo);
+                let delay = compensation.retry_after(record.undo_failures);
+                match delay.filter(|_| left > 0) {
+                    Some(delay) => {
+                        wait = wait.max(delay);
+                        StepState::UndoDue { attempt, applied }
+                    }
+                    None => StepState::NotUndone { attempt, applied },
+                }
+            }
         };
+        next.steps[index].state = state;
+        released = true;
+    }
+    if !released {
+        return transition(ctx, next, now);
     }
     if undoing::has_startable(ctx, &next) {
         wait_for_claim(ctx, &mut next, wait, now);
@@ -130,34 +175,144 @@ fn wait_for_claim(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Times
     }
 }
 
-/// Steps that somebody must do something about: silent beyond their complete-by, failed and not
-/// counted yet, or parked for long enough.
+/// Steps that somebody must do something about: unheard of beyond their complete-by, failed and
+/// not counted yet, or deferred for long enough.
 fn expired<'a>(
     ctx: &'a Context<'_>,
     order: &'a Order,
     now: Timestamp,
 ) -> impl Iterator<Item = StepIndex> + 'a {
-    (0..order.steps.len()).filter(move |&i| match &order.steps[i].state {
-        StepState::Failed { .. } | StepState::UndoFailed { .. } => true,
-        state => state
-            .complete_by()
-            .or(state.parked_until())
-            .is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted)),
+    (0..order.steps.len()).filter(move |&i| {
+        let record = &order.steps[i];
+        match &record.state {
+            StepState::Failed { .. } | StepState::UndoFailed { .. } => true,
+            state if state.complete_by().is_some() => {
+                is_over(ctx, record, now)
+                    && (record.unheard_since.is_none() || is_unheard(ctx, record, now))
+            }
+            state => state
+                .parked_until()
+                .is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted)),
+        }
     })
 }
 
-/// The attempt of a parked step that may go on waiting.
-fn waits_on(order: &Order, index: StepIndex, park: Millis, now: Timestamp) -> Option<Attempt> {
+/// Whether the attempt that is out has passed its complete-by on every clock.
+fn is_over(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
+    let complete_by = record.state.complete_by();
+    complete_by.is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted))
+}
+
+/// Whether an attempt is over, and no reply of it was on its way either: it was met so before,
+/// long enough ago for a Scheduler to have read what was sent in time.
+pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
+    is_over(ctx, record, now)
+        && record.unheard_since.is_some_and(|since| {
+            now >= since.plus(ctx.timing.hear_within) || planted(Bug::RepliesNotAwaited)
+        })
+}
+
+/// Whether a reply may be waiting to be read: the order looks due all that time, and nothing is to
+/// be done about it.
+fn listens(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
+    let met = |r: &&StepRecord| r.unheard_since.is_some() && is_over(ctx, r, now);
+    let mut steps = order.steps.iter().filter(met);
+    steps.any(|r| !is_unheard(ctx, r, now))
+}
+
+/// What the Supervisor makes of an expired step.
+enum Finding {
+    /// Met beyond its complete-by for the first time: a reply may be waiting to be read.
+    Listen,
+    /// The attempt was deferred and may go on waiting.
+    Deferred(Attempt),
+    /// No agent is known to have taken the attempt: it waited in our own queues. No failure.
+    Untaken(Attempt),
+    /// The attempt counts as failed, or the patience with one that does not has ended.
+    Failed,
+}
+
+/// What the Supervisor makes of an expired step, with which it is patient for `park`.
+///
+/// An agent answers every request that it has taken, before its complete-by: done, failed, timed
+/// out, or deferred. So an attempt that nobody was heard of was taken by none, or by one that
+/// died; neither is the service's failure. It counts only where the call ledger knows that an
+/// agent has taken it, and so may have made calls that may not be made again.
+fn finding(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+    park: Millis,
+    untaken: &Untaken,
+    now: Timestamp,
+) -> Finding {
     let record = &order.steps[index];
     let patient = record
         .parked_since
-        .is_none_or(|since| now.since(since) <= park && !planted(Bug::ParkedCounted));
-    match record.state {
-        StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } if patient => {
-            Some(attempt)
+        .is_none_or(|since| now.since(since) <= park);
+    let (attempt, direction) = match record.state {
+        StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } => {
+            let patient = patient && !planted(Bug::ParkedCounted);
+            return match patient {
+                true => Finding::Deferred(attempt),
+                false => Finding::Failed,
+            };
         }
-        _ => None,
+        StepState::Running { attempt, .. } => (attempt, Direction::Forward),
+        StepState::Probing { attempt, .. } => (attempt, Direction::Probe),
+        StepState::Undoing { attempt, .. } => (attempt, Direction::Undo),
+        _ => return Finding::Failed,
+    };
+    if record.unheard_since.is_none() {
+        return Finding::Listen;
     }
+    let counted = budget::is_counted(&ctx.workflow.steps[index], direction);
+    let taken = counted && !untaken.contains(&record.step);
+    if taken || !patient || planted(Bug::SilenceCounted) {
+        Finding::Failed
+    } else {
+        Finding::Untaken(attempt)
+    }
+}
+
+/// Notes that no agent is known to have taken an attempt, once for a whole wait; returns how long to
+/// wait before another: nothing at first, then half as long as it has waited already, so that a
+/// topic that nobody reads is not filled.
+///
+/// Where calls are not counted, an agent may have died over it and the effect be in place: it is in
+/// doubt until it is answered, which is harmless to a service that knows its key again.
+fn not_taken(
+    ctx: &Context<'_>,
+    order: &mut Order,
+    index: StepIndex,
+    untaken: &Untaken,
+    now: Timestamp,
+) -> Millis {
+    let record = &mut order.steps[index];
+    let is_known = untaken.contains(&record.step);
+    record.in_doubt |= matches!(record.state, StepState::Running { .. }) && !is_known;
+    let unheard = record.unheard_since.unwrap_or(now);
+    let since = *record.parked_since.get_or_insert(unheard);
+    let failure = Failure::new(
+        FailureKind::TimedOut,
+        "not-taken",
+        "no agent has taken it before its complete-by; not counted",
+    )
+    .in_step(&record.step);
+    let noted = record
+        .error
+        .as_ref()
+        .is_some_and(|e| e.code == failure.code)
+        && since != unheard;
+    record.error = Some(failure.clone());
+    if !noted {
+        let attempt = record.state.attempt_out();
+        order.note(Incident {
+            attempt,
+            ..Incident::new(IncidentKind::Parked, now).of(&failure)
+        });
+    }
+    Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
 }
 
 /// Counts a failed or silent attempt, or the end of the patience with a parked one.
@@ -165,12 +320,17 @@ fn count(
     ctx: &Context<'_>,
     order: &mut Order,
     index: StepIndex,
+    untaken: &Untaken,
     now: Timestamp,
 ) -> (Failure, Attempt) {
     let step = &ctx.workflow.steps[index];
     let record = &mut order.steps[index];
     let known = record.error.clone().unwrap_or_else(timed_out);
-    let spent = |direction| budget::allowance(step, record, direction);
+    let taken = !untaken.contains(&record.step);
+    let spent = |direction| match taken {
+        true => budget::allowance(step, record, direction),
+        false => 0,
+    };
     let (failure, attempt, started, calls) = match record.state {
         StepState::Failed {
             attempt,
@@ -183,14 +343,14 @@ fn count(
             calls,
             ..
         } => (known, attempt, Some(started), Some(calls)),
-        // Silent: it may have used all that it was allowed, and had its effect.
+        // Unheard of: if it was taken, it may have used all that it was allowed, and had its effect.
         StepState::Running {
             attempt, started, ..
         } => {
             if !planted(Bug::SilentCallsNotCounted) {
                 record.calls = record.calls.saturating_add(spent(Direction::Forward));
             }
-            record.in_doubt = true;
+            record.in_doubt |= taken;
             (timed_out(), attempt, Some(started), None)
         }
         StepState::Probing {
@@ -221,6 +381,7 @@ fn count(
     }
     record.error = Some(failure.clone());
     record.parked_since = None;
+    record.unheard_since = None;
     let what = if undo {
         IncidentKind::UndoFailed
     } else {

@@ -50,6 +50,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
     let undoable = step.compensation.is_some();
     let last = Attempt(record.earlier_undos);
     record.parked_since = None;
+    record.unheard_since = None;
     if let Some(attempt) = record.state.attempt() {
         record.earlier = attempt.0;
     }
@@ -133,11 +134,12 @@ pub(super) fn reply(
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
     record.undo_calls = record.undo_calls.saturating_add(reply.calls);
+    record.unheard_since = None;
     match &reply.outcome {
         Outcome::Succeeded { .. } => {
             record.state = StepState::Undone {
                 attempt,
-                finished: now,
+                finished: replies::finished(reply, now).max(started),
             };
             record.parked_since = None;
             record.in_doubt = false;
@@ -225,10 +227,11 @@ fn start(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp)
         return;
     };
     let attempt = attempt.next();
+    record.unheard_since = None;
     record.state = StepState::Undoing {
         attempt,
         started: now,
-        complete_by: now.plus(compensation.complete_within),
+        complete_by: ctx.timing.complete_by(compensation.complete_within, now),
         applied,
     };
     order.outbox.entries.push(Emission::Request {

@@ -43,7 +43,7 @@ fn when_the_total_is_used_up_the_patience_ends_below_the_threshold() {
 }
 
 #[test]
-fn a_silent_attempt_has_used_all_that_it_was_allowed() {
+fn an_attempt_that_was_taken_and_not_heard_of_has_used_all_that_it_was_allowed() {
     let mut s = Story::of(TOTAL).claimed();
     s.overdue();
     assert_eq!(s.calls("a"), 3);

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, StepState};
+use triad_core::{Direction, Event, StepState, Untaken};
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then};
+use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then};
 
 const CHOICE: &str = r#"{"workflow": "choice", "steps": [
     {"id": "a", "agent": "x", "action": "go", "when": "details.amount > 5", "compensation": "none"},
@@ -16,7 +16,7 @@ fn a_claim_takes_a_pending_order_and_starts_its_first_step() {
     let s = Story::of(LINE).claimed();
     assert_eq!(s.state(), "Processing");
     assert_eq!(s.order.state.locked_by().unwrap().0, "claim-1");
-    assert_eq!(s.order.complete_by().unwrap().0, BEGIN + 10_000);
+    assert_eq!(s.order.complete_by().unwrap().0, BEGIN + QUEUE + 10_000);
     assert_eq!(s.asks(), [("a".into(), Direction::Forward, 1)]);
     assert_eq!(s.told(), [(2, Status::Started)]);
 }
@@ -54,7 +54,8 @@ fn a_request_carries_all_that_the_agent_needs() {
     assert_eq!(request.input, json!({"from": {"ref": 1}}));
     assert_eq!(request.idempotency_key.0, "o-1/b/forward");
     assert_eq!((request.allowance, request.attempt.0), (2, 1));
-    assert_eq!(request.complete_by.0, BEGIN + 10_000);
+    assert_eq!(request.complete_by.0, BEGIN + QUEUE + 10_000);
+    assert_eq!(request.complete_within_ms, Some(10_000));
     assert_eq!(request.undoes, None);
 }
 
@@ -65,7 +66,7 @@ fn independent_steps_start_together() {
     assert_eq!(s.asks(), [forward("p"), forward("q")]);
     assert_eq!(
         s.order.complete_by().unwrap().0,
-        BEGIN + 10_000,
+        BEGIN + QUEUE + 10_000,
         "the earliest"
     );
 }
@@ -153,5 +154,8 @@ fn the_same_decision_is_made_every_time() {
     let mut s = Story::of(FORK);
     let event = s.claim_event();
     assert_eq!(s.asked(event.clone()), s.asked(event));
-    assert_eq!(s.asked(Event::Overdue), s.asked(Event::Overdue));
+    assert_eq!(
+        s.asked(Event::Overdue(Untaken::new())),
+        s.asked(Event::Overdue(Untaken::new()))
+    );
 }

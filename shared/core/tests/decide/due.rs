@@ -1,9 +1,9 @@
 //! The due hint: never later than the truth, and moved as seldom as that allows.
 
 use triad_core::decide::{Decision, true_due};
-use triad_core::{Event, Timestamp};
+use triad_core::{Event, Timestamp, Untaken};
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then};
+use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted};
 
 /// The rule of the index.
 fn holds(s: &Story) {
@@ -56,7 +56,10 @@ fn a_hint_that_has_passed_is_moved_by_the_next_write() {
         .succeed("a")
         .after(6_000)
         .succeed("b");
-    assert_eq!(s.order.due, Some(Timestamp(BEGIN + 22_000)));
+    assert_eq!(
+        s.order.due,
+        Some(Timestamp(BEGIN + 12_000 + QUEUE + 10_000))
+    );
 }
 
 #[test]
@@ -64,8 +67,8 @@ fn a_supervisor_that_meets_an_early_hint_moves_it_and_touches_nothing_else() {
     let mut s = Story::of(LINE);
     s.claim().after(6_000).succeed("a").after(4_500);
     let before = s.order.clone();
-    assert_eq!(s.when(Event::Overdue), Then::Written);
-    assert_eq!(s.order.due, Some(Timestamp(BEGIN + 16_000)));
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.order.due, Some(Timestamp(BEGIN + 6_000 + QUEUE + 10_000)));
     let mut expected = before;
     expected.version = expected.version.next();
     expected.due = s.order.due;
@@ -78,7 +81,7 @@ fn an_input_met_again_after_the_hint_was_moved_still_repeats() {
     s.claim().after(6_000);
     let reply = s.reply("a", crate::support::done());
     s.when(Event::Reply(reply.clone()));
-    s.after(4_500).when(Event::Overdue);
+    s.after(4_500).when(Event::Overdue(Untaken::new()));
     assert_eq!(s.asked(Event::Reply(reply)), Ok(Decision::Repeat));
 }
 
@@ -90,5 +93,66 @@ fn a_released_order_is_due_no_later_than_its_running_siblings() {
     assert_eq!(true_due(&s.ctx(), &s.order), s.order.complete_by());
     s.overdue();
     let due = true_due(&s.ctx(), &s.order).unwrap();
-    assert_eq!(due, Timestamp(BEGIN + 30_000), "q's complete-by");
+    assert_eq!(due, Timestamp(BEGIN + QUEUE + 30_000), "q's complete-by");
+}
+
+#[test]
+fn the_hint_is_never_later_than_the_truth_while_nothing_is_heard() {
+    for w in [
+        LINE.to_owned(),
+        FORK.to_owned(),
+        counted(LINE),
+        counted(FORK),
+    ] {
+        for taken in [true, false] {
+            let mut s = Story::of(&w);
+            for _ in 0..8 {
+                s.claim();
+                holds(&s);
+                s.now = s.now.max(s.ripe());
+                s.when(Event::Overdue(Untaken::new()));
+                holds(&s);
+                s.after(5_000);
+                let steps = s.order.steps.iter().map(|r| r.step.clone());
+                let untaken = steps.filter(|_| !taken).collect();
+                s.when(Event::Overdue(untaken));
+                holds(&s);
+                if s.order.state.is_finished() {
+                    break;
+                }
+                while s.order.state.locked_by().is_none() && !s.announces() {
+                    s.now = s.now.max(s.ripe());
+                    s.when(Event::Overdue(Untaken::new()));
+                    holds(&s);
+                    s.after(5_000);
+                }
+                if s.order.state.locked_by().is_some() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_hint_is_no_later_than_the_truth_after_a_reply_that_was_read_late() {
+    let mut s = Story::of(FORK).claimed();
+    let mut reply = s.reply("p", crate::support::done());
+    reply.sent_at = Some(reply.complete_by);
+    s.now = s.ripe();
+    s.when(Event::Overdue(Untaken::new()));
+    holds(&s);
+    s.when(Event::Reply(reply));
+    holds(&s);
+    assert_eq!(s.order.due, Some(Timestamp(BEGIN + QUEUE + 30_000)), "q's");
+}
+
+#[test]
+fn an_order_that_waits_for_an_agent_to_take_its_work_is_due_when_the_wait_is_over() {
+    let mut s = Story::of(LINE).claimed();
+    s.untaken().claim().untaken();
+    assert!(!s.announces());
+    assert_eq!(s.order.due, s.order.complete_by());
+    assert!(s.order.due > Some(s.now));
+    holds(&s);
 }

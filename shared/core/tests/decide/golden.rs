@@ -1,17 +1,22 @@
 //! Golden files of every message: what is on the wire does not change unseen, and what earlier
 //! releases sent still decodes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use triad_core::message::{Alert, AlertKind, SchedulerMessage, StatusMessage};
+use triad_core::ledger::Mark;
+use triad_core::message::{Alert, AlertKind, Pace, SchedulerMessage, StatusMessage};
+use triad_core::order::Incident;
+use triad_core::outbox::Outbox;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Event, Order, Outcome, Priority, Retry, StepRequest, Timestamp, outbox,
+    Accepted, Event, Order, Outcome, Priority, ProcessState, Reply, Retry, StepRecord, StepRequest,
+    Timestamp, Untaken, outbox,
 };
 
-use crate::support::{BEGIN, LINE, Story, done, refused};
+use crate::support::{BEGIN, FORK, LINE, Story, done, refused};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.json"))
@@ -34,9 +39,31 @@ fn to_value(body: &impl Serialize) -> Value {
     serde_json::to_value(body).unwrap()
 }
 
+/// What agents measure, in every reply below.
+const PACE: Pace = Pace {
+    waited_ms: 40,
+    took_ms: 210,
+};
+
+/// Files of forms that earlier releases wrote, and that are written no more. They stay as they
+/// are: nothing writes them anew.
+const EARLIER_REPLIES: [&str; 2] = ["reply-success", "reply-failure"];
+const EARLIER_REQUESTS: [&str; 2] = ["request-forward", "request-undo"];
+
+/// The answer of an agent of this release.
+fn answer(s: &Story, outcome: Outcome) -> Reply {
+    Reply {
+        sent_at: Some(s.now),
+        pace: Some(PACE),
+        ..s.reply("a", outcome)
+    }
+}
+
 /// Every message type by name, as this release makes it.
 fn all() -> Vec<(String, Value)> {
     let mut s = Story::of(LINE).claimed();
+    s.after(250);
+    let reply = answer(&s, done());
     let mut all = vec![
         (
             "accepted".to_owned(),
@@ -49,25 +76,33 @@ fn all() -> Vec<(String, Value)> {
             })),
         ),
         (
-            "reply-success".to_owned(),
-            to_value(&SchedulerMessage::Reply(s.reply("a", done()))),
+            "reply-success-sent-at".to_owned(),
+            to_value(&SchedulerMessage::Reply(reply.clone())),
         ),
         (
-            "reply-failure".to_owned(),
-            to_value(&SchedulerMessage::Reply(s.reply("a", refused(true)))),
+            "reply-failure-sent-at".to_owned(),
+            to_value(&SchedulerMessage::Reply(answer(&s, refused(true)))),
         ),
-        ("request-forward".to_owned(), to_value(&s.requests()[0])),
+        (
+            "request-forward-complete-within".to_owned(),
+            to_value(&s.requests()[0]),
+        ),
     ];
-    let reply = s.reply("a", done());
-    let envelope = outbox::reply(&s.requests()[0], 1, reply.outcome.clone(), None);
+    let request = &s.requests()[0];
+    let envelope = outbox::reply(request, 1, reply.outcome.clone(), PACE, s.now, None);
     assert_eq!(
         serde_json::from_slice::<Value>(&envelope.value).unwrap(),
         all[2].1,
         "the agent's answer is that very message"
     );
-    s.when(Event::Reply(reply));
+    // The records below are of an order that begins when it was submitted.
+    s.now = Timestamp(BEGIN);
+    s.when(Event::Reply(s.reply("a", reply.outcome)));
     s.refuse("b");
-    all.push(("request-undo".to_owned(), to_value(&s.requests()[0])));
+    all.push((
+        "request-undo-complete-within".to_owned(),
+        to_value(&s.requests()[0]),
+    ));
     let cause = s.order.state.cause().cloned();
     for (status, with_cause) in [
         (Status::Received, false),
@@ -105,11 +140,27 @@ fn all() -> Vec<(String, Value)> {
         all.push((format!("alert-{name}"), to_value(&body)));
     }
     s.sent().succeed("a");
-    all.push((
-        "record-parts".to_owned(),
-        json!({"state": s.order.state, "steps": s.order.steps, "outbox": s.order.outbox, "incidents": s.order.incidents}),
-    ));
+    all.push(("record-parts".to_owned(), parts(&s)));
+    let mut s = Story::of(FORK).claimed();
+    s.untaken().claim().sent();
+    s.now = s.ripe();
+    s.when(Event::Overdue(Untaken::new()));
+    all.push(("record-parts-unheard".to_owned(), parts(&s)));
+    all.push(("mark-of-an-agent".to_owned(), to_value(&TAKEN)));
+    all.push(("mark-revoked".to_owned(), to_value(&Mark::REVOKED)));
     all
+}
+
+/// An agent's mark in the call ledger.
+const TAKEN: Mark = Mark {
+    allowance: 2,
+    revoked: false,
+};
+
+/// What the store keeps of an order beside its plain columns.
+fn parts(s: &Story) -> Value {
+    let order = &s.order;
+    json!({"state": order.state, "steps": order.steps, "outbox": order.outbox, "incidents": order.incidents})
 }
 
 #[test]
@@ -144,18 +195,64 @@ fn round_trip<T: Serialize + DeserializeOwned>(name: &str) -> T {
 
 #[test]
 fn stored_messages_still_decode() {
-    for name in ["accepted", "retry", "reply-success", "reply-failure"] {
-        round_trip::<SchedulerMessage>(name);
-    }
-    for name in ["request-forward", "request-undo"] {
-        round_trip::<StepRequest>(name);
-    }
-    for (name, _) in all() {
-        if name.starts_with("status-") {
-            round_trip::<StatusMessage>(&name);
-        } else if name.starts_with("alert-") {
-            round_trip::<Alert>(&name);
+    let written = all().into_iter().map(|(name, _)| name);
+    let earlier = EARLIER_REPLIES.into_iter().chain(EARLIER_REQUESTS);
+    for name in written.chain(earlier.map(str::to_owned)) {
+        match name.split('-').next() {
+            Some("accepted" | "retry" | "reply") => drop(round_trip::<SchedulerMessage>(&name)),
+            Some("request") => drop(round_trip::<StepRequest>(&name)),
+            Some("status") => drop(round_trip::<StatusMessage>(&name)),
+            Some("alert") => drop(round_trip::<Alert>(&name)),
+            Some("mark") => drop(round_trip::<Mark>(&name)),
+            Some("record") => record_round_trip(&name),
+            _ => panic!("no type is known of {name}"),
         }
+    }
+}
+
+/// Decodes a stored record's parts and gets the very same back.
+fn record_round_trip(name: &str) {
+    let parts: BTreeMap<String, Value> = round_trip(name);
+    fn again<T: Serialize + DeserializeOwned>(part: &Value) -> Value {
+        to_value(&serde_json::from_value::<T>(part.clone()).unwrap())
+    }
+    for (part, stored) in &parts {
+        let read = match part.as_str() {
+            "state" => again::<ProcessState>(stored),
+            "steps" => again::<Vec<StepRecord>>(stored),
+            "outbox" => again::<Outbox>(stored),
+            "incidents" => again::<Vec<Incident>>(stored),
+            other => panic!("no part {other}"),
+        };
+        assert_eq!(&read, stored, "{name}: {part}");
+    }
+}
+
+#[test]
+fn every_golden_file_is_read() {
+    let written = all().into_iter().map(|(name, _)| name);
+    let earlier = EARLIER_REPLIES.into_iter().chain(EARLIER_REQUESTS);
+    let known: BTreeSet<String> = written.chain(earlier.map(str::to_owned)).collect();
+    let files = std::fs::read_dir(path("accepted").parent().unwrap()).unwrap();
+    let names = files.map(|f| f.unwrap().path().file_stem().unwrap().to_owned());
+    let found: BTreeSet<String> = names.map(|n| n.into_string().unwrap()).collect();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn a_request_of_an_earlier_release_has_no_time_of_its_own() {
+    for name in EARLIER_REQUESTS {
+        assert_eq!(round_trip::<StepRequest>(name).complete_within_ms, None);
+    }
+}
+
+#[test]
+fn a_reply_of_an_earlier_release_does_not_say_when_it_was_sent() {
+    for name in EARLIER_REPLIES {
+        let SchedulerMessage::Reply(reply) = round_trip(name) else {
+            panic!("{name} is a reply")
+        };
+        assert_eq!((reply.sent_at, reply.pace), (None, None));
     }
 }
 

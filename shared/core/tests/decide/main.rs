@@ -4,6 +4,7 @@ mod budget;
 mod claim;
 mod due;
 mod golden;
+mod ledger;
 mod migrate;
 mod operate;
 mod parked;
@@ -12,6 +13,8 @@ mod repeat;
 mod replies;
 mod resubmit;
 mod settle;
+mod silence;
+mod span;
 mod supervise;
 #[path = "../support/mod.rs"]
 mod support;

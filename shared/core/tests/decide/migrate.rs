@@ -86,7 +86,7 @@ fn a_running_step_and_the_claim_stay_and_the_order_ends_as_the_other_version_say
 }
 
 #[test]
-fn a_running_step_that_is_silent_is_asked_for_again_as_the_other_version_says() {
+fn a_running_step_that_times_out_is_asked_for_again_as_the_other_version_says() {
     let mut s = Story::of(LINE).claimed();
     moved(&mut s, &changed("\"calls\": 2", "\"calls\": 3"));
     assert_eq!(s.asks(), [], "the request is out");
@@ -446,15 +446,16 @@ fn an_attempt_that_is_out_keeps_its_allowance() {
 fn what_was_counted_stays_within_the_other_versions_bounds() {
     let patient = changed("\"threshold\": 1", "\"threshold\": 5");
     let mut s = Story::of(&patient).claimed();
-    for _ in 0..4 {
+    for _ in 0..3 {
         s.overdue().claim();
     }
+    s.overdue();
     assert_eq!((s.failures("a"), s.calls("a")), (4, 8));
     let less = r#"{"calls": 2, "total": 12}"#;
     let fewer = LINE.replace(r#"{"calls": 2}"#, less);
     moved(&mut s, &fewer);
     assert_eq!(s.failures("a"), 1, "so that the next is the last");
-    s.overdue();
+    s.claim().overdue();
     assert_eq!((s.state(), s.failures("a")), ("Compensating", 2));
 }
 
@@ -483,4 +484,12 @@ fn all_that_stands_against_it_is_told_at_once() {
     let lines = against(&s, &w);
     assert!(lines.len() >= 2, "{lines:#?}");
     assert!(matches!(s.step("p"), StepState::Undoing { .. }));
+}
+
+#[test]
+fn an_attempt_that_is_out_stays_counted_or_not_counted() {
+    let mut s = Story::of(LINE).claimed();
+    one_against(&s, &counted(LINE), "declares a total of calls");
+    s.answer("a", failed_cleanly());
+    assert!(tried(&s, &compile(&counted(LINE))).is_ok(), "it is not out");
 }

@@ -3,7 +3,7 @@
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Writer;
 use triad_core::status::Status;
-use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, StepState};
+use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, StepState, Untaken};
 
 use crate::support::{
     FORK, LINE, ONCE, Story, Then, counted, done, failed, failed_cleanly, refused,
@@ -283,7 +283,7 @@ fn closing_loses_no_alert() {
     let mut s = stopped();
     s.acts(Action::Close);
     assert!(s.alerts());
-    assert_eq!(s.when(Event::Overdue), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
     assert_eq!(s.when(Event::Confirmed), Then::Written);
     let mut s = stopped();
     s.when(Event::Confirmed);

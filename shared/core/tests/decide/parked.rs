@@ -4,7 +4,7 @@
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::{
-    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, decide,
+    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, Untaken, decide,
 };
 
 use crate::support::{BEGIN, FORK, LINE, Story, Then, counted, done, failed, found, put_off_until};
@@ -41,10 +41,10 @@ fn a_parked_order_is_due_when_its_work_is_to_be_tried_again() {
     assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
     s.after(5 * MINUTE + 499);
     let early = s.order.clone();
-    s.when(Event::Overdue);
+    s.when(Event::Overdue(Untaken::new()));
     assert_eq!(s.order.steps, early.steps, "not passed on every clock");
     s.after(1);
-    assert_eq!(s.when(Event::Overdue), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
     assert_eq!(s.steps()[0], ("a", "retry-due"));
 }
 
@@ -145,7 +145,7 @@ fn an_answer_of_a_probe_ends_the_wait_too() {
     s.overdue().claim().answer("a", found(false));
     assert_eq!(s.record("a").parked_since, None, "the service is there");
     s.put_off("a", 6 * MINUTE).overdue();
-    assert_eq!(s.failures("a"), 1, "only the silence");
+    assert_eq!(s.failures("a"), 1, "only the attempt that was not heard of");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_doubt_outlives_the_wait() {
     let mut s = Story::of(FORK).claimed();
     s.overdue().claim().put_off("p", 0).overdue().claim();
     s.put_off("p", MINUTE);
-    assert!(s.record("p").in_doubt, "the first attempt was silent");
+    assert!(s.record("p").in_doubt, "the first attempt timed out");
     s.refuse("q");
     assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
 }

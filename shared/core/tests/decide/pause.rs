@@ -3,9 +3,9 @@
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, Reason, Refusal, Timestamp};
+use triad_core::{Action, Direction, Event, Reason, Refusal, Timestamp, Untaken};
 
-use crate::support::{BEGIN, FORK, LINE, ONCE, Story, Then, failed, refused};
+use crate::support::{BEGIN, FORK, LINE, ONCE, QUEUE, Story, Then, failed, refused};
 
 const DAY: u64 = 24 * 3_600_000;
 
@@ -78,11 +78,11 @@ fn an_order_whose_last_step_is_answered_while_it_is_paused_finishes_when_let_go_
 }
 
 #[test]
-fn silence_is_counted_while_it_is_paused_and_the_next_attempt_waits() {
+fn a_time_out_is_counted_while_it_is_paused_and_the_next_attempt_waits() {
     let mut s = paused(Story::of(LINE).claimed());
     assert_eq!(
         true_due(&s.ctx(), &s.order),
-        Some(Timestamp(BEGIN + 10_000))
+        Some(Timestamp(BEGIN + QUEUE + 10_000))
     );
     s.overdue();
     assert_eq!((s.failures("a"), s.steps()[0].1), (1, "retry-due"));
@@ -153,7 +153,7 @@ fn resumed_with_the_undo_still_out_it_is_not_asked_for_again() {
 }
 
 #[test]
-fn an_undo_that_is_silent_while_the_order_is_paused_is_counted_and_waits() {
+fn an_undo_that_times_out_while_the_order_is_paused_is_counted_and_waits() {
     let mut s = paused(undoing());
     s.overdue();
     assert_eq!(
@@ -190,9 +190,12 @@ fn an_undo_given_up_while_the_order_is_paused_leaves_the_next_look_to_what_is_ou
     assert_eq!(s.steps()[..2], [("p", "not-undone"), ("q", "undoing")]);
     let by = s.order.complete_by().unwrap();
     assert!(by > s.now, "{by:?}");
-    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::NotDue));
+    assert_eq!(
+        s.when(Event::Overdue(Untaken::new())),
+        Then::Ignored(Reason::NotDue)
+    );
     let due = true_due(&s.ctx(), &s.order).unwrap();
-    assert_eq!(due, Timestamp(BEGIN + 30_000), "q's complete-by");
+    assert_eq!(due, Timestamp(BEGIN + QUEUE + 30_000), "q's complete-by");
 }
 
 #[test]

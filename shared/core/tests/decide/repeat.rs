@@ -6,7 +6,7 @@ use triad_core::order::IncidentKind;
 use triad_core::{Attempt, Direction, Event, FailureKind, Outcome, Reason, StepState, Timestamp};
 
 use crate::support::{
-    ONCE, PROBED, Story, Then, done, failed, failed_cleanly, found, put_off_until, refused,
+    ONCE, PROBED, QUEUE, Story, Then, done, failed, failed_cleanly, found, put_off_until, refused,
 };
 
 /// The step that may not be repeated is running.
@@ -23,7 +23,7 @@ fn paying() -> Story {
     s
 }
 
-/// It was silent, and its service is being asked.
+/// An agent took it and was not heard of, and its service is being asked.
 fn probing() -> Story {
     let mut s = paying();
     s.overdue().claim().sent();
@@ -60,7 +60,7 @@ fn an_attempt_at_it_is_one_call_whatever_the_defaults_say() {
 }
 
 #[test]
-fn silence_stops_the_order_for_an_operator_whatever_the_threshold() {
+fn an_attempt_taken_and_not_heard_of_stops_the_order_for_an_operator_whatever_the_threshold() {
     let mut s = once();
     s.overdue();
     is_stopped_in_doubt(&s, "once");
@@ -167,7 +167,7 @@ fn in_doubt_with_nothing_to_undo_it_stays_ambiguous() {
 }
 
 #[test]
-fn after_silence_the_service_is_asked_under_the_key_of_the_effect() {
+fn after_an_attempt_taken_and_not_heard_of_the_service_is_asked_under_the_key_of_the_effect() {
     let mut s = paying();
     s.overdue().claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Probe, 2)]);
@@ -177,7 +177,7 @@ fn after_silence_the_service_is_asked_under_the_key_of_the_effect() {
     assert_eq!(request.idempotency_key.0, "o-1/pay/forward");
     assert_eq!(request.undoes, None);
     assert_eq!(request.input, json!({"sum": 7}), "the effect's own");
-    assert_eq!(request.complete_by, Timestamp(s.now.0 + 4_000));
+    assert_eq!(request.complete_by, Timestamp(s.now.0 + QUEUE + 4_000));
     assert_eq!((request.allowance, request.counted), (3, true));
     assert_eq!(s.steps()[1], ("pay", "probing"));
 }
@@ -234,10 +234,16 @@ fn an_effect_that_did_not_happen_is_tried_again_at_once() {
     assert_eq!(s.asks(), [("pay".into(), Direction::Forward, 3)]);
     assert!(!s.record("pay").in_doubt);
     assert_eq!(s.requests()[0].idempotency_key.0, "o-1/pay/forward");
-    assert_eq!(s.order.complete_by(), Some(Timestamp(s.now.0 + 10_000)));
+    assert_eq!(
+        s.order.complete_by(),
+        Some(Timestamp(s.now.0 + QUEUE + 10_000))
+    );
     assert_eq!(s.failures("pay"), 1, "the answer is no failure");
     s.overdue();
-    assert!(s.record("pay").in_doubt, "the new attempt was silent too");
+    assert!(
+        s.record("pay").in_doubt,
+        "of the new attempt nothing was heard either"
+    );
     s.claim();
     assert_eq!(s.asks(), [("pay".into(), Direction::Probe, 4)]);
 }
@@ -357,7 +363,7 @@ fn the_answer_to_a_question_never_completes_a_call() {
 fn a_late_answer_to_a_question_settles_nothing() {
     let mut s = probing();
     let late = s.reply("pay", found(true));
-    s.after(4_001);
+    s.after(QUEUE + 4_001);
     assert_eq!(s.when(Event::Reply(late)), Then::Written);
     assert_eq!(s.steps()[1], ("pay", "probing"));
     assert!(s.record("pay").in_doubt);

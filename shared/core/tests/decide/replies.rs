@@ -4,7 +4,7 @@ use triad_core::{
     Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, decide::Decision,
 };
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then, done, failed, refused};
+use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, done, failed, refused};
 
 fn running() -> Story {
     let mut s = Story::of(LINE);
@@ -15,7 +15,7 @@ fn running() -> Story {
 #[test]
 fn a_reply_in_time_completes_its_step_and_starts_the_next() {
     let mut s = Story::of(LINE).claimed();
-    s.after(9_999).succeed("a");
+    s.after(QUEUE + 9_999).succeed("a");
     let StepState::Completed {
         attempt, position, ..
     } = s.step("a")
@@ -30,7 +30,7 @@ fn a_reply_in_time_completes_its_step_and_starts_the_next() {
 fn a_reply_at_complete_by_is_in_time_and_one_after_it_is_late() {
     let mut s = Story::of(LINE).claimed();
     let reply = s.reply("a", done());
-    s.now = Timestamp(BEGIN + 10_000);
+    s.now = Timestamp(BEGIN + QUEUE + 10_000);
     assert!(matches!(
         s.asked(Event::Reply(reply.clone())),
         Ok(Decision::Transition(_))
@@ -44,12 +44,12 @@ fn a_reply_at_complete_by_is_in_time_and_one_after_it_is_late() {
 
 #[test]
 fn a_late_reply_raises_the_version_so_that_a_write_that_took_it_in_time_conflicts() {
-    let mut s = Story::of(LINE).claimed();
+    let mut s = Story::of(&counted(LINE)).claimed();
     let reply = s.reply("a", done());
     let Ok(Decision::Transition(under_way)) = s.asked(Event::Reply(reply.clone())) else {
         panic!("it is in time")
     };
-    s.after(10_001);
+    s.after(QUEUE + 10_001);
     assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
     assert_eq!(s.order.version, under_way.version);
     assert_eq!(s.asks(), [], "the attempt is over");
@@ -63,7 +63,7 @@ fn a_late_reply_of_an_undo_changes_nothing() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b");
     let reply = s.reply("a", done());
-    s.after(10_001);
+    s.after(QUEUE + 10_001);
     assert_eq!(s.when(Event::Reply(reply)), Then::Ignored(Reason::Late));
 }
 
@@ -180,7 +180,7 @@ fn a_refusal_that_may_have_been_applied_is_undone_first() {
 }
 
 #[test]
-fn a_refusal_after_a_silent_attempt_is_undone_whatever_it_says() {
+fn a_refusal_after_an_attempt_that_timed_out_is_undone_whatever_it_says() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").overdue().claim().refuse("b");
     assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);

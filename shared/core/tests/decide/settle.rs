@@ -4,7 +4,7 @@ use serde_json::json;
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, Refusal, StepState};
+use triad_core::{Action, Direction, Event, Refusal, StepState, Untaken};
 
 use crate::support::{ONCE, PROBED, Story, Then, refused};
 
@@ -144,7 +144,7 @@ fn a_word_that_leaves_the_order_stopped_keeps_what_is_unsent_and_the_hint() {
     s.settle("p", None);
     assert!(s.alerts());
     assert_eq!(s.order.due, due);
-    assert_eq!(s.when(Event::Overdue), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
     let mut s = both_in_doubt();
     s.when(Event::Confirmed);
     s.settle("p", None);

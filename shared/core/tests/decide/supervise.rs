@@ -2,11 +2,11 @@
 
 use triad_core::status::Status;
 use triad_core::{
-    Attempt, Direction, Event, ProcessState, Reason, StepState, Timing, Verdict, plan,
+    Attempt, Direction, Event, ProcessState, Reason, StepState, Timing, Untaken, Verdict, plan,
 };
 use triad_workflow::Millis;
 
-use crate::support::{BEGIN, FORK, LINE, Story, Then, failed};
+use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, failed};
 
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
     {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "compensation": "none",
@@ -14,17 +14,21 @@ const PATIENT: &str = r#"{"workflow": "w", "steps": [
 
 #[test]
 fn nothing_is_counted_before_complete_by_has_passed_on_every_clock() {
-    let mut s = Story::of(LINE).claimed();
-    s.after(10_499);
-    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::NotDue));
+    let mut s = Story::of(&counted(LINE)).claimed();
+    s.after(QUEUE + 10_499);
+    s.when(Event::Overdue(Untaken::new()));
+    assert_eq!(s.record("a").unheard_since, None);
     s.after(1);
-    assert_eq!(s.when(Event::Overdue), Then::Written);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    assert_eq!(s.record("a").unheard_since, Some(s.now));
+    s.after(5_000);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
     assert_eq!(s.failures("a"), 1);
 }
 
 #[test]
-fn a_silent_attempt_is_counted_with_its_whole_allowance_and_released() {
-    let mut s = Story::of(LINE).claimed();
+fn an_attempt_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowance_and_released() {
+    let mut s = Story::of(&counted(LINE)).claimed();
     s.overdue();
     assert_eq!(s.state(), "Pending");
     assert_eq!(s.order.state.locked_by(), None);
@@ -50,7 +54,10 @@ fn a_release_has_a_new_complete_by() {
 fn two_supervisors_count_one_failure_once() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();
-    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::NotDue));
+    assert_eq!(
+        s.when(Event::Overdue(Untaken::new())),
+        Then::Ignored(Reason::NotDue)
+    );
     assert_eq!(s.failures("a"), 1);
 }
 
@@ -205,7 +212,8 @@ fn a_plan_has_disjoint_buckets_and_a_second_pass_plans_no_more_writes() {
     let mut finished = Story::of(LINE).claimed();
     finished.refuse("a");
     let fresh = Story::of(LINE).claimed();
-    let found = [&overdue, &finished, &fresh].map(|s| (s.order.clone(), &s.workflow));
+    let found =
+        [&overdue, &finished, &fresh].map(|s| (s.order.clone(), Untaken::new(), &s.workflow));
     let now = triad_core::Timestamp(BEGIN + 20_000);
     let first = plan(found, Timing::default(), now);
     let (w, r, l) = (first.writes.len(), first.resend.len(), first.leave.len());
@@ -213,7 +221,7 @@ fn a_plan_has_disjoint_buckets_and_a_second_pass_plans_no_more_writes() {
     let again = first
         .writes
         .iter()
-        .map(|(_, next)| (next.clone(), &overdue.workflow));
+        .map(|(_, next)| (next.clone(), Untaken::new(), &overdue.workflow));
     let second = plan(again, Timing::default(), now);
     assert!(second.writes.is_empty());
     assert_eq!(second.leave.len(), 2);
@@ -223,7 +231,7 @@ fn a_plan_has_disjoint_buckets_and_a_second_pass_plans_no_more_writes() {
 fn the_verdict_on_a_record_that_does_not_fit_is_unsound() {
     let mut s = Story::of(LINE);
     s.order.steps.pop();
-    let verdict = triad_core::plan::verdict(&s.order, &s.workflow, s.timing, s.now);
+    let verdict = triad_core::plan::verdict(&s.order, Untaken::new(), &s.workflow, s.timing, s.now);
     assert!(matches!(verdict, Verdict::Unsound(_)));
 }
 

@@ -7,80 +7,103 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use triad_core::{
     Action, Attempt, Direction, Event, Outcome, ProcessState, Reason, Refusal, Reply, StepState,
-    Timestamp, decide,
+    Timestamp, Untaken, decide,
 };
+
+use triad_workflow::Millis;
 
 use crate::support::{
     LINE, ONCE, PROBED, Story, Then, done, failed, found, put_off_until, refused,
 };
 
-/// Rows: an order in a state, named by the state of the step that the events are about.
-/// Columns: what Schedulers, agents and the Supervisor do.
+/// Rows: an order in a state, named by the state of the step that the events are about. In an
+/// `unheard` row the Supervisor has met the attempt beyond its complete-by, just now.
+/// Columns: what Schedulers, agents and the Supervisor do. What agents answer they have sent in
+/// time, except in `late`; in `read-late` it has been waiting for an hour. The Supervisor comes too
+/// `early`, when the order is due (`overdue`), and `hear_within` later: then it knows of no attempt
+/// that was not taken (`unheard`), or that the step's was not (`untaken`).
 ///
 /// A capital is a write that leaves the order in that state: `P`ending, p`R`ocessing,
 /// processe`D`, `E`rror, compensating `U`, `C`ompensated, compensation`F`ailed. Else it is why
 /// nothing is written; `rep` is a repetition of what the record says, `ILL` illegal. A claim that
 /// made the record what it is is met again; a hint that was early is moved.
 const EVENTS: &str = "
-                    | claim reply failure put-off late older future other-way not-out unknown early overdue confirmed
-new                 | R     na    na      na      na   na    na     na        na      ILL     P     P       unf
-paused              | held  na    na      na      na   na    na     na        na      ILL     P     P       unf
-running paused      | held  P     P       P       P    old   ILL    na        na      ILL     nd    P       unf
-retry-due           | R     na    na      na      na   na    na     na        na      ILL     nd    P       unf
-skipped             | cl    na    na      na      na   na    na     na        na      ILL     nd    P       unf
-running             | cl    R     R       R       R    old   ILL    na        na      ILL     nd    P       unf
-running pivot       | cl    R     R       R       R    old   ILL    na        na      ILL     nd    P       unf
-running once        | cl    R     E       R       R    old   ILL    na        na      ILL     nd    E       unf
-probing             | rep   R     R       R       R    old   ILL    na        na      ILL     nd    P       unf
-parked              | cl    na    na      na      na   na    na     na        na      ILL     R     P       unf
-failed              | cl    na    na      na      na   na    na     na        na      ILL     P     P       unf
-undo-due            | U     na    na      na      na   na    na     na        na      ILL     nd    U       unf
-undoing             | cl    C     U       U       late old   ILL    na        na      ILL     nd    U       unf
-undoing paused      | held  U     U       U       late old   ILL    na        na      ILL     nd    U       unf
-undo-parked         | cl    na    na      na      na   na    na     na        na      ILL     U     U       unf
-undo-failed         | cl    na    na      na      na   na    na     na        na      ILL     U     U       unf
-completed           | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     fin   fin     fin
-refused             | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     E
-refused confirmed   | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     fin   fin     fin
-refused closed      | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     E
-failed in doubt     | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     E
-undone              | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     C
-ambiguous           | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     C
-not-undone          | fin   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     F
-not-undone in doubt | rep   fin   fin     fin     fin  fin   fin    fin       fin     fin     rep   rep     F";
+                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed
+new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf
+paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf
+running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf
+running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf
+retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf
+skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf
+running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
+running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf
+running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
+running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
+running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf
+probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
+probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf
+parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf
+failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf
+undo-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf
+undoing               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf
+undoing unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf
+undoing paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf
+undo-parked           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf
+undo-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf
+completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin
+refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E
+refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin
+refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E
+failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E
+undone                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C
+ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C
+not-undone            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F
+not-undone in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F";
 
 /// Columns: what operators do. A refusal is for the `state`, the `step`, a `doubt`, the `pivot`,
 /// or because it is so already (`so`).
 const OPERATORS: &str = "
-                    | resubmit correct cancel retry-undo close pause resume applied not-applied
-new                 | state    state   U      state      state P     so     state   state
-paused              | state    state   U      state      state so    P      state   state
-running paused      | state    state   U      state      state so    P      state   state
-retry-due           | state    state   U      state      state P     so     state   state
-skipped             | state    state   U      state      state P     so     state   state
-running             | state    state   U      state      state P     so     state   state
-running pivot       | state    state   pivot  state      state P     so     state   state
-running once        | state    state   U      state      state P     so     state   state
-probing             | state    state   U      state      state P     so     state   state
-parked              | state    state   U      state      state P     so     state   state
-failed              | state    state   U      state      state P     so     state   state
-undo-due            | state    state   state  state      state U     so     state   state
-undoing             | state    state   state  state      state U     so     state   state
-undoing paused      | state    state   state  state      state so    U      state   state
-undo-parked         | state    state   state  state      state U     so     state   state
-undo-failed         | state    state   state  state      state U     so     state   state
-completed           | state    state   state  state      state state so     state   state
-refused             | P        P       U      state      E     state so     step    step
-refused confirmed   | P        P       U      state      E     state so     step    step
-refused closed      | P        P       U      state      so    state so     step    step
-failed in doubt     | doubt    step    U      state      E     state so     P       P
-undone              | P        P       state  state      state state so     step    step
-ambiguous           | doubt    doubt   state  state      state state so     C       C
-not-undone          | state    state   state  U          F     state so     step    step
-not-undone in doubt | state    state   state  doubt      F     state so     U       U";
+                      | resubmit correct cancel retry-undo close pause resume applied not-applied
+new                   | state    state   U      state      state P     so     state   state
+paused                | state    state   U      state      state so    P      state   state
+running paused        | state    state   U      state      state so    P      state   state
+running paused unheard| state    state   U      state      state so    P      state   state
+retry-due             | state    state   U      state      state P     so     state   state
+skipped               | state    state   U      state      state P     so     state   state
+running               | state    state   U      state      state P     so     state   state
+running unheard       | state    state   U      state      state P     so     state   state
+running pivot         | state    state   pivot  state      state P     so     state   state
+running once          | state    state   U      state      state P     so     state   state
+running once unheard| state    state   U      state      state P     so     state   state
+probing               | state    state   U      state      state P     so     state   state
+probing unheard       | state    state   U      state      state P     so     state   state
+parked                | state    state   U      state      state P     so     state   state
+failed                | state    state   U      state      state P     so     state   state
+undo-due              | state    state   state  state      state U     so     state   state
+undoing               | state    state   state  state      state U     so     state   state
+undoing unheard       | state    state   state  state      state U     so     state   state
+undoing paused        | state    state   state  state      state so    U      state   state
+undo-parked           | state    state   state  state      state U     so     state   state
+undo-failed           | state    state   state  state      state U     so     state   state
+completed             | state    state   state  state      state state so     state   state
+refused               | P        P       U      state      E     state so     step    step
+refused confirmed     | P        P       U      state      E     state so     step    step
+refused closed        | P        P       U      state      so    state so     step    step
+failed in doubt       | doubt    step    U      state      E     state so     P       P
+undone                | P        P       state  state      state state so     step    step
+ambiguous             | doubt    doubt   state  state      state state so     C       C
+not-undone            | state    state   state  U          F     state so     step    step
+not-undone in doubt   | state    state   state  doubt      F     state so     U       U";
 
 /// The order of a row, and the step that the events are about.
 fn given(row: &str) -> (Story, &'static str) {
+    if let Some(out) = row.strip_suffix(" unheard") {
+        let (mut s, step) = given(out);
+        s.now = s.ripe();
+        assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+        assert_eq!(s.record(step).unheard_since, Some(s.now));
+        return (s, step);
+    }
     let mut s = Story::of(LINE);
     let stops = LINE.replace("\"threshold\": 1", "\"threshold\": 0, \"then\": \"error\"");
     match row {
@@ -205,6 +228,8 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
         complete_by,
         calls: 1,
         outcome,
+        sent_at: Some(s.now.min(complete_by)),
+        pace: None,
     };
     let mut reply = match column {
         "failure" => reply(failed()),
@@ -213,15 +238,27 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
     };
     match column {
         "claim" => return s.claim_event(),
-        "early" => return Event::Overdue,
-        "overdue" => {
+        "early" => return Event::Overdue(Untaken::new()),
+        "overdue" | "unheard" | "untaken" => {
             let due = decide::true_due(&s.ctx(), &s.order).unwrap_or(s.now);
             s.now = s.now.max(due.plus(s.timing.skew));
-            return Event::Overdue;
+            if column != "overdue" {
+                s.now = s.now.plus(s.timing.hear_within);
+            }
+            let step = step.to_owned().try_into().unwrap();
+            let untaken = (column == "untaken").then_some(step);
+            return Event::Overdue(untaken.into_iter().collect());
         }
         "confirmed" => return Event::Confirmed,
         "reply" | "failure" | "put-off" => {}
-        "late" => s.now = Timestamp(complete_by.0.max(s.now.0) + 1),
+        "read-late" => {
+            reply.sent_at = Some(complete_by);
+            s.now = s.now.max(complete_by).plus(Millis(3_600_000));
+        }
+        "late" => {
+            s.now = Timestamp(complete_by.0.max(s.now.0) + 1);
+            reply.sent_at = Some(s.now);
+        }
         "older" => reply.attempt = Attempt(attempt.0 - 1),
         "future" => reply.attempt = Attempt(attempt.0 + 1),
         "other-way" => {
@@ -395,5 +432,8 @@ fn every_state_is_stored_and_read_again() {
 fn a_record_that_does_not_fit_its_definition_is_illegal() {
     let mut s = Story::of(LINE);
     s.order.steps.pop();
-    assert!(matches!(s.when(Event::Overdue), Then::Illegal(_)));
+    assert!(matches!(
+        s.when(Event::Overdue(Untaken::new())),
+        Then::Illegal(_)
+    ));
 }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, Reason, StepState};
+use triad_core::{Direction, Event, Reason, StepState, Untaken};
 
-use crate::support::{FORK, LINE, Story, Then, done, failed, refused};
+use crate::support::{FORK, LINE, Story, Then, counted, done, failed, refused};
 
 #[test]
 fn undo_runs_in_the_reverse_order_of_completion() {
@@ -133,8 +133,8 @@ fn a_failed_undo_is_retried_under_the_same_key() {
 }
 
 #[test]
-fn a_silent_undo_is_counted_with_its_whole_allowance() {
-    let mut s = Story::of(LINE).claimed();
+fn an_undo_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowance() {
+    let mut s = Story::of(&counted(LINE)).claimed();
     s.succeed("a").refuse("b").overdue();
     assert_eq!((s.calls("a"), s.undo_calls("a")), (1, 2));
 }
@@ -183,10 +183,13 @@ fn an_ambiguous_steps_undo_without_a_value_is_told_by_its_own_cause() {
 fn a_finished_order_is_confirmed_once_and_then_leaves_the_due_index() {
     let mut s = Story::of(LINE).claimed();
     s.refuse("a");
-    assert_eq!(s.when(Event::Overdue), Then::Repeat);
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
     assert_eq!(s.when(Event::Confirmed), Then::Written);
     assert_eq!(s.order.due, None);
     assert_eq!(s.messages(), []);
     assert_eq!(s.when(Event::Confirmed), Then::Ignored(Reason::Finished));
-    assert_eq!(s.when(Event::Overdue), Then::Ignored(Reason::Finished));
+    assert_eq!(
+        s.when(Event::Overdue(Untaken::new())),
+        Then::Ignored(Reason::Finished)
+    );
 }

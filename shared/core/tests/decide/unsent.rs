@@ -2,9 +2,9 @@
 
 use triad_core::outbox::{Emission, Writer};
 use triad_core::status::Status;
-use triad_core::{Event, Order};
+use triad_core::{Event, Order, Untaken};
 
-use crate::support::{LINE, Story, Then, failed};
+use crate::support::{LINE, Story, Then, counted, failed};
 
 /// The sequences that a reader of the record alone could send.
 fn sequences(order: &Order) -> Vec<u32> {
@@ -117,7 +117,7 @@ fn an_alert_waits_in_the_record_until_it_is_confirmed() {
     s.overdue();
     for _ in 0..3 {
         s.after(30_000);
-        assert_eq!(s.when(Event::Overdue), Then::Repeat);
+        assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
         assert!(s.messages().iter().any(|m| m.topic == "alerts"));
     }
     s.when(Event::Confirmed);
@@ -153,7 +153,10 @@ fn status_and_alert_go_to_the_front_of_what_lets_others_go_on() {
 #[test]
 fn calls_never_pass_the_declared_budget_however_attempts_end() {
     for silent in [true, false] {
-        let mut s = Story::of(LINE);
+        let mut s = match silent {
+            true => Story::of(&counted(LINE)),
+            false => Story::of(LINE),
+        };
         while !s.order.state.is_finished() {
             s.claim();
             if s.order.state.is_finished() {

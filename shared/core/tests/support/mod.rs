@@ -9,7 +9,7 @@ use triad_core::status::Status;
 use triad_core::{
     Accepted, Act, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
     FailureKind, Illegal, Operation, Order, Outcome, Reason, Refusal, Reply, StepRecord,
-    StepRequest, StepState, Timestamp, Timing, decide, invariants,
+    StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
 };
 use triad_workflow::{Limits, StepId, Workflow};
 
@@ -65,6 +65,9 @@ pub struct Story {
     pub order: Order,
     claims: u32,
 }
+
+/// How long a request may wait for its agent, in milliseconds.
+pub const QUEUE: u64 = 60_000;
 
 /// When every story begins.
 pub const BEGIN: u64 = 1_000_000;
@@ -175,6 +178,8 @@ impl Story {
             complete_by,
             calls: 1,
             outcome,
+            sent_at: None,
+            pace: None,
         }
     }
 
@@ -198,13 +203,71 @@ impl Story {
         self.answer(step, refused(false))
     }
 
-    /// The Supervisor looks, when whatever is awaited has passed on every clock.
+    /// What is awaited comes to nothing, and the Supervisor looks: of an attempt whose calls are
+    /// counted nothing is heard, though it was taken; of others the agent says that they timed out.
+    #[track_caller]
     pub fn overdue(&mut self) -> &mut Self {
-        let due = triad_core::decide::true_due(&self.ctx(), &self.order).expect("it is alive");
-        let ripe = due.plus(self.timing.skew);
+        let out = |s: &Self| -> Vec<(String, bool)> {
+            let steps = s.order.steps.iter().zip(&s.workflow.steps);
+            steps
+                .filter(|(r, _)| r.state.complete_by().is_some())
+                .filter(|(r, _)| r.state.complete_by() <= Some(s.ripe().minus(s.timing.skew)))
+                .map(|(r, w)| {
+                    let undo = r.state.to_undo().is_some();
+                    let counted = match &w.compensation {
+                        Some(c) if undo => c.is_counted,
+                        _ => w.is_counted,
+                    };
+                    (r.step.to_string(), counted)
+                })
+                .collect()
+        };
+        let ripe = self.ripe();
+        for (step, _) in out(self).into_iter().filter(|(_, counted)| !counted) {
+            let mut reply = self.reply(&step, timed_out());
+            reply.calls = self.allowance(&step);
+            // It says so before complete-by, whenever that is read.
+            reply.sent_at = Some(self.now.min(reply.complete_by));
+            assert_eq!(self.when(Event::Reply(reply)), Then::Written);
+        }
         self.now = self.now.max(ripe);
-        assert_eq!(self.when(Event::Overdue), Then::Written);
+        assert_eq!(self.when(Event::Overdue(Untaken::new())), Then::Written);
+        if out(self)
+            .iter()
+            .any(|(step, counted)| *counted && self.record(step).unheard_since == Some(self.now))
+        {
+            self.now = self.now.plus(self.timing.hear_within);
+            assert_eq!(self.when(Event::Overdue(Untaken::new())), Then::Written);
+        }
         self
+    }
+
+    /// Nothing is heard of what is out, and no agent has taken it.
+    #[track_caller]
+    pub fn untaken(&mut self) -> &mut Self {
+        self.now = self.now.max(self.ripe());
+        let out: Untaken = self.order.steps.iter().map(|r| r.step.clone()).collect();
+        if self.when(Event::Overdue(out.clone())) == Then::Written {
+            self.now = self.now.plus(self.timing.hear_within);
+        }
+        assert_eq!(self.when(Event::Overdue(out)), Then::Written);
+        self
+    }
+
+    /// When the Supervisor may look at what is due first.
+    pub fn ripe(&self) -> Timestamp {
+        let due = triad_core::decide::true_due(&self.ctx(), &self.order).expect("it is alive");
+        due.plus(self.timing.skew)
+    }
+
+    fn allowance(&self, step: &str) -> u32 {
+        let at = self.workflow.step_index(step).expect("the step exists");
+        let direction = match self.step(step) {
+            StepState::Undoing { .. } => Direction::Undo,
+            StepState::Probing { .. } => Direction::Probe,
+            _ => Direction::Forward,
+        };
+        triad_core::budget::allowance(&self.workflow.steps[at], &self.order.steps[at], direction)
     }
 
     /// An operator tries something.
@@ -384,6 +447,14 @@ pub fn failed_cleanly() -> Outcome {
     Outcome::Failed {
         failure: Failure::new(FailureKind::Transient, "http-503", "busy"),
         maybe_applied: false,
+    }
+}
+
+/// The agent took it and had no answer within the time of the step.
+pub fn timed_out() -> Outcome {
+    Outcome::Failed {
+        failure: Failure::new(FailureKind::TimedOut, "no-answer", "no answer in time"),
+        maybe_applied: true,
     }
 }
 

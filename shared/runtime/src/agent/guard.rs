@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use triad_core::breaker::Window;
 use triad_core::downstream::{self, Admission, Downstream};
 use triad_core::planted::{Bug, planted};
+use triad_core::retry_budget::RetryBudget;
 use triad_core::{Failure, FailureKind, StepRequest, Timestamp};
 use triad_workflow::{AgentName, Millis};
 
@@ -64,6 +65,7 @@ struct Known {
     version: Option<u64>,
     read_at: Option<Timestamp>,
     window: Window,
+    retries: RetryBudget,
 }
 
 /// The guard of one downstream in one process.
@@ -108,11 +110,12 @@ impl Guard {
         }
     }
 
-    /// Asks for leave to make one call, for at most `room`.
+    /// Asks for leave to make one call, for at most `room`, that repeats an earlier one or does not.
     pub(super) async fn enter<S, B, C, E>(
         &self,
         ports: Ports<'_, S, B, C, E>,
         request: &StepRequest,
+        repeats: bool,
         room: Millis,
     ) -> Result<Pass, Wait>
     where
@@ -143,6 +146,7 @@ impl Guard {
         }
         // The wait may have been long enough for the breaker to change.
         let is_probe = self.admitted(request, ports.clock.now())? == Admission::Probe;
+        self.pay(ports, repeats)?;
         if is_probe {
             self.claim_probe(ports, request).await?;
         }
@@ -200,6 +204,29 @@ impl Guard {
                 }
             }
         }
+    }
+
+    /// Takes a call from the retry budget, or pays into it.
+    fn pay<S, B, C: Clock, E: Entropy>(
+        &self,
+        ports: Ports<'_, S, B, C, E>,
+        repeats: bool,
+    ) -> Result<(), Wait> {
+        let settings = &self.settings.retry_budget;
+        let now = ports.clock.now();
+        let mut known = self.lock();
+        if !repeats {
+            known.retries.first(settings);
+            return Ok(());
+        }
+        if known.retries.repeat(settings, now) {
+            return Ok(());
+        }
+        let text = "too many calls to the downstream repeat earlier ones";
+        Err(Wait {
+            until: now.plus(Millis(1 + ports.entropy.next_u64() % PUT_OFF.0)),
+            why: Failure::new(FailureKind::Transient, "retry-budget", text),
+        })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {

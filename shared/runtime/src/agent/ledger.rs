@@ -1,19 +1,10 @@
-//! The call ledger: an attempt's allowance is claimed before its first call.
-//!
-//! A request may be delivered again after a crash, to a process that does not know what calls
-//! were made. Where the definition declares a total of calls, or an effect that may not be
-//! repeated, the attempt leaves a mark before its first call, and whoever finds the mark makes
-//! no call.
+//! Taking an attempt in the call ledger, before its first call: see [`triad_core::ledger`].
 
-use serde_json::json;
 use triad_core::StepRequest;
-use triad_workflow::Millis;
+use triad_core::ledger::{self, KEPT, Mark};
 
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{Entropy, StoreError, Written};
-
-/// How long a mark is kept after its request's complete-by; nobody calls after that.
-const KEPT: Millis = Millis(24 * 3_600_000);
 
 /// Claims the allowance of a request; false if it has been claimed before.
 ///
@@ -24,12 +15,13 @@ pub(super) async fn claim<S: ControlStore, E: Entropy>(
     entropy: &E,
     request: &StepRequest,
 ) -> Result<bool, StoreError> {
+    let mark = Mark {
+        allowance: request.allowance,
+        revoked: false,
+    };
     let write = ControlWrite {
-        key: format!(
-            "call/{}/{}/{}",
-            request.idempotency_key, request.direction, request.attempt
-        ),
-        value: json!({ "allowance": request.allowance }),
+        key: ledger::key(&request.idempotency_key, request.direction, request.attempt),
+        value: serde_json::to_value(mark).map_err(|e| StoreError::Permanent(e.to_string()))?,
         expected: None,
         expires: Some(request.complete_by.plus(KEPT)),
         token: entropy.next_u64(),

@@ -1,7 +1,9 @@
 //! The agent: wraps one remote service with retry, deadline and a stable idempotency key.
 //!
-//! It knows requests and replies and nothing of orders or workflows. After complete-by it
-//! starts nothing and sends nothing: the Supervisor has taken over by then.
+//! It knows requests and replies and nothing of orders or workflows. A step's time runs from when
+//! an agent takes the request, not from when it was made: waiting in the agent's topic is nobody's
+//! failure. What an agent has taken it answers, a time-out included. After complete-by, which
+//! bounds the waiting too, it starts nothing and sends nothing: the Supervisor has taken over.
 
 mod guard;
 mod ledger;
@@ -14,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, StreamExt};
 use lru::LruCache;
-use triad_core::message::{Outcome, StepRequest};
+use triad_core::agent::Span;
+use triad_core::message::{Outcome, Pace, StepRequest};
 use triad_core::outbox;
 use triad_core::planted::{Bug, planted};
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
@@ -57,6 +60,26 @@ impl Remotes {
     /// The agents.
     pub fn names(&self) -> impl Iterator<Item = &AgentName> {
         self.0.keys()
+    }
+}
+
+/// What an agent says of a request that has waited for so long in its topic that the time of its
+/// step is no longer to be had before complete-by. Nothing was called and nothing has failed.
+fn waited_too_long(now: Timestamp) -> Outcome {
+    let text = "it waited too long in the agent's topic to be begun";
+    Outcome::Deferred {
+        until: now,
+        failure: Failure::new(FailureKind::Transient, "queue", text),
+        maybe_applied: false,
+    }
+}
+
+/// How long a request waited for its agent, and how long the answer took.
+fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
+    let written = u64::try_from(record.timestamp_ms).map_or(taken, Timestamp);
+    Pace {
+        waited_ms: taken.since(written).0,
+        took_ms: now.since(taken).0,
     }
 }
 
@@ -129,6 +152,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 return self.send(letter.to_vec()).await;
             }
         };
+        let taken = self.clock.now();
+        let span = Span::of(&request, self.settings.timing.skew, taken);
         let trace = trace_of(record);
         let done: Done = (
             request.idempotency_key.clone(),
@@ -138,8 +163,14 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
-            None => match self.claim(&request).await {
-                Ok(None) => self.work(&request, &*remote, trace.as_deref(), until).await,
+            // Another delivery may have taken it. The Supervisor asks the ledger.
+            None if span.is_cut_short(&request, taken) && request.counted => Worked::Silence,
+            None if span.is_cut_short(&request, taken) => Worked::Answer(0, waited_too_long(taken)),
+            None => match self.claim(&request, span).await {
+                Ok(None) => {
+                    let trace = trace.as_deref();
+                    self.work(&request, span, &*remote, trace, until).await
+                }
                 Ok(Some(spent)) => spent,
                 Err(e) => return Handled::Again(e.to_string()),
             },
@@ -150,14 +181,16 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 if !matches!(outcome, Outcome::Deferred { .. }) || request.counted {
                     self.lock().put(done, (calls, outcome.clone()));
                 }
-                if self.is_over(&request) {
+                let now = self.clock.now();
+                if now >= span.silent_from {
                     return Handled::Done;
                 }
-                let reply = outbox::reply(&request, calls, outcome, trace.as_deref());
+                let pace = pace(record, taken, now);
+                let reply = outbox::reply(&request, calls, outcome, pace, now, trace.as_deref());
                 self.send(vec![reply]).await
             }
             Worked::Silence => {
-                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "complete-by has come: silent");
+                tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "complete-by has come, or is too near to begin: silent");
                 Handled::Done
             }
             Worked::Interrupted => Handled::Again("time is up before the request's".into()),
@@ -181,8 +214,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
 
     /// Claims the allowance of a request whose calls are counted; the answer where another
     /// delivery has claimed it before.
-    async fn claim(&self, request: &StepRequest) -> Result<Option<Worked>, StoreError> {
-        if !request.counted || self.is_over(request) || planted(Bug::LedgerSkipped) {
+    async fn claim(&self, request: &StepRequest, span: Span) -> Result<Option<Worked>, StoreError> {
+        let is_over = self.clock.now() >= span.silent_from;
+        if !request.counted || is_over || planted(Bug::LedgerSkipped) {
             return Ok(None);
         }
         if ledger::claim(&self.control, &self.entropy, request).await? {
@@ -194,11 +228,6 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             maybe_applied: !planted(Bug::LedgerDenies),
         };
         Ok(Some(Worked::Answer(request.allowance, outcome)))
-    }
-
-    fn is_over(&self, request: &StepRequest) -> bool {
-        let stop = request.complete_by.minus(self.settings.timing.skew);
-        self.clock.now() >= stop
     }
 
     async fn send(&self, messages: Vec<Envelope>) -> Handled {

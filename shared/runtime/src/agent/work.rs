@@ -1,7 +1,7 @@
 //! Work on one request: calls with backoff until there is an answer, no time or no allowance.
 
 use futures::future::{Either, select};
-use triad_core::agent::{Budget, backoff, budget};
+use triad_core::agent::{Budget, Span, backoff, budget};
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
 use triad_core::planted::{Bug, planted};
 use triad_core::{Failure, FailureKind, Timestamp};
@@ -20,6 +20,18 @@ pub(super) enum Worked {
     /// Complete-by has come: silence.
     Silence,
     /// The process must stop before complete-by: deliver the request again.
+    Interrupted,
+}
+
+/// Why no more call is made for a request.
+enum Ended {
+    /// Its allowance is used up.
+    OutOfCalls,
+    /// The time that its step gives is over.
+    TimedOut,
+    /// Complete-by has come.
+    Silent,
+    /// The process must stop first.
     Interrupted,
 }
 
@@ -46,11 +58,11 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     pub(super) async fn work(
         &self,
         request: &StepRequest,
+        span: Span,
         remote: &dyn AnyRemote,
         trace: Option<&str>,
         until: Option<Timestamp>,
     ) -> Worked {
-        let stop = request.complete_by.minus(self.settings.timing.skew);
         let mut tries = Tries {
             calls: 0,
             maybe_applied: false,
@@ -63,32 +75,32 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let guard = self.guards.get(&request.agent);
         // Bounded: each turn makes a call of the allowance, or ends.
         loop {
-            let room = match self.room(request, tries.calls, until) {
+            let room = match self.room(request, span, tries.calls, until) {
                 Ok(room) => room,
-                Err(None) => return tries.exhausted(),
-                Err(Some(ended)) => return ended,
+                Err(ended) => return tries.ended(ended, self.clock.now()),
             };
+            let repeats = request.attempt.0 > 1 || tries.calls > 0;
             let pass = match guard {
                 None => None,
-                Some(guard) => match guard.enter(self.ports(), request, room).await {
+                Some(guard) => match guard.enter(self.ports(), request, repeats, room).await {
                     Ok(pass) => Some((guard, pass)),
                     Err(wait) => return tries.deferred(wait),
                 },
             };
             // Leave may have been a while in coming.
-            let room = match self.room(request, tries.calls, until) {
+            let room = match self.room(request, span, tries.calls, until) {
                 Ok(room) => room,
                 Err(ended) => {
                     if let Some((guard, pass)) = pass {
                         guard.leave(self.ports(), pass, Seen::Nothing).await;
                     }
-                    return ended.unwrap_or_else(|| tries.exhausted());
+                    return tries.ended(ended, self.clock.now());
                 }
             };
             tries.calls += 1;
             let called = self.call(request, remote, trace, room, &mut tries).await;
             if let Some((guard, pass)) = pass {
-                let seen = seen(&called, &tries, self.clock.now() >= stop);
+                let seen = seen(&called, &tries, self.clock.now() >= span.ends);
                 guard.leave(self.ports(), pass, seen).await;
             }
             let wait = match called {
@@ -101,7 +113,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 Called::Dropped => continue,
             };
             let ends = self.clock.now().plus(wait);
-            if ends >= stop {
+            if ends >= span.ends {
                 return tries.exhausted();
             }
             if until.is_some_and(|u| ends >= u) {
@@ -113,27 +125,30 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    /// Time for one more call; otherwise how the work ends: `None` is out of calls.
+    /// Time for one more call; otherwise why none is made.
     fn room(
         &self,
         request: &StepRequest,
+        mut span: Span,
         calls: u32,
         until: Option<Timestamp>,
-    ) -> Result<Millis, Option<Worked>> {
+    ) -> Result<Millis, Ended> {
         let now = self.clock.now();
-        let skew = if planted(Bug::AgentTooLate) {
-            Millis(0)
-        } else {
-            self.settings.timing.skew
-        };
+        if planted(Bug::AgentTooLate) {
+            span = Span {
+                ends: request.complete_by,
+                silent_from: request.complete_by,
+            };
+        }
         let allowance = request.allowance + u32::from(planted(Bug::AllowancePassed));
-        let left = match budget(calls, allowance, request.complete_by, skew, now) {
+        let left = match budget(calls, allowance, span, now) {
             Budget::Call(left) => left,
-            Budget::OutOfTime => return Err(Some(Worked::Silence)),
-            Budget::OutOfCalls => return Err(None),
+            Budget::OutOfTime => return Err(Ended::Silent),
+            Budget::TimedOut => return Err(Ended::TimedOut),
+            Budget::OutOfCalls => return Err(Ended::OutOfCalls),
         };
         match until.map_or(left, |u| left.min(u.since(now))) {
-            Millis(0) => Err(Some(Worked::Interrupted)),
+            Millis(0) => Err(Ended::Interrupted),
             room => Ok(room),
         }
     }
@@ -243,6 +258,25 @@ impl Tries {
             maybe_applied: self.maybe_applied,
         };
         Worked::Answer(self.calls, outcome)
+    }
+
+    fn ended(self, how: Ended, now: Timestamp) -> Worked {
+        match how {
+            Ended::OutOfCalls => self.exhausted(),
+            Ended::Silent => Worked::Silence,
+            Ended::Interrupted => Worked::Interrupted,
+            // It waited for leave all that time.
+            Ended::TimedOut if self.calls == 0 => Worked::Answer(0, super::waited_too_long(now)),
+            Ended::TimedOut => {
+                let text = "no answer within the time of the step";
+                let failure = Failure::new(FailureKind::TimedOut, "no-answer", text);
+                let outcome = Outcome::Failed {
+                    failure,
+                    maybe_applied: self.maybe_applied,
+                };
+                Worked::Answer(self.calls, outcome)
+            }
+        }
     }
 
     fn exhausted(self) -> Worked {

@@ -1,16 +1,19 @@
 //! The Scheduler: claims orders, runs their workflows, takes replies, runs compensation.
 
+mod intake;
 mod load;
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::message::SchedulerMessage;
+use triad_core::message::{Outcome, Reply, Retry, SchedulerMessage};
+use triad_core::needs::{is_under_way, needs};
 use triad_core::planted::{Bug, planted};
 use triad_core::{
-    ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Reason, decide, invariants, outbox,
+    ClaimId, Context, Decision, Direction, Envelope, Event, Order, OrderId, Priority, ProcessState,
+    Reason, Timestamp, decide, invariants, outbox,
 };
-use triad_workflow::Workflow;
+use triad_workflow::{Millis, Workflow};
 
 use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
 use crate::dead_letter::{Cause, dead_letter};
@@ -20,10 +23,17 @@ use crate::metric;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
 use crate::record::InputRecord;
 use crate::settings::Settings;
+use intake::{Candidate, Entry, Intake};
+
 use crate::waves::{Held, waves};
+pub use intake::Pressure;
 
 /// Times that a lost race is run again before the record is left for redelivery.
 const MAX_ROUNDS: usize = 6;
+/// Waiting orders that are started together.
+const STARTED_AT_ONCE: usize = 256;
+/// Times that waiting orders are started after one batch.
+const MAX_STARTS: usize = 8;
 
 /// The Scheduler handler.
 #[derive(Debug)]
@@ -34,6 +44,7 @@ pub struct Scheduler<S, B, C, E> {
     entropy: E,
     definitions: Definitions<S>,
     cache: OrderCache,
+    intake: Intake,
     settings: Settings,
 }
 
@@ -43,6 +54,10 @@ struct Work {
     id: OrderId,
     message: SchedulerMessage,
     cacheable: bool,
+    /// How long its record had waited to be read.
+    unread: Millis,
+    /// It was let in by the intake, or what it says of a downstream has been heard.
+    is_passed: bool,
 }
 
 /// What is known of an order when its event is decided.
@@ -85,6 +100,7 @@ where
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             cache: OrderCache::new(settings.cached_orders),
+            intake: Intake::new(settings.waiting, settings.timing.skew),
             store,
             bus,
             clock,
@@ -93,14 +109,48 @@ where
         }
     }
 
-    /// Handles a batch; the answer has one entry a record, in their order.
+    /// Handles a batch; the answer has one entry a record, in their order. Then starts what waited
+    /// and has room now: an empty batch does that alone.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
+        let answers = self.handle_all(records, false).await;
+        for lane in [Priority::High, Priority::Normal] {
+            // Bounded: what is started is under way, and there is room for so many only.
+            for _ in 0..MAX_STARTS {
+                let ready = self.intake.next(lane, STARTED_AT_ONCE, self.clock.now());
+                if ready.is_empty() {
+                    break;
+                }
+                // What fails is found by the Supervisor: it was announced and not taken up.
+                self.handle_all(&ready, true).await;
+            }
+        }
+        answers
+    }
+
+    /// Whether orders wait here for room: they are started by a later batch, if only an empty one.
+    pub fn is_waiting(&self) -> bool {
+        self.intake.is_waiting(Priority::High) || self.intake.is_waiting(Priority::Normal)
+    }
+
+    /// What each downstream bears at present, and what waits for it, as this process sees it.
+    pub fn pressure(&self) -> Vec<Pressure> {
+        self.intake.pressure()
+    }
+
+    async fn handle_all(&self, records: &[InputRecord], is_let_in: bool) -> Vec<Handled> {
+        let now = self.clock.now();
         let mut answers = vec![Handled::Done; records.len()];
         let mut works = Vec::new();
         let mut letters = Vec::new();
         for (index, record) in records.iter().enumerate() {
-            match decode(index, record) {
-                Ok(work) => works.push((work.id.clone(), work)),
+            match decode(index, record, now) {
+                Ok(work) => {
+                    let work = Work {
+                        is_passed: is_let_in,
+                        ..work
+                    };
+                    works.push((work.id.clone(), work));
+                }
                 Err(cause) => letters.extend(self.refuse(index, record, &cause)),
             }
         }
@@ -163,7 +213,11 @@ where
     ) -> Vec<Decided> {
         let now = self.clock.now();
         let mut decided = Vec::with_capacity(known.len());
-        for (work, known) in known {
+        for (mut work, known) in known {
+            let record = &records[work.index];
+            if !self.passes(&mut work, &known, record, now) {
+                continue;
+            }
             let ctx = Context {
                 workflow: &known.workflow,
                 details: &known.snapshot.details,
@@ -183,6 +237,7 @@ where
                 // Nothing is left undone on the word of a copy.
                 _ if !known.fresh && !planted(Bug::CopyTrusted) => outcome.again.push(work),
                 Ok(Decision::Repeat) => {
+                    self.track(order, &ctx, now);
                     let messages = outbox::messages(&ctx, order).all();
                     outcome
                         .send
@@ -195,7 +250,10 @@ where
                         ));
                     }
                 }
-                Ok(Decision::Ignore(reason)) => ignored(&work, order, reason),
+                Ok(Decision::Ignore(reason)) => {
+                    self.track(order, &ctx, now);
+                    ignored(&work, order, reason);
+                }
                 // Only operators are refused anything.
                 Ok(Decision::Refuse(_)) => {}
                 Err(illegal) => {
@@ -207,6 +265,90 @@ where
             }
         }
         decided
+    }
+
+    /// What an event says of a downstream, and whether an order that it wants started may be.
+    fn passes(&self, work: &mut Work, known: &Known, record: &InputRecord, now: Timestamp) -> bool {
+        if std::mem::replace(&mut work.is_passed, true) {
+            return true;
+        }
+        let order = &known.snapshot.order;
+        if let SchedulerMessage::Reply(reply) = &work.message {
+            self.hear(reply, work.unread, order.priority, &known.workflow, now);
+            return true;
+        }
+        let waits = matches!(
+            order.state,
+            ProcessState::Pending { .. }
+                | ProcessState::Compensating {
+                    locked_by: None,
+                    ..
+                }
+        );
+        if !waits || order.paused.is_some() {
+            return true;
+        }
+        let ctx = Context {
+            workflow: &known.workflow,
+            details: &known.snapshot.details,
+            timing: self.settings.timing,
+        };
+        let candidate = Candidate {
+            order: &work.id,
+            submitted_at: order.submitted_at,
+            needs: needs(&ctx, order),
+            record,
+        };
+        match self.intake.enter(order.priority, candidate, now) {
+            Entry::Start => true,
+            Entry::Waits => false,
+            Entry::Full => {
+                tracing::debug!(order = %work.id, "too many orders wait here: left to the Supervisor");
+                false
+            }
+        }
+    }
+
+    /// Learns from a reply how much its downstream bears.
+    fn hear(
+        &self,
+        reply: &Reply,
+        unread: Millis,
+        lane: Priority,
+        workflow: &Workflow,
+        now: Timestamp,
+    ) {
+        let Some(step) = workflow.step_index(reply.step.as_str()) else {
+            return;
+        };
+        let step = &workflow.steps[step];
+        let agent = match (reply.direction, &step.compensation) {
+            (Direction::Undo, Some(compensation)) => &compensation.agent,
+            _ => &step.agent,
+        };
+        let Some(pace) = reply.pace else { return };
+        match &reply.outcome {
+            Outcome::Deferred { until, failure, .. } => match failure.code.as_str() {
+                "breaker-open" | "downstream-paused" => {
+                    self.intake.shut(lane, agent, *until, now);
+                }
+                // One step type is held, and other orders need the same downstream.
+                "step-paused" => {}
+                _ => {
+                    let made = now.minus(Millis(pace.waited_ms.saturating_add(pace.took_ms)));
+                    self.intake.shrink(lane, agent, made, now);
+                }
+            },
+            Outcome::Succeeded { .. } | Outcome::Failed { .. } => {
+                self.intake.answered(lane, agent, pace, unread, now);
+            }
+        }
+    }
+
+    /// Notes whether an order is under way, and what it still needs.
+    fn track(&self, order: &Order, ctx: &Context<'_>, now: Timestamp) {
+        let needs = is_under_way(order).then(|| needs(ctx, order));
+        self.intake.track(order.priority, &order.id, needs, now);
     }
 
     fn event(&self, message: &SchedulerMessage) -> Event {
@@ -265,6 +407,7 @@ where
             details: &d.known.snapshot.details,
             timing: self.settings.timing,
         };
+        self.track(&d.next, &ctx, self.clock.now());
         let messages = outbox::messages(&ctx, &d.next).all();
         outcome
             .send
@@ -356,7 +499,15 @@ where
     }
 }
 
-fn decode(index: usize, record: &InputRecord) -> Result<Work, Cause> {
+/// The record that asks for an order in the place of one that is too large to be kept.
+fn wake(order: &OrderId) -> Vec<u8> {
+    let message = SchedulerMessage::Retry(Retry {
+        order_id: order.clone(),
+    });
+    serde_json::to_vec(&message).unwrap_or_default()
+}
+
+fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Cause> {
     let message: SchedulerMessage = crate::decode::message(record, "not-a-scheduler-message")?;
     let id = match &message {
         SchedulerMessage::Accepted(a) => &a.order_id,
@@ -369,6 +520,8 @@ fn decode(index: usize, record: &InputRecord) -> Result<Work, Cause> {
         id: id.clone(),
         cacheable: bytes <= MAX_DETAILS_BYTES,
         message,
+        unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
+        is_passed: false,
     })
 }
 

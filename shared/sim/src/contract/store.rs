@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use triad_core::due::shard_of;
 use triad_core::{
-    Accepted, ClaimId, Context, Decision, Event, Order, OrderId, Timestamp, Timing, WorkflowRef,
-    decide,
+    Accepted, ClaimId, Context, Decision, Event, Order, OrderId, Timestamp, Timing, Untaken,
+    WorkflowRef, decide,
 };
 use triad_runtime::{Created, DefinitionStore, NewOrder, StateStore, Write, Written};
 use triad_workflow::{Limits, Workflow, WorkflowName, hash};
@@ -108,7 +108,7 @@ fn life(order: &Order) -> Vec<Order> {
         let event = if last.state.locked_by().is_none() {
             Event::Claim(ClaimId(format!("claim-{now}")))
         } else {
-            Event::Overdue
+            Event::Overdue(Untaken::new())
         };
         let next = after(last, event, now);
         all.push(next);
@@ -228,7 +228,7 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
         let done = commit(store, &order, &next, 0xfeed_beef_dead_cafe).await;
         assert_eq!(done, Written::Written);
     }
-    let later = after(&next, Event::Overdue, 900_000);
+    let later = after(&next, Event::Overdue(Untaken::new()), 900_000);
     assert_eq!(commit(store, &next, &later, 7).await, Written::Written);
     let done = commit(store, &order, &next, 0xfeed_beef_dead_cafe).await;
     assert_eq!(done, Written::Conflict, "somebody has gone on from it");

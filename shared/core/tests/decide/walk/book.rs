@@ -23,6 +23,29 @@ pub struct Asked {
     calls: u32,
 }
 
+/// The call ledger: which attempts an agent has taken and which the Supervisor has revoked.
+#[derive(Default)]
+pub struct Ledger(BTreeMap<(String, String, Attempt), bool>);
+
+impl Ledger {
+    /// An agent makes calls for an attempt.
+    pub fn taken(&mut self, asked: &Asked) {
+        let revoked = *self.0.entry(asked.key()).or_insert(false);
+        assert!(!revoked, "nobody takes what the Supervisor has revoked");
+    }
+
+    /// The Supervisor revokes an attempt, unless an agent has taken it. Whether it writes the
+    /// first mark, and so nobody takes the attempt any more.
+    pub fn revokes(&mut self, asked: &Asked, taken: bool) -> bool {
+        let new = !self.0.contains_key(&asked.key());
+        new && *self.0.entry(asked.key()).or_insert(!taken)
+    }
+
+    pub fn is_revoked(&self, asked: &Asked) -> bool {
+        self.0.get(&asked.key()).copied().unwrap_or_default()
+    }
+}
+
 /// The book of one order.
 #[derive(Default)]
 pub struct Book {
@@ -31,6 +54,9 @@ pub struct Book {
     unsent: BTreeSet<String>,
     /// Effects that may have happened and may not be repeated.
     in_doubt: BTreeSet<String>,
+    /// Effects that the call ledger knows not to have happened. The order may doubt them still:
+    /// another step may have stopped it before it came to this one.
+    not_happened: BTreeSet<String>,
     count: u32,
     moved: bool,
 }
@@ -102,6 +128,22 @@ impl Book {
         }
     }
 
+    /// Nobody has taken an attempt, and nobody can: no call was made, and nothing happened. What
+    /// an earlier one did is not known better after a question.
+    pub fn untaken(&mut self, asked: &Asked) {
+        self.silent(asked);
+        if asked.direction == Direction::Forward {
+            self.in_doubt.remove(&asked.step);
+            self.not_happened.insert(asked.step.clone());
+        }
+    }
+
+    /// Nobody is known to have taken an attempt.
+    pub fn silent(&mut self, asked: &Asked) {
+        let found = self.asked.iter_mut().find(|a| a.is(asked));
+        found.expect("it was asked").calls = 0;
+    }
+
     /// An operator has said whether it happened.
     pub fn settled(&mut self, step: &str) {
         self.in_doubt.remove(step);
@@ -120,8 +162,11 @@ impl Book {
         let complete_by = record.state.complete_by().expect("it is out");
         if defined.repeat != Repeat::Safe {
             let doubtful = self.in_doubt.contains(step);
+            let known = self.not_happened.remove(step);
             match direction {
-                Direction::Probe => assert!(doubtful, "{step} is asked about without a doubt"),
+                Direction::Probe => {
+                    assert!(doubtful || known, "{step} is asked about without a doubt")
+                }
                 _ => assert!(!doubtful, "{step} is in doubt, and its service is called"),
             }
             if direction == Direction::Forward {
@@ -190,6 +235,15 @@ impl Book {
 }
 
 impl Asked {
+    /// Whether both are the same request.
+    pub fn is(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
+    fn key(&self) -> (String, String, Attempt) {
+        (self.step.clone(), self.direction.to_string(), self.attempt)
+    }
+
     fn fits(&self, reply: &Reply) -> bool {
         self.step == reply.step.as_str()
             && self.direction == reply.direction

@@ -9,7 +9,7 @@ use super::world::World;
 use crate::support::Then;
 
 /// Most events in which an order finishes when everything succeeds.
-const BOUND: usize = 40;
+const BOUND: usize = 60;
 
 impl World<'_> {
     /// Faults stop: what is asked succeeds, the Scheduler and the Supervisor run. The order
@@ -33,9 +33,9 @@ impl World<'_> {
     fn goes_on(&mut self, lost: usize) {
         let heard: Vec<Asked> = self.book.asked[lost..].to_vec();
         let out = self.out().into_iter().find(|a| {
-            let same =
-                |h: &Asked| (&h.step, h.direction, h.attempt) == (&a.step, a.direction, a.attempt);
-            heard.iter().any(same) && a.complete_by >= self.story.now
+            heard.iter().any(|h| h.is(a))
+                && a.complete_by >= self.story.now
+                && !self.ledger.is_revoked(a)
         });
         if let Some(asked) = out {
             let output = match asked.direction {
@@ -55,11 +55,15 @@ impl World<'_> {
         // The Supervisor sees only what the index shows it.
         let due = self.story.order.due.expect("it is alive");
         self.story.now = self.story.now.max(due.plus(self.story.timing.skew));
-        let mut then = self.happens(Event::Overdue);
+        let untaken = self.revoked();
+        let mut then = self.happens(Event::Overdue(untaken));
         if then == Then::Ignored(Reason::NotDue) {
-            // The hint was early, and the true time has not passed on every clock.
-            self.story.now = self.story.now.plus(self.story.timing.skew);
-            then = self.happens(Event::Overdue);
+            // The hint was early, and the true time has not passed on every clock; or it has met
+            // an attempt beyond that, and has not listened for long enough.
+            let true_due = self.story.now.plus(self.story.timing.skew);
+            self.story.now = true_due.max(self.heard_out());
+            let untaken = self.revoked();
+            then = self.happens(Event::Overdue(untaken));
         }
         assert_eq!(then, Then::Written, "the Supervisor knows what to do");
     }

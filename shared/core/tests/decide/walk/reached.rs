@@ -56,6 +56,17 @@ const REASONS: [Reason; 8] = [
 ];
 const REFUSALS: [&str; 5] = ["state", "past-pivot", "in-doubt", "step", "already"];
 
+/// What came of attempts beyond their complete-by that nobody was heard of.
+const SILENCES: [&str; 7] = [
+    "uncounted",
+    "taken forward",
+    "untaken forward",
+    "taken probe",
+    "untaken probe",
+    "taken undo",
+    "untaken undo",
+];
+
 /// Fails to compile when a kind is added that the lists above do not have.
 fn listed(reason: Reason, incident: IncidentKind) {
     match reason {
@@ -156,6 +167,8 @@ impl Reached {
             named("refusal", &REFUSALS),
             named("decision", &["written", "repeat", "illegal"]),
             named("act", &acts),
+            named("silence", &SILENCES),
+            named("reply", &["sent in time, read late"]),
         ]
         .into_iter()
         .flatten()

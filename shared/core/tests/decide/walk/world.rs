@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 use triad_core::decide::true_due;
+use triad_core::ledger::to_revoke;
 use triad_core::migrate::migrate;
 use triad_core::{
     Act, Action, Direction, Event, Failure, FailureKind, Outcome, Reason, Reply, StepState,
-    invariants,
+    Timestamp, Untaken, invariants,
 };
 use triad_workflow::{Millis, StepId, Workflow};
 
-use super::book::{Asked, Book};
+use super::book::{Asked, Book, Ledger};
 use super::chance::Chance;
 use super::reached::Reached;
 use crate::support::{Story, Then};
@@ -52,6 +53,7 @@ pub struct World<'a> {
     other: Workflow,
     pub chance: Chance,
     pub book: Book,
+    pub ledger: Ledger,
     reached: &'a mut Reached,
     pub log: Log,
 }
@@ -79,6 +81,7 @@ impl<'a> World<'a> {
             other,
             chance: Chance::of(seed),
             book: Book::default(),
+            ledger: Ledger::default(),
             reached,
             log: Log {
                 name,
@@ -123,12 +126,12 @@ impl<'a> World<'a> {
         self.log.lines.push(line);
         let confirmed = event == Event::Confirmed;
         let reply = match &event {
-            Event::Reply(reply) if self.story.now <= reply.complete_by => Some(reply.clone()),
+            Event::Reply(reply) if is_in_time(reply, self.story.now) => Some(reply.clone()),
             _ => None,
         };
         // The Supervisor does not read what was submitted.
         let unread = match event {
-            Event::Overdue => Some(self.story.details.take()),
+            Event::Overdue(_) => Some(self.story.details.take()),
             _ => None,
         };
         let then = self.story.when(event);
@@ -223,11 +226,27 @@ impl<'a> World<'a> {
             complete_by: asked.complete_by,
             calls: calls.max(least),
             outcome,
+            sent_at: None,
+            pace: None,
+        }
+    }
+
+    /// When a reply was sent that is read now: an agent of an earlier version does not say. One
+    /// that has come too late was sent in time as often as not.
+    fn sent_at(&mut self, complete_by: Timestamp) -> Option<Timestamp> {
+        let now = self.story.now;
+        let waited = self.chance.up_to(Millis(5_000));
+        match self.chance.below(3) {
+            0 => None,
+            1 => Some(now.minus(waited)),
+            // Its clock is ahead, or it was in time and has waited.
+            _ => Some(now.plus(waited).min(complete_by)),
         }
     }
 
     fn outcome(&mut self, direction: Direction) -> Outcome {
         let maybe_applied = self.chance.one_in(2);
+        let permanent = maybe_applied && self.chance.one_in(2);
         let failed = |kind, maybe_applied| Outcome::Failed {
             failure: Failure::new(kind, "down", ""),
             maybe_applied,
@@ -239,11 +258,9 @@ impl<'a> World<'a> {
                     Direction::Forward | Direction::Undo => json!({"ref": 1}),
                 },
             },
-            10..12 => failed(
-                FailureKind::Permanent,
-                maybe_applied && self.chance.one_in(2),
-            ),
-            12..16 => failed(FailureKind::Transient, maybe_applied),
+            10..12 => failed(FailureKind::Permanent, permanent),
+            12..14 => failed(FailureKind::Transient, maybe_applied),
+            14..16 => failed(FailureKind::TimedOut, maybe_applied),
             _ => {
                 let wait = self.chance.up_to(Millis(20 * 60_000));
                 Outcome::Deferred {
@@ -269,9 +286,35 @@ impl<'a> World<'a> {
             return;
         }
         let asked = self.chance.of_these(&out);
-        let outcome = self.outcome(asked.direction);
-        let reply = self.reply(&asked, outcome);
+        let revoked = self.ledger.is_revoked(&asked);
+        let outcome = match revoked {
+            // Its agent found the Supervisor's mark, and has made no call.
+            true => Outcome::Deferred {
+                until: self.story.now,
+                failure: Failure::new(FailureKind::TimedOut, "revoked", ""),
+                maybe_applied: false,
+            },
+            false => self.outcome(asked.direction),
+        };
+        let mut reply = self.reply(&asked, outcome);
+        reply.sent_at = self.sent_at(asked.complete_by);
+        if revoked {
+            reply.calls = 0;
+        } else if reply.calls > 0 {
+            self.ledger.taken(&asked);
+        }
+        let heard = is_in_time(&reply, self.story.now);
+        if heard && self.story.now > asked.complete_by {
+            self.reached.add("reply", "sent in time, read late");
+        }
         let then = self.happens(Event::Reply(reply.clone()));
+        if then == Then::Written {
+            let out = self.out().iter().any(|a| a.is(&asked));
+            assert!(
+                out != heard,
+                "what was sent in time is taken, and nothing else"
+            );
+        }
         if then == Then::Written && self.chance.one_in(4) {
             let again = self.happens(Event::Reply(reply));
             assert_eq!(again, Then::Repeat, "an input met again");
@@ -282,17 +325,14 @@ impl<'a> World<'a> {
     fn stale(&mut self) {
         let out = self.out();
         let mut over = self.book.asked.clone();
-        over.retain(|a| {
-            let live =
-                |o: &Asked| (&o.step, o.direction, o.attempt) == (&a.step, a.direction, a.attempt);
-            !out.iter().any(live)
-        });
+        over.retain(|a| !out.iter().any(|o| o.is(a)));
         if over.is_empty() {
             return;
         }
         let asked = self.chance.of_these(&over);
         let outcome = self.outcome(asked.direction);
-        let reply = self.reply(&asked, outcome);
+        let mut reply = self.reply(&asked, outcome);
+        reply.sent_at = self.sent_at(asked.complete_by);
         let gone = self.story.workflow.step_index(&asked.step).is_none();
         let then = self.happens(Event::Reply(reply));
         let nothing = matches!(then, Then::Ignored(_) | Then::Repeat);
@@ -327,14 +367,65 @@ impl<'a> World<'a> {
         {
             let late = self.chance.up_to(Millis(1_500));
             self.story.now = self.story.now.max(due.plus(late));
+            // What it has met already it meets again when it has listened for long enough.
+            if self.chance.one_in(2) {
+                self.story.now = self.heard_out();
+            }
         }
-        let then = self.happens(Event::Overdue);
+        let untaken = self.revoked();
+        if self.chance.one_in(10) {
+            // It dies between the ledger and its decision.
+            return;
+        }
+        let then = self.happens(Event::Overdue(untaken.clone()));
         if then == Then::Written {
-            let again = self.happens(Event::Overdue);
+            let again = self.happens(Event::Overdue(untaken));
             let over = self.story.order.state.is_finished();
             let nothing = again == Then::Ignored(Reason::NotDue) || (over && again == Then::Repeat);
             assert!(nothing, "a second pass plans nothing more: {again:?}");
         }
+    }
+
+    /// When the Supervisor has listened for long enough for what it has met beyond complete-by.
+    pub fn heard_out(&self) -> Timestamp {
+        let steps = self.story.order.steps.iter();
+        let met = steps.filter(|s| s.state.complete_by().is_some());
+        let last = met.filter_map(|s| s.unheard_since).max();
+        let heard = last.map(|at| at.plus(self.story.timing.hear_within));
+        heard.map_or(self.story.now, |at| at.max(self.story.now))
+    }
+
+    /// The Supervisor writes its marks into the call ledger: it revokes what no agent has taken.
+    pub fn revoked(&mut self) -> Untaken {
+        let silent = to_revoke(&self.story.ctx(), &self.story.order, self.story.now);
+        let mut untaken = Untaken::new();
+        for asked in self.out() {
+            let step = StepId::new(&asked.step).unwrap();
+            if silent.iter().any(|s| s.step == step) {
+                let taken = self.chance.one_in(2);
+                if self.ledger.revokes(&asked, taken) {
+                    self.book.untaken(&asked);
+                }
+                let revoked = self.ledger.is_revoked(&asked);
+                let mark = if revoked { "untaken" } else { "taken" };
+                let name = format!("{mark} {}", asked.direction);
+                self.reached.add("silence", &name);
+                if revoked {
+                    untaken.insert(step);
+                }
+            } else if self.is_unheard(&asked) {
+                // No promise is made about its calls: nobody knows of any.
+                self.book.silent(&asked);
+                self.reached.add("silence", "uncounted");
+            }
+        }
+        untaken
+    }
+
+    /// Whether the Supervisor has listened for long enough.
+    fn is_unheard(&self, asked: &Asked) -> bool {
+        let met = self.story.record(&asked.step).unheard_since;
+        met.is_some_and(|at| self.story.now >= at.plus(self.story.timing.hear_within))
     }
 
     fn sent(&mut self) {
@@ -407,6 +498,11 @@ impl<'a> World<'a> {
         self.book.moved();
         self.written(&before);
     }
+}
+
+/// Whether a reply that is read now was sent in time, as far as it says.
+fn is_in_time(reply: &Reply, now: Timestamp) -> bool {
+    reply.sent_at.unwrap_or(now).min(now) <= reply.complete_by
 }
 
 fn operated(action: Action) -> Event {

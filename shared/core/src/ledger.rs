@@ -1,0 +1,99 @@
+//! The call ledger: who has taken an attempt, where that must be known for certain.
+//!
+//! A request may be delivered again after a crash, to a process that does not know what calls
+//! were made; and a request that nobody answered may have been taken or not. Where the definition
+//! declares a total of calls, or an effect that may not be repeated, the attempt has one record in
+//! the control store, which is written once. An agent writes it before its first call and so takes
+//! the attempt; the Supervisor writes it when the attempt is over and nobody was heard of it, and
+//! so revokes it. Whoever comes second finds the other's mark. So an agent whose clock is far
+//! behind cannot call after the Supervisor has said that nobody did.
+
+use serde::{Deserialize, Serialize};
+use triad_workflow::{Millis, StepId};
+
+use crate::budget;
+use crate::context::Context;
+use crate::decide::is_unheard;
+use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
+use crate::order::{Order, StepState};
+
+/// How long a mark is kept after its attempt's complete-by; nobody calls after that.
+pub const KEPT: Millis = Millis(24 * 3_600_000);
+
+/// What a mark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Calls that whoever wrote it may make: the whole allowance of an agent, 0 of the Supervisor.
+    pub allowance: u32,
+    /// The Supervisor wrote it: no agent has taken the attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revoked: bool,
+}
+
+impl Mark {
+    /// The Supervisor's.
+    pub const REVOKED: Self = Self {
+        allowance: 0,
+        revoked: true,
+    };
+}
+
+/// Key of an attempt's mark in the control store.
+#[must_use]
+pub fn key(of: &IdempotencyKey, direction: Direction, attempt: Attempt) -> String {
+    format!("call/{of}/{direction}/{attempt}")
+}
+
+/// An attempt that is to be revoked before the Supervisor decides about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unheard {
+    /// The step.
+    pub step: StepId,
+    /// Key of its mark.
+    pub key: String,
+    /// When the mark may be deleted.
+    pub expires: Timestamp,
+}
+
+/// The attempts of an overdue order that nobody was heard of, and of which the ledger knows
+/// whether an agent has taken them.
+#[must_use]
+pub fn to_revoke(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Vec<Unheard> {
+    if order.state.is_finished() {
+        return Vec::new();
+    }
+    let steps = order.steps.iter().zip(&ctx.workflow.steps);
+    steps
+        .filter(|(record, _)| is_unheard(ctx, record, now))
+        .filter_map(|(record, step)| {
+            let (direction, attempt, complete_by) = match record.state {
+                StepState::Running {
+                    attempt,
+                    complete_by,
+                    ..
+                } => (Direction::Forward, attempt, complete_by),
+                StepState::Probing {
+                    attempt,
+                    complete_by,
+                    ..
+                } => (Direction::Probe, attempt, complete_by),
+                StepState::Undoing {
+                    attempt,
+                    complete_by,
+                    ..
+                } => (Direction::Undo, attempt, complete_by),
+                _ => return None,
+            };
+            // An agent's mark may have expired by then: the attempt counts as taken.
+            let is_kept = now < complete_by.plus(KEPT);
+            (is_kept && budget::is_counted(step, direction)).then(|| {
+                let of = IdempotencyKey::of(&order.id, &record.step, direction, record.key);
+                Unheard {
+                    step: record.step.clone(),
+                    key: key(&of, direction, attempt),
+                    expires: complete_by.plus(KEPT),
+                }
+            })
+        })
+        .collect()
+}

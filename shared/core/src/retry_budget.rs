@@ -1,0 +1,123 @@
+//! A retry budget: the share of calls to a downstream that may repeat earlier ones.
+//!
+//! An allowance bounds the calls of one attempt; when every request needs its whole allowance, the
+//! load on a struggling service is a multiple of what it was. The budget bounds that share for all
+//! requests of one agent instance together: first calls pay into it, repeated ones are paid from
+//! it (Google, "Site Reliability Engineering", "Handling Overload"; Finagle's retry budgets). What
+//! cannot be paid for is deferred, not failed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Timestamp;
+use crate::planted::{Bug, planted};
+
+/// One call, in the budget's unit.
+const CALL: u64 = 1_000;
+
+/// How many calls may repeat earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryBudgetSettings {
+    /// Repeated calls in a hundred first ones.
+    pub percent: u32,
+    /// Repeated calls a second that may be made however few first ones there are.
+    pub per_second: u32,
+    /// Most repeated calls that can be saved up.
+    pub saved: u32,
+}
+
+impl Default for RetryBudgetSettings {
+    fn default() -> Self {
+        Self {
+            percent: 20,
+            per_second: 10,
+            saved: 100,
+        }
+    }
+}
+
+/// What one instance may still spend on repeated calls to one downstream.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RetryBudget {
+    spent: u64,
+    paid_at: Timestamp,
+}
+
+impl RetryBudget {
+    /// A first call is made.
+    pub fn first(&mut self, settings: &RetryBudgetSettings) {
+        let paid = u64::from(settings.percent) * CALL / 100;
+        self.spent = self.spent.saturating_sub(paid);
+    }
+
+    /// Whether a call that repeats an earlier one may be made now; if so it is paid for.
+    pub fn repeat(&mut self, settings: &RetryBudgetSettings, now: Timestamp) -> bool {
+        let paid = now
+            .since(self.paid_at)
+            .0
+            .saturating_mul(u64::from(settings.per_second));
+        // A second has a thousand milliseconds and a call a thousand units.
+        self.spent = self.spent.saturating_sub(paid);
+        self.paid_at = self.paid_at.max(now);
+        let affords = self.spent + CALL <= u64::from(settings.saved.max(1)) * CALL;
+        if affords || planted(Bug::RetriesUnlimited) {
+            self.spent += CALL;
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: RetryBudgetSettings = RetryBudgetSettings {
+        percent: 20,
+        per_second: 10,
+        saved: 5,
+    };
+
+    fn repeats(budget: &mut RetryBudget, at: u64) -> usize {
+        (0..100)
+            .take_while(|_| budget.repeat(&S, Timestamp(at)))
+            .count()
+    }
+
+    #[test]
+    fn what_is_saved_is_spent_and_no_more() {
+        let mut budget = RetryBudget::default();
+        assert_eq!(repeats(&mut budget, 1_000_000), 5);
+    }
+
+    #[test]
+    fn five_first_calls_pay_for_one_repeated_one() {
+        let mut budget = RetryBudget::default();
+        repeats(&mut budget, 1_000_000);
+        (0..4).for_each(|_| budget.first(&S));
+        assert_eq!(repeats(&mut budget, 1_000_000), 0);
+        budget.first(&S);
+        assert_eq!(repeats(&mut budget, 1_000_000), 1);
+    }
+
+    #[test]
+    fn time_pays_for_a_few() {
+        let mut budget = RetryBudget::default();
+        repeats(&mut budget, 1_000_000);
+        assert_eq!(repeats(&mut budget, 1_000_099), 0);
+        assert_eq!(repeats(&mut budget, 1_000_100), 1);
+        assert_eq!(
+            repeats(&mut budget, 9_000_000),
+            5,
+            "never more than is saved"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_pays_nothing_twice() {
+        let mut budget = RetryBudget::default();
+        repeats(&mut budget, 1_000_000);
+        assert_eq!(repeats(&mut budget, 900_000), 0);
+        assert_eq!(repeats(&mut budget, 1_000_000), 0);
+    }
+}

@@ -1,0 +1,277 @@
+//! A window: how many orders may be under way that still need a downstream.
+//!
+//! Started orders are a queue in front of each downstream that they need. A window bounds that
+//! queue and learns its bound from what agents say: how long each request waited before an agent
+//! took it. While requests are taken soon the window grows; when they wait, it shrinks by a part;
+//! when the downstream is not to be called at all, it is shut until then and begins again with a
+//! single order (additive increase, multiplicative decrease with slow start: Jacobson,
+//! "Congestion Avoidance and Control"; the wait as the signal: Nichols and Jacobson, "Controlling
+//! Queue Delay"). What has no room is not started, and waits where waiting is free.
+//!
+//! Nothing is shared between instances: several windows in front of one downstream share it as
+//! connections share a link, each by the waits that it sees. A window that is wrong costs waiting,
+//! never an attempt: an agent gives a request the step's whole time from when it takes it.
+
+use triad_workflow::Millis;
+
+use crate::ids::Timestamp;
+use crate::message::Pace;
+use crate::planted::{Bug, planted};
+
+/// Orders with which a window begins.
+pub const FIRST: u32 = 32;
+/// Most orders of one window: what a Scheduler keeps copies of, so that a reply needs no read.
+pub const MOST: u32 = 1_024;
+/// Fewest orders of a window that is not shut.
+pub const FEWEST: u32 = 2;
+/// Waits up to this are what a hop takes on a busy machine, and no sign of a queue.
+pub const SHORT_WAIT: Millis = Millis(100);
+/// Waits from this on are a queue, however slow the service.
+pub const LONG_WAIT: Millis = Millis(2_000);
+/// A window is shut for at most so long before one order tries the downstream again.
+pub const SHUT_AT_MOST: Millis = Millis(60_000);
+
+const MINUTE: Millis = Millis(60_000);
+/// One order, in the unit of the bound.
+const ONE: u64 = 1_000;
+/// Orders that a window in use grows by in the time in which each of its orders is answered once.
+const GROWTH: u64 = 8;
+
+/// How many orders may be under way that still need a downstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// The bound, in thousandths.
+    bound: u64,
+    /// It has never shrunk since it began, so it grows by one for each answer.
+    slow_start: bool,
+    /// Requests made before this say nothing new: the bound has shrunk since.
+    shrunk_at: Timestamp,
+    /// Nothing is to be started before this.
+    shut_until: Timestamp,
+    /// Smoothed time of an answer, in milliseconds.
+    took_ms: u64,
+    /// Smoothed wait, in milliseconds: for operators.
+    waited_ms: u64,
+    /// The shortest wait of the present minute, and of the one before.
+    least_ms: [u64; 2],
+    minute_began: Timestamp,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            bound: u64::from(FIRST) * ONE,
+            slow_start: true,
+            shrunk_at: Timestamp(0),
+            shut_until: Timestamp(0),
+            took_ms: 0,
+            waited_ms: 0,
+            least_ms: [u64::MAX; 2],
+            minute_began: Timestamp(0),
+        }
+    }
+}
+
+impl Window {
+    /// Whether one more order may be started.
+    #[must_use]
+    pub fn has_room(&self, under_way: u32, now: Timestamp) -> bool {
+        if planted(Bug::WindowIgnored) {
+            return true;
+        }
+        now >= self.shut_until && under_way < self.bound()
+    }
+
+    /// Most orders under way.
+    #[must_use]
+    pub fn bound(&self) -> u32 {
+        u32::try_from(self.bound / ONE).unwrap_or(MOST)
+    }
+
+    /// Until when it is shut.
+    #[must_use]
+    pub fn shut_until(&self) -> Timestamp {
+        self.shut_until
+    }
+
+    /// How long requests waited of late before an agent took them.
+    #[must_use]
+    pub fn waited(&self) -> Millis {
+        Millis(self.waited_ms)
+    }
+
+    /// The wait from which on there is a queue: half of what an answer takes, within bounds.
+    #[must_use]
+    pub fn target(&self) -> Millis {
+        Millis((self.took_ms / 2).clamp(SHORT_WAIT.0, LONG_WAIT.0))
+    }
+
+    /// A request was answered, while so many orders were under way. A wait is measured with two
+    /// clocks, which are at most `skew` apart.
+    pub fn answered(&mut self, pace: Pace, under_way: u32, skew: Millis, now: Timestamp) {
+        let waited_ms = pace.waited_ms - self.apart(pace.waited_ms, skew, now);
+        self.took_ms = smooth(self.took_ms, pace.took_ms);
+        self.waited_ms = smooth(self.waited_ms, waited_ms);
+        if waited_ms > self.target().0 {
+            let made = now.minus(Millis(pace.waited_ms.saturating_add(pace.took_ms)));
+            self.shrink(made, now);
+        } else if u64::from(under_way) * ONE * 4 >= self.bound * 3 {
+            // Only a window that is in use has shown that it may be larger.
+            let grown = match self.slow_start {
+                true => ONE,
+                false => GROWTH * ONE * ONE / self.bound.max(ONE),
+            };
+            self.bound = (self.bound + grown).min(u64::from(MOST) * ONE);
+        }
+    }
+
+    /// What of every wait may be the distance of the two clocks: the shortest wait of the last
+    /// minute or two, and at most the skew. So a queue that never empties hides at most the skew.
+    fn apart(&mut self, waited_ms: u64, skew: Millis, now: Timestamp) -> u64 {
+        if now.since(self.minute_began) >= MINUTE {
+            self.least_ms = [u64::MAX, self.least_ms[0]];
+            self.minute_began = now;
+        }
+        self.least_ms[0] = self.least_ms[0].min(waited_ms);
+        self.least_ms[0].min(self.least_ms[1]).min(skew.0)
+    }
+
+    /// A limit of the downstream was found reached by a request made then.
+    pub fn shrink(&mut self, made: Timestamp, now: Timestamp) {
+        if made < self.shrunk_at || planted(Bug::WindowNeverShrinks) {
+            return;
+        }
+        self.slow_start = false;
+        self.shrunk_at = now;
+        self.bound = (self.bound * 3 / 4).max(u64::from(FEWEST) * ONE);
+    }
+
+    /// The downstream is not to be called before a moment: one order tries it then.
+    pub fn shut(&mut self, until: Timestamp, now: Timestamp) {
+        self.shut_until = until.min(now.plus(SHUT_AT_MOST));
+        self.bound = ONE;
+        self.slow_start = true;
+    }
+}
+
+fn smooth(before: u64, new: u64) -> u64 {
+    match before {
+        0 => new,
+        before => (before * 7 + new) / 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Millis = Millis(0);
+    const SOON: Pace = Pace {
+        waited_ms: 5,
+        took_ms: 20,
+    };
+
+    /// So many requests are answered while the window is full.
+    fn answers(w: &mut Window, times: u64, pace: Pace, skew: Millis, from: u64, every: u64) {
+        for n in 0..times {
+            w.answered(pace, w.bound(), skew, at(from + n * every));
+        }
+    }
+
+    fn late(waited_ms: u64) -> Pace {
+        Pace {
+            waited_ms,
+            took_ms: 20,
+        }
+    }
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp(1_000_000 + ms)
+    }
+
+    #[test]
+    fn it_doubles_with_each_turn_until_requests_wait() {
+        let mut w = Window::default();
+        answers(&mut w, 32, SOON, NONE, 0, 0);
+        assert_eq!(w.bound(), 64);
+        w.answered(late(101), 64, NONE, at(10));
+        assert_eq!(w.bound(), 48);
+        answers(&mut w, 48, SOON, NONE, 300, 0);
+        assert_eq!(w.bound(), 55, "then by a few with each turn");
+    }
+
+    #[test]
+    fn it_shrinks_once_for_requests_that_were_made_before_it_shrank() {
+        let mut w = Window::default();
+        w.answered(late(500), 32, NONE, at(1_000));
+        assert_eq!(w.bound(), 24);
+        w.answered(late(900), 24, NONE, at(1_500));
+        assert_eq!(w.bound(), 24, "made at 580");
+        w.answered(late(400), 24, NONE, at(1_500));
+        assert_eq!(w.bound(), 18, "made at 1080");
+    }
+
+    #[test]
+    fn it_does_not_grow_while_it_is_not_in_use() {
+        let mut w = Window::default();
+        (0..100).for_each(|_| w.answered(SOON, 23, NONE, at(0)));
+        assert_eq!(w.bound(), FIRST);
+        w.answered(SOON, 24, NONE, at(0));
+        assert_eq!(w.bound(), FIRST + 1, "three quarters are use");
+    }
+
+    #[test]
+    fn it_stays_within_its_bounds() {
+        let mut w = Window::default();
+        answers(&mut w, 5_000, SOON, NONE, 0, 0);
+        assert_eq!(w.bound(), MOST);
+        answers(&mut w, 100, late(200), NONE, 1_000, 1_000);
+        assert_eq!(w.bound(), FEWEST);
+        assert!(w.has_room(FEWEST - 1, at(0)) && !w.has_room(FEWEST, at(0)));
+    }
+
+    #[test]
+    fn a_slow_service_may_have_a_longer_queue() {
+        let mut w = Window::default();
+        let slow = |waited_ms| Pace {
+            waited_ms,
+            took_ms: 2_000,
+        };
+        w.answered(slow(0), 32, NONE, at(0));
+        assert_eq!(w.target(), Millis(1_000));
+        w.answered(slow(900), 33, NONE, at(0));
+        assert_eq!(w.bound(), FIRST + 2);
+    }
+
+    #[test]
+    fn shut_it_starts_nothing_and_then_one_to_try() {
+        let mut w = Window::default();
+        w.shut(at(5_000), at(0));
+        assert!(!w.has_room(0, at(4_999)));
+        assert!(w.has_room(0, at(5_000)) && !w.has_room(1, at(5_000)));
+        w.answered(SOON, 1, NONE, at(5_100));
+        w.answered(SOON, 2, NONE, at(5_200));
+        assert_eq!(w.bound(), 3);
+    }
+
+    #[test]
+    fn it_is_not_shut_for_longer_than_its_bound() {
+        let mut w = Window::default();
+        w.shut(at(10_000_000), at(0));
+        assert!(w.has_room(0, at(SHUT_AT_MOST.0)));
+    }
+
+    #[test]
+    fn clocks_that_differ_by_no_more_than_the_skew_are_no_queue() {
+        let skew = Millis(500);
+        let mut w = Window::default();
+        answers(&mut w, 32, late(500), skew, 0, 1);
+        assert_eq!(w.bound(), 64);
+        answers(&mut w, 600, late(700), skew, 1_000, 1_000);
+        assert_eq!(
+            w.bound(),
+            FEWEST,
+            "a queue that never empties hides behind the skew alone"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! How far Submission may run ahead of the Schedulers: orders that this process has let in and that
+//! none has taken up yet.
+//!
+//! An order waits for nothing in its topic, and costs a record, an announcement and memory once it
+//! is let in. So no more are let in than the Schedulers start: when a bounded number of them is
+//! not known to be taken up, Submission looks at a few of their records, from the newest to the
+//! oldest quarter. A record that has gone on says that the Schedulers have come so far; those let
+//! in before it no longer count. That newer orders go on while older ones wait is no reason to
+//! stop: then it is something that only the older ones need which has no room.
+//!
+//! Nothing is counted up and down between processes, so nothing leaks: a process that starts anew
+//! lets in at most as many again. The price is one eventually consistent read of [`PROBES`] records
+//! for each bound's worth of orders, and while nothing moves one in [`LOOK_EVERY`].
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use triad_core::planted::{Bug, planted};
+use triad_core::{OrderId, Priority, Timestamp, Version};
+use triad_workflow::Millis;
+
+use crate::ports::StateStore;
+
+/// Records that one look reads.
+pub const PROBES: usize = 4;
+/// While a look finds nothing, the next one comes after this.
+pub const LOOK_EVERY: Millis = Millis(2_000);
+/// The bound grows to so many times what it is set to, where the Schedulers are found idle.
+const GROWTH: usize = 16;
+
+/// One Submission process's view of both lanes.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    least: usize,
+    normal: Mutex<Lane>,
+    high: Mutex<Lane>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    /// Let in and not known to be taken up, oldest first.
+    orders: VecDeque<OrderId>,
+    bound: usize,
+    /// When a look last found nothing.
+    in_vain_at: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// At most `least` orders at first.
+    pub(crate) fn new(least: usize) -> Self {
+        let lane = || {
+            Mutex::new(Lane {
+                orders: VecDeque::new(),
+                bound: least.max(1),
+                in_vain_at: None,
+            })
+        };
+        Self {
+            least: least.max(1),
+            normal: lane(),
+            high: lane(),
+        }
+    }
+
+    fn lane(&self, lane: Priority) -> MutexGuard<'_, Lane> {
+        let lane = match lane {
+            Priority::Normal => &self.normal,
+            Priority::High => &self.high,
+        };
+        lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether one more order may be let in.
+    pub(crate) fn has_room(&self, lane: Priority) -> bool {
+        let lane = self.lane(lane);
+        lane.orders.len() < lane.bound || planted(Bug::BacklogIgnored)
+    }
+
+    /// An order has been stored for the first time.
+    pub(crate) fn let_in(&self, lane: Priority, order: OrderId) {
+        self.lane(lane).orders.push_back(order);
+    }
+
+    /// Looks how far the Schedulers have come, unless a look has just been in vain.
+    ///
+    /// A store that cannot be read leaves things as they are.
+    pub(crate) async fn look<S: StateStore>(&self, store: &S, priority: Priority, now: Timestamp) {
+        let probes: Vec<OrderId> = {
+            let lane = self.lane(priority);
+            let in_vain = |at: Timestamp| now >= at && now.since(at) < LOOK_EVERY;
+            if lane.in_vain_at.is_some_and(in_vain) {
+                return;
+            }
+            let newest = lane.orders.len();
+            let at = (1..=PROBES).rev().map(|n| (newest * n / PROBES).max(1) - 1);
+            at.filter_map(|at| lane.orders.get(at).cloned()).collect()
+        };
+        let found = store.glance(probes.clone()).await;
+        let is_taken_up = |order: Option<triad_core::Order>| {
+            // One that is not found may be too young to be seen by such a read.
+            order.is_some_and(|o| o.version > Version::FIRST)
+        };
+        let newest_taken = probes
+            .iter()
+            .zip(found)
+            .find(|(_, found)| matches!(found, Ok(order) if is_taken_up(order.clone())))
+            .map(|(id, _)| id.clone());
+        let mut lane = self.lane(priority);
+        let Some(at) = newest_taken.and_then(|id| lane.orders.iter().position(|o| *o == id)) else {
+            lane.in_vain_at = Some(now);
+            return;
+        };
+        let was_in_vain = lane.in_vain_at.take().is_some();
+        let all = at + 1 == lane.orders.len();
+        lane.orders.drain(..=at);
+        // Everything was taken up while this process waited: the Schedulers could have had more.
+        if all && was_in_vain {
+            lane.bound = (lane.bound * 2).min(self.least * GROWTH);
+        } else if !all {
+            lane.bound = (lane.bound * 7 / 8).max(self.least);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Which orders may be started: a window before each downstream, what is under way, what waits.
+//!
+//! An order is started when every downstream that it still needs has room for one more, and the
+//! Scheduler itself has, which is a hop like any other: replies that wait to be read are its queue.
+//! What has no room is not written, and waits here in the order of age; its announcement is
+//! acknowledged, and its record is found by the Supervisor if this process dies or has too many.
+//!
+//! All of it is this process's own and may be lost. An order under way whose further events another
+//! process handles is forgotten after [`FORGOTTEN_AFTER`], so nothing leaks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use triad_core::message::Pace;
+use triad_core::window::Window;
+use triad_core::{OrderId, Priority, Timestamp};
+use triad_workflow::{AgentName, Millis};
+
+use crate::record::InputRecord;
+
+/// An order under way of which nothing was heard for so long is no longer counted here.
+const FORGOTTEN_AFTER: Millis = Millis(30_000);
+/// How often those are looked for.
+const SWEPT_EVERY: Millis = Millis(1_000);
+/// Bound: bytes of waiting records that are kept whole; of others only the order's id is kept, and
+/// its details are read when it is started.
+const KEPT_BYTES: usize = 8 * 1024 * 1024;
+
+/// What an order still needs.
+pub(super) type Needs = BTreeSet<AgentName>;
+
+/// What becomes of an order that is to be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It is started.
+    Start,
+    /// It waits here.
+    Waits,
+    /// Too many wait here: it is left to the Supervisor.
+    Full,
+}
+
+/// An order that is to be started.
+#[derive(Debug)]
+pub(super) struct Candidate<'a> {
+    pub order: &'a OrderId,
+    pub submitted_at: Timestamp,
+    pub needs: Needs,
+    /// What asks for it.
+    pub record: &'a InputRecord,
+}
+
+/// How much one downstream bears at present, as one process sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pressure {
+    /// The downstream; `None` is the Scheduler itself.
+    pub agent: Option<AgentName>,
+    /// The lane.
+    pub lane: Priority,
+    /// Orders under way that still need it.
+    pub under_way: u32,
+    /// Most of them.
+    pub bound: u32,
+    /// How long requests waited of late before an agent took them.
+    pub waited: Millis,
+    /// Until when it is not to be called; a moment that has passed if it may be.
+    pub shut_until: Timestamp,
+    /// Orders that wait here and need it.
+    pub waiting: usize,
+    /// When the oldest of them was submitted.
+    pub oldest: Option<Timestamp>,
+}
+
+/// One process's view of both lanes.
+#[derive(Debug)]
+pub(super) struct Intake {
+    normal: Mutex<Lane>,
+    high: Mutex<Lane>,
+    most_waiting: usize,
+    skew: Millis,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    own: Window,
+    windows: BTreeMap<AgentName, Window>,
+    under_way: HashMap<OrderId, UnderWay>,
+    counts: BTreeMap<AgentName, u32>,
+    swept_at: Timestamp,
+    /// By what they need, each in the order of age.
+    waiting: BTreeMap<Needs, BTreeMap<(Timestamp, OrderId), InputRecord>>,
+    ids: HashSet<OrderId>,
+    kept_bytes: usize,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    needs: Needs,
+    heard_at: Timestamp,
+}
+
+impl Intake {
+    pub(super) fn new(most_waiting: usize, skew: Millis) -> Self {
+        Self {
+            normal: Mutex::default(),
+            high: Mutex::default(),
+            most_waiting,
+            skew,
+        }
+    }
+
+    fn lane(&self, lane: Priority) -> MutexGuard<'_, Lane> {
+        let lane = match lane {
+            Priority::Normal => &self.normal,
+            Priority::High => &self.high,
+        };
+        lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an order in: to be started now, or to wait. None is started before an older one that
+    /// needs the same.
+    pub(super) fn enter(&self, lane: Priority, candidate: Candidate<'_>, now: Timestamp) -> Entry {
+        let mut lane = self.lane(lane);
+        let id = candidate.order;
+        if lane.under_way.contains_key(id) {
+            return Entry::Start;
+        }
+        if lane.ids.contains(id) {
+            return Entry::Waits;
+        }
+        let is_next = !lane.waiting.contains_key(&candidate.needs);
+        if is_next && lane.has_room(&candidate.needs, now) {
+            lane.begin(id.clone(), candidate.needs, now);
+            return Entry::Start;
+        }
+        if lane.ids.len() >= self.most_waiting {
+            return Entry::Full;
+        }
+        lane.wait(candidate);
+        Entry::Waits
+    }
+
+    /// The next orders that may be started, oldest first: at most so many.
+    pub(super) fn next(&self, lane: Priority, most: usize, now: Timestamp) -> Vec<InputRecord> {
+        let mut lane = self.lane(lane);
+        lane.sweep(now);
+        std::iter::from_fn(|| lane.next(now)).take(most).collect()
+    }
+
+    /// Whether any order waits here.
+    pub(super) fn is_waiting(&self, lane: Priority) -> bool {
+        !self.lane(lane).ids.is_empty()
+    }
+
+    /// Notes what an order needs after a write or a read of it: `None` if no agent has anything of
+    /// it in its topic or hands.
+    pub(super) fn track(
+        &self,
+        lane: Priority,
+        order: &OrderId,
+        needs: Option<Needs>,
+        now: Timestamp,
+    ) {
+        let mut lane = self.lane(lane);
+        lane.end(order);
+        if let Some(needs) = needs {
+            lane.begin(order.clone(), needs, now);
+        }
+    }
+
+    /// An agent has answered a request, and its reply has waited to be read.
+    pub(super) fn answered(
+        &self,
+        lane: Priority,
+        agent: &AgentName,
+        pace: Pace,
+        unread: Millis,
+        now: Timestamp,
+    ) {
+        let mut lane = self.lane(lane);
+        let total = lane.total();
+        let own = Pace {
+            waited_ms: unread.0,
+            took_ms: 0,
+        };
+        lane.own.answered(own, total, self.skew, now);
+        let count = lane.counts.get(agent).copied().unwrap_or(0);
+        let window = lane.windows.entry(agent.clone()).or_default();
+        window.answered(pace, count, self.skew, now);
+    }
+
+    /// An agent has found that its downstream is not to be called before a moment.
+    pub(super) fn shut(&self, lane: Priority, agent: &AgentName, until: Timestamp, now: Timestamp) {
+        let mut lane = self.lane(lane);
+        let window = lane.windows.entry(agent.clone()).or_default();
+        window.shut(until, now);
+    }
+
+    /// An agent has found a limit of its downstream reached by a request made then.
+    pub(super) fn shrink(
+        &self,
+        lane: Priority,
+        agent: &AgentName,
+        made: Timestamp,
+        now: Timestamp,
+    ) {
+        let mut lane = self.lane(lane);
+        let window = lane.windows.entry(agent.clone()).or_default();
+        window.shrink(made, now);
+    }
+
+    /// What is held back, and why.
+    pub(super) fn pressure(&self) -> Vec<Pressure> {
+        let of = |priority| self.lane(priority).pressure(priority);
+        let mut all: Vec<Pressure> = of(Priority::High);
+        all.extend(of(Priority::Normal));
+        all
+    }
+}
+
+impl Lane {
+    fn total(&self) -> u32 {
+        u32::try_from(self.under_way.len()).unwrap_or(u32::MAX)
+    }
+
+    fn has_room(&self, needs: &Needs, now: Timestamp) -> bool {
+        self.own.has_room(self.total(), now)
+            && needs.iter().all(|agent| {
+                let count = self.counts.get(agent).copied().unwrap_or(0);
+                let window = self.windows.get(agent);
+                window.map_or_else(
+                    || Window::default().has_room(count, now),
+                    |w| w.has_room(count, now),
+                )
+            })
+    }
+
+    fn begin(&mut self, order: OrderId, needs: Needs, now: Timestamp) {
+        for agent in &needs {
+            *self.counts.entry(agent.clone()).or_default() += 1;
+        }
+        let under_way = UnderWay {
+            needs,
+            heard_at: now,
+        };
+        self.under_way.insert(order, under_way);
+    }
+
+    fn end(&mut self, order: &OrderId) {
+        let Some(ended) = self.under_way.remove(order) else {
+            return;
+        };
+        for agent in &ended.needs {
+            if let Some(count) = self.counts.get_mut(agent) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+
+    fn sweep(&mut self, now: Timestamp) {
+        if now.since(self.swept_at) < SWEPT_EVERY && now >= self.swept_at {
+            return;
+        }
+        self.swept_at = now;
+        let silent = |u: &UnderWay| now.since(u.heard_at) >= FORGOTTEN_AFTER;
+        let all = self.under_way.iter();
+        let forgotten: Vec<OrderId> = all
+            .filter(|(_, u)| silent(u))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in &forgotten {
+            self.end(id);
+        }
+    }
+
+    fn wait(&mut self, candidate: Candidate<'_>) {
+        let bytes = candidate.record.value.as_ref().map_or(0, Vec::len);
+        let mut record = candidate.record.clone();
+        if self.kept_bytes + bytes > KEPT_BYTES {
+            record.value = Some(super::wake(candidate.order));
+        }
+        self.kept_bytes += record.value.as_ref().map_or(0, Vec::len);
+        self.ids.insert(candidate.order.clone());
+        let group = self.waiting.entry(candidate.needs).or_default();
+        group.insert((candidate.submitted_at, candidate.order.clone()), record);
+    }
+
+    /// The oldest order that waits and whose needs have room; it is under way from now on.
+    fn next(&mut self, now: Timestamp) -> Option<InputRecord> {
+        let heads = self.waiting.iter();
+        let oldest = heads
+            .filter(|(needs, _)| self.has_room(needs, now))
+            .filter_map(|(needs, group)| group.first_key_value().map(|(key, _)| (key, needs)))
+            .min_by(|a, b| a.0.cmp(b.0))
+            .map(|(_, needs)| needs.clone())?;
+        let group = self.waiting.get_mut(&oldest)?;
+        let ((_, id), record) = group.pop_first()?;
+        if group.is_empty() {
+            self.waiting.remove(&oldest);
+        }
+        self.ids.remove(&id);
+        let bytes = record.value.as_ref().map_or(0, Vec::len);
+        self.kept_bytes = self.kept_bytes.saturating_sub(bytes);
+        self.begin(id, oldest, now);
+        Some(record)
+    }
+
+    fn pressure(&self, lane: Priority) -> Vec<Pressure> {
+        let waiting = |agent: Option<&AgentName>| {
+            let of = |needs: &Needs| agent.is_none_or(|a| needs.contains(a));
+            let groups = self.waiting.iter().filter(|(needs, _)| of(needs));
+            let sizes = groups.clone().map(|(_, group)| group.len()).sum();
+            let heads = groups.filter_map(|(_, group)| group.first_key_value());
+            (sizes, heads.map(|((at, _), _)| *at).min())
+        };
+        let one = |agent: Option<&AgentName>, window: &Window, under_way: u32| {
+            let (waiting, oldest) = waiting(agent);
+            Pressure {
+                agent: agent.cloned(),
+                lane,
+                under_way,
+                bound: window.bound(),
+                waited: window.waited(),
+                shut_until: window.shut_until(),
+                waiting,
+                oldest,
+            }
+        };
+        let count = |agent: &AgentName| self.counts.get(agent).copied().unwrap_or(0);
+        let windows = self.windows.iter();
+        std::iter::once(one(None, &self.own, self.total()))
+            .chain(windows.map(|(agent, window)| one(Some(agent), window, count(agent))))
+            .collect()
+    }
+}
