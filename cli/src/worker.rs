@@ -9,13 +9,15 @@ use tokio_util::sync::CancellationToken;
 use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_batches, run_stream};
 use triad_runtime::agent::Remotes;
-use triad_setup::Wiring;
+use triad_setup::{SchedulerHandler, Wiring};
 use triad_workflow::Millis;
 
 /// Records of one lane that Submission or the Scheduler takes up at once.
 const BATCH: usize = 256;
 /// Requests that are under way at once in each agent.
 const IN_FLIGHT: usize = 256;
+/// How often a Scheduler that reads nothing looks whether it can start what waits.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(100);
 /// Longest sweep; the next one goes on where it stopped.
 const SWEEP_TIME: Millis = Millis(20_000);
 
@@ -98,6 +100,7 @@ fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &Ca
     let topic = |lane| topics::scheduler(lane).to_owned();
     let config = config(wiring, "scheduler", topic, BATCH);
     let handler = Arc::new(wiring.scheduler());
+    loops.spawn(start_waiting(handler.clone(), stop.clone()));
     let stop = stop.clone();
     loops.spawn(async move {
         let handle = move |records: Vec<_>| {
@@ -106,6 +109,24 @@ fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &Ca
         };
         Ok(run_batches(config, stop, handle).await?)
     });
+}
+
+/// Starts what waits in the Scheduler for room, also while there is nothing to read.
+async fn start_waiting(
+    handler: Arc<SchedulerHandler>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut timer = tokio::time::interval(LOOK_FOR_ROOM);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = timer.tick() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+        if handler.is_waiting() {
+            handler.handle(&[]).await;
+        }
+    }
 }
 
 /// A loop for each agent, with a consumer group and room of its own: another agent beside it

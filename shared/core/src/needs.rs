@@ -40,8 +40,16 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
     }
 }
 
-/// Whether an agent has something of the order in its topic or hands.
+/// The agents that have something of the order in their topics or hands.
 #[must_use]
-pub fn is_under_way(order: &Order) -> bool {
-    order.steps.iter().any(|s| s.state.complete_by().is_some())
+pub fn asked(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
+    let steps = order.steps.iter().zip(&ctx.workflow.steps);
+    steps
+        .filter_map(|(record, step)| match &record.state {
+            StepState::Running { .. } | StepState::Probing { .. } => Some(&step.agent),
+            StepState::Undoing { .. } => step.compensation.as_ref().map(|c| &c.agent),
+            _ => None,
+        })
+        .cloned()
+        .collect()
 }

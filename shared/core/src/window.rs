@@ -19,7 +19,7 @@ use crate::message::Pace;
 use crate::planted::{Bug, planted};
 
 /// Orders with which a window begins.
-pub const FIRST: u32 = 32;
+pub const FIRST: u32 = 16;
 /// Most orders of one window: what a Scheduler keeps copies of, so that a reply needs no read.
 pub const MOST: u32 = 1_024;
 /// Fewest orders of a window that is not shut.
@@ -192,6 +192,8 @@ mod tests {
     #[test]
     fn it_doubles_with_each_turn_until_requests_wait() {
         let mut w = Window::default();
+        answers(&mut w, 16, SOON, NONE, 0, 0);
+        assert_eq!(w.bound(), 32);
         answers(&mut w, 32, SOON, NONE, 0, 0);
         assert_eq!(w.bound(), 64);
         w.answered(late(101), 64, NONE, at(10));
@@ -203,6 +205,7 @@ mod tests {
     #[test]
     fn it_shrinks_once_for_requests_that_were_made_before_it_shrank() {
         let mut w = Window::default();
+        answers(&mut w, 16, SOON, NONE, 0, 0);
         w.answered(late(500), 32, NONE, at(1_000));
         assert_eq!(w.bound(), 24);
         w.answered(late(900), 24, NONE, at(1_500));
@@ -214,9 +217,9 @@ mod tests {
     #[test]
     fn it_does_not_grow_while_it_is_not_in_use() {
         let mut w = Window::default();
-        (0..100).for_each(|_| w.answered(SOON, 23, NONE, at(0)));
+        (0..100).for_each(|_| w.answered(SOON, 11, NONE, at(0)));
         assert_eq!(w.bound(), FIRST);
-        w.answered(SOON, 24, NONE, at(0));
+        w.answered(SOON, 12, NONE, at(0));
         assert_eq!(w.bound(), FIRST + 1, "three quarters are use");
     }
 
@@ -237,9 +240,9 @@ mod tests {
             waited_ms,
             took_ms: 2_000,
         };
-        w.answered(slow(0), 32, NONE, at(0));
+        w.answered(slow(0), 16, NONE, at(0));
         assert_eq!(w.target(), Millis(1_000));
-        w.answered(slow(900), 33, NONE, at(0));
+        w.answered(slow(900), 17, NONE, at(0));
         assert_eq!(w.bound(), FIRST + 2);
     }
 
@@ -265,8 +268,8 @@ mod tests {
     fn clocks_that_differ_by_no_more_than_the_skew_are_no_queue() {
         let skew = Millis(500);
         let mut w = Window::default();
-        answers(&mut w, 32, late(500), skew, 0, 1);
-        assert_eq!(w.bound(), 64);
+        answers(&mut w, 16, late(500), skew, 0, 1);
+        assert_eq!(w.bound(), 32);
         answers(&mut w, 600, late(700), skew, 1_000, 1_000);
         assert_eq!(
             w.bound(),

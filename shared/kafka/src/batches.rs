@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use rdkafka::consumer::{CommitMode, Consumer};
 use tokio::task::JoinSet;
@@ -56,9 +55,6 @@ where
     Ok(())
 }
 
-/// After so long without a record a handler is given an empty batch.
-const IDLE: Duration = Duration::from_millis(100);
-
 async fn consume<F, R>(
     lane: &Lane,
     max_records: usize,
@@ -70,17 +66,10 @@ async fn consume<F, R>(
     R: Future<Output = Vec<Handled>>,
 {
     loop {
-        let mut next = std::pin::pin!(lane.next());
-        let first = loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                first = &mut next => break first,
-                // What the handler keeps waiting is started without a record, too.
-                () = tokio::time::sleep(IDLE) => {
-                    handle(Vec::new()).await;
-                }
-            }
+        let first = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            first = lane.next() => first,
         };
         let mut batch = vec![first];
         while batch.len() < max_records

@@ -3,8 +3,8 @@
 //!
 //! An order waits for nothing in its topic, and costs a record, an announcement and memory once it
 //! is let in. So no more are let in than the Schedulers start: when a bounded number of them is
-//! not known to be taken up, Submission looks at a few of their records, from the newest to the
-//! oldest quarter. A record that has gone on says that the Schedulers have come so far; those let
+//! not known to be taken up, Submission looks at the records of a few of them, others each time. A
+//! record that has gone on says that the Schedulers have come so far; those let
 //! in before it no longer count. That newer orders go on while older ones wait is no reason to
 //! stop: then it is something that only the older ones need which has no room.
 //!
@@ -22,9 +22,11 @@ use triad_workflow::Millis;
 use crate::ports::StateStore;
 
 /// Records that one look reads.
-pub const PROBES: usize = 4;
+pub const PROBES: usize = 32;
 /// While a look finds nothing, the next one comes after this.
 pub const LOOK_EVERY: Millis = Millis(2_000);
+/// How far the places of two looks lie apart: odd, and no divisor of a likely bound.
+const STRIDE: usize = 389;
 /// The bound grows to so many times what it is set to, where the Schedulers are found idle.
 const GROWTH: usize = 16;
 
@@ -43,6 +45,27 @@ struct Lane {
     bound: usize,
     /// When a look last found nothing.
     in_vain_at: Option<Timestamp>,
+    /// Looks so far: each begins at another place.
+    looks: usize,
+}
+
+impl Lane {
+    /// Orders to look at, newest first: evenly spread, from another place on each time, for what
+    /// waits may lie at regular distances.
+    fn probes(&mut self) -> Vec<OrderId> {
+        let len = self.orders.len();
+        let probes = PROBES.min(len);
+        let first = self.looks.wrapping_mul(STRIDE);
+        self.looks = self.looks.wrapping_add(1);
+        let mut at: Vec<usize> = (0..probes)
+            .map(|n| (first + n * len / probes) % len)
+            .collect();
+        at.sort_unstable_by(|a, b| b.cmp(a));
+        at.dedup();
+        at.iter()
+            .filter_map(|&at| self.orders.get(at).cloned())
+            .collect()
+    }
 }
 
 impl Backlog {
@@ -53,6 +76,7 @@ impl Backlog {
                 orders: VecDeque::new(),
                 bound: least.max(1),
                 in_vain_at: None,
+                looks: 0,
             })
         };
         Self {
@@ -86,15 +110,16 @@ impl Backlog {
     /// A store that cannot be read leaves things as they are.
     pub(crate) async fn look<S: StateStore>(&self, store: &S, priority: Priority, now: Timestamp) {
         let probes: Vec<OrderId> = {
-            let lane = self.lane(priority);
+            let mut lane = self.lane(priority);
             let in_vain = |at: Timestamp| now >= at && now.since(at) < LOOK_EVERY;
             if lane.in_vain_at.is_some_and(in_vain) {
                 return;
             }
-            let newest = lane.orders.len();
-            let at = (1..=PROBES).rev().map(|n| (newest * n / PROBES).max(1) - 1);
-            at.filter_map(|at| lane.orders.get(at).cloned()).collect()
+            lane.probes()
         };
+        if probes.is_empty() {
+            return;
+        }
         let found = store.glance(probes.clone()).await;
         let is_taken_up = |order: Option<triad_core::Order>| {
             // One that is not found may be too young to be seen by such a read.

@@ -18,4 +18,4 @@ pub use auth::{AuthConfig, Way};
 pub use config::{AgentConfig, Config, ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::http_remotes;
-pub use wiring::{Bus, Store, Wiring};
+pub use wiring::{Bus, SchedulerHandler, Store, Wiring};

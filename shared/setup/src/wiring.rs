@@ -16,6 +16,9 @@ pub type Store = DynamoStore<SystemClock>;
 /// The bus in production.
 pub type Bus = KafkaBus;
 
+/// The Scheduler in production.
+pub type SchedulerHandler = Scheduler<Store, Bus, SystemClock, SystemEntropy>;
+
 /// The clients of one process; handlers are made over them.
 #[derive(Clone)]
 pub struct Wiring {
@@ -55,7 +58,7 @@ impl Wiring {
 
     /// The Scheduler handler.
     #[must_use]
-    pub fn scheduler(&self) -> Scheduler<Store, Bus, SystemClock, SystemEntropy> {
+    pub fn scheduler(&self) -> SchedulerHandler {
         Scheduler::new(
             self.store.clone(),
             self.bus.clone(),

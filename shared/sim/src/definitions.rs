@@ -23,7 +23,7 @@ pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
 pub(crate) const ONCE: &str = "mail";
 
 /// What orders run from the beginning.
-const FIRST: [&str; 9] = [
+const FIRST: [&str; 10] = [
     r#"{"workflow": "line",
       "defaults": {"complete_within": "4s", "retry": {"calls": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
       "steps": [
@@ -78,6 +78,11 @@ const FIRST: [&str; 9] = [
       "steps": [
         {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
         {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
+    r#"{"workflow": "shelf",
+      "defaults": {"complete_within": "4s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
+      "steps": [
+        {"id": "count", "agent": "stock", "action": "count", "compensation": "none"},
+        {"id": "fill", "agent": "stock", "action": "fill", "compensation": {"action": "empty"}}]}"#,
     r#"{"workflow": "twins",
       "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1}},
       "steps": [

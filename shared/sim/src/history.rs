@@ -62,6 +62,7 @@ impl State {
             self.check_migration(before, after);
         }
         self.check_claim(before, after);
+        self.watch_load(before, after);
         self.remember_end(before, after);
         self.remember_acts(before, after);
         self.check_hint(after, &workflow);

@@ -28,6 +28,7 @@ mod executor;
 mod faults;
 pub mod fleet;
 mod history;
+mod load;
 mod operators;
 #[cfg(feature = "planted")]
 pub mod planted;

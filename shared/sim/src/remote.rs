@@ -86,6 +86,9 @@ impl State {
     /// What goes wrong with a call, and how long it travels.
     fn remote_fate(&mut self, service: &str) -> (u64, Mishap, Option<Fault>) {
         let mut travel = self.rng.between(1, 300);
+        if let Some(servers) = self.remote.servers.get_mut(service) {
+            travel = servers.done_at(self.now) - self.now;
+        }
         if self.fault("fault: remote call landed late", self.faults.remote_late) {
             travel = self.rng.between(1_000, 40_000);
         }
@@ -136,6 +139,8 @@ impl State {
         *self.remote.calls.entry(of_key).or_default() += 1;
         let of_step = (call.order.clone(), call.step.clone(), undo);
         *self.remote.of_step.entry(of_step).or_default() += 1;
+        let made = self.remote.calls.get(&(call.key.clone(), direction));
+        self.watch_call(who, call.service, made.is_some_and(|n| *n > 1));
         self.check_deadline(who, call, direction, time_left);
         self.check_downstream(who, call);
         self.check_rate(call.service);

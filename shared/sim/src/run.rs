@@ -5,6 +5,7 @@ use triad_core::invariants::Breach;
 use crate::coverage::Coverage;
 use crate::executor::{Executor, Owner};
 use crate::faults::Faults;
+use crate::load::{self, Load};
 use crate::ports::Ports;
 use crate::rng::Rng;
 use crate::scenario::NewOrder;
@@ -12,6 +13,8 @@ use crate::setup::Setup;
 use crate::world::{Beginning, Crash, OUTSIDE, World};
 use crate::{actors, chaos, definitions, scenario};
 
+/// One seed in so many is a world under load, and without other faults.
+const LOADED: u64 = 50;
 /// Time between two plain orders: what the simulated instances take up without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
@@ -82,6 +85,9 @@ pub fn run(seed: u64, options: Options) -> Outcome {
             options.trace,
         );
     }
+    if seed % LOADED == LOADED - 1 {
+        return run_load(seed, options);
+    }
     let mut rng = Rng::new(seed);
     let faults = Faults::drawn(&mut rng);
     let setup = Setup::drawn(&mut rng);
@@ -111,6 +117,24 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     chaos::send_orders(&world, orders, over_ms, poison);
     chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);
     finish(seed, &world, faults_left)
+}
+
+/// Runs the world under load of a seed.
+fn run_load(seed: u64, options: Options) -> Outcome {
+    let mut rng = Rng::new(seed);
+    let load = Load::drawn(&mut rng);
+    let world = World::new(Beginning {
+        rng,
+        faults: Faults::default(),
+        setup: Setup::load(),
+        tracing: options.trace,
+        faults_left: u64::MAX,
+        crashes: Vec::new(),
+    });
+    publish_definitions(&world);
+    actors::set_up(&world);
+    load::unleash(&world, load);
+    finish(seed, &world, u64::MAX)
 }
 
 /// Runs orders in a world without faults but the crashes that are asked for.

@@ -13,6 +13,7 @@ use triad_reference::contract::{self, Answer, CallHead, Cause, Kind};
 use triad_reference::{Decision, Mishap};
 
 use crate::definitions::{self, ONCE};
+use crate::load::Servers;
 use crate::world::{InstanceId, OUTSIDE, State};
 
 /// Keys that the book of one world takes.
@@ -70,6 +71,8 @@ pub(crate) struct RemoteState {
     /// Calls made in a second.
     pub in_second: BTreeMap<(&'static str, u64), u32>,
     pub outages: Vec<Outage>,
+    /// What each service can do at once; without an entry, anything.
+    pub servers: BTreeMap<&'static str, Servers>,
 }
 
 impl Default for RemoteState {
@@ -85,6 +88,7 @@ impl Default for RemoteState {
             held: BTreeMap::new(),
             in_second: BTreeMap::new(),
             outages: Vec::new(),
+            servers: BTreeMap::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use triad_core::breaker::BreakerSettings;
+use triad_core::retry_budget::RetryBudgetSettings;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis};
 
@@ -38,6 +39,10 @@ pub(crate) struct Setup {
     pub wild_clocks: bool,
     /// Orders that are submitted.
     pub orders: usize,
+    /// Orders that one Submission may run ahead of the Schedulers.
+    pub unstarted: usize,
+    /// Orders that may wait in one Scheduler.
+    pub waiting: usize,
 }
 
 fn agent(name: &str) -> AgentName {
@@ -63,6 +68,26 @@ impl Setup {
             operators: 0,
             wild_clocks: false,
             orders: 0,
+            unstarted: 64,
+            waiting: 1_000,
+        }
+    }
+
+    /// For a world under load: little room, so that much is held back.
+    pub(crate) fn load() -> Self {
+        let little = DownstreamSettings {
+            retry_budget: RetryBudgetSettings {
+                percent: 20,
+                per_second: 1,
+                saved: 5,
+            },
+            ..DownstreamSettings::default()
+        };
+        Self {
+            downstreams: AGENTS.into_iter().map(|a| (agent(a), little)).collect(),
+            unstarted: 16,
+            waiting: 400,
+            ..Self::plain()
         }
     }
 
@@ -99,6 +124,8 @@ impl Setup {
             operators: if rng.chance(500) { 300 } else { 0 },
             wild_clocks: rng.chance(80),
             orders,
+            unstarted: *rng.pick(&[1, 2, 64]),
+            waiting: *rng.pick(&[0, 1, 64]),
         }
     }
 
@@ -113,6 +140,8 @@ impl Setup {
             downstreams: self.downstreams.clone(),
             refresh_downstreams: REFRESH_DOWNSTREAMS,
             admission: self.admission.clone(),
+            unstarted: self.unstarted,
+            waiting: self.waiting,
             sweep_page: 3,
             sweep_limit: 200,
             ..Settings::default()

@@ -15,6 +15,7 @@ use crate::coverage::Coverage;
 use crate::executor::{Owner, Sleep, Work};
 use crate::faults::Faults;
 use crate::history::History;
+use crate::load::{Load, Watched};
 use crate::rng::Rng;
 use crate::service::RemoteState;
 use crate::setup::Setup;
@@ -87,6 +88,10 @@ pub(crate) struct State {
     /// Orders that were sent, and records that belong into the dead-letter topic.
     pub sent: Sent,
     pub calm_since: Option<u64>,
+    /// What a world under load is about.
+    pub load: Option<Load>,
+    pub watched: Watched,
+    pub began: u64,
     over: bool,
     tracing: bool,
     pub trace: Vec<String>,
@@ -190,6 +195,9 @@ impl World {
             handlers: BTreeMap::new(),
             sent: Sent::default(),
             calm_since: None,
+            load: None,
+            watched: Watched::default(),
+            began: 0,
             over: false,
             tracing: beginning.tracing,
             trace: Vec::new(),

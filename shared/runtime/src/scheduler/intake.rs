@@ -5,6 +5,10 @@
 //! What has no room is not written, and waits here in the order of age; its announcement is
 //! acknowledged, and its record is found by the Supervisor if this process dies or has too many.
 //!
+//! An order under way counts for the downstreams that it is at, and for those ahead of it while it
+//! makes progress. One that is held up at a slow downstream will reach the others at that one's
+//! pace, and takes no room from orders that need only them.
+//!
 //! All of it is this process's own and may be lost. An order under way whose further events another
 //! process handles is forgotten after [`FORGOTTEN_AFTER`], so nothing leaks.
 
@@ -20,8 +24,10 @@ use crate::record::InputRecord;
 
 /// An order under way of which nothing was heard for so long is no longer counted here.
 const FORGOTTEN_AFTER: Millis = Millis(30_000);
-/// How often those are looked for.
-const SWEPT_EVERY: Millis = Millis(1_000);
+/// An order of which nothing was heard for so long is held up where it is.
+const HELD_UP_AFTER: Millis = Millis(1_000);
+/// How often both are looked for.
+const SWEPT_EVERY: Millis = Millis(250);
 /// Bound: bytes of waiting records that are kept whole; of others only the order's id is kept, and
 /// its details are read when it is started.
 const KEPT_BYTES: usize = 8 * 1024 * 1024;
@@ -93,9 +99,13 @@ struct Lane {
     kept_bytes: usize,
 }
 
+/// An order under way, and the downstreams that it counts for.
 #[derive(Debug)]
 struct UnderWay {
-    needs: Needs,
+    /// It is at these.
+    at: Needs,
+    /// It still needs these, and counts for them until it is held up.
+    ahead: Needs,
     heard_at: Timestamp,
 }
 
@@ -130,10 +140,12 @@ impl Intake {
         }
         let is_next = !lane.waiting.contains_key(&candidate.needs);
         if is_next && lane.has_room(&candidate.needs, now) {
-            lane.begin(id.clone(), candidate.needs, now);
+            lane.begin(id.clone(), Needs::new(), candidate.needs, now);
             return Entry::Start;
         }
-        if lane.ids.len() >= self.most_waiting {
+        // Orders that need the same take at most half of the places from the others.
+        let same = lane.waiting.get(&candidate.needs).map_or(0, BTreeMap::len);
+        if lane.ids.len() >= self.most_waiting || same >= self.most_waiting.div_ceil(2) {
             return Entry::Full;
         }
         lane.wait(candidate);
@@ -152,19 +164,21 @@ impl Intake {
         !self.lane(lane).ids.is_empty()
     }
 
-    /// Notes what an order needs after a write or a read of it: `None` if no agent has anything of
-    /// it in its topic or hands.
+    /// Notes after a write or a read of an order which downstreams it is at, and all that it still
+    /// needs. One that is at none is not under way.
     pub(super) fn track(
         &self,
         lane: Priority,
         order: &OrderId,
-        needs: Option<Needs>,
+        at: Needs,
+        needs: &Needs,
         now: Timestamp,
     ) {
         let mut lane = self.lane(lane);
         lane.end(order);
-        if let Some(needs) = needs {
-            lane.begin(order.clone(), needs, now);
+        if !at.is_empty() {
+            let ahead = needs.difference(&at).cloned().collect();
+            lane.begin(order.clone(), at, ahead, now);
         }
     }
 
@@ -218,6 +232,14 @@ impl Intake {
     }
 }
 
+fn uncount<'a>(counts: &mut BTreeMap<AgentName, u32>, agents: impl Iterator<Item = &'a AgentName>) {
+    for agent in agents {
+        if let Some(count) = counts.get_mut(agent) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
 impl Lane {
     fn total(&self) -> u32 {
         u32::try_from(self.under_way.len()).unwrap_or(u32::MAX)
@@ -235,25 +257,21 @@ impl Lane {
             })
     }
 
-    fn begin(&mut self, order: OrderId, needs: Needs, now: Timestamp) {
-        for agent in &needs {
+    fn begin(&mut self, order: OrderId, at: Needs, ahead: Needs, now: Timestamp) {
+        for agent in at.iter().chain(&ahead) {
             *self.counts.entry(agent.clone()).or_default() += 1;
         }
         let under_way = UnderWay {
-            needs,
+            at,
+            ahead,
             heard_at: now,
         };
         self.under_way.insert(order, under_way);
     }
 
     fn end(&mut self, order: &OrderId) {
-        let Some(ended) = self.under_way.remove(order) else {
-            return;
-        };
-        for agent in &ended.needs {
-            if let Some(count) = self.counts.get_mut(agent) {
-                *count = count.saturating_sub(1);
-            }
+        if let Some(ended) = self.under_way.remove(order) {
+            uncount(&mut self.counts, ended.at.iter().chain(&ended.ahead));
         }
     }
 
@@ -270,6 +288,13 @@ impl Lane {
             .collect();
         for id in &forgotten {
             self.end(id);
+        }
+        for held_up in self.under_way.values_mut() {
+            // One that was let in and not written yet is at none.
+            let is_held_up = now.since(held_up.heard_at) >= HELD_UP_AFTER;
+            if is_held_up && !held_up.at.is_empty() {
+                uncount(&mut self.counts, std::mem::take(&mut held_up.ahead).iter());
+            }
         }
     }
 
@@ -301,7 +326,7 @@ impl Lane {
         self.ids.remove(&id);
         let bytes = record.value.as_ref().map_or(0, Vec::len);
         self.kept_bytes = self.kept_bytes.saturating_sub(bytes);
-        self.begin(id, oldest, now);
+        self.begin(id, Needs::new(), oldest, now);
         Some(record)
     }
 

@@ -3,11 +3,12 @@
 mod intake;
 mod load;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::message::{Outcome, Reply, Retry, SchedulerMessage};
-use triad_core::needs::{is_under_way, needs};
+use triad_core::needs::{asked, needs};
 use triad_core::planted::{Bug, planted};
 use triad_core::{
     ClaimId, Context, Decision, Direction, Envelope, Event, Order, OrderId, Priority, ProcessState,
@@ -347,8 +348,14 @@ where
 
     /// Notes whether an order is under way, and what it still needs.
     fn track(&self, order: &Order, ctx: &Context<'_>, now: Timestamp) {
-        let needs = is_under_way(order).then(|| needs(ctx, order));
-        self.intake.track(order.priority, &order.id, needs, now);
+        let at = asked(ctx, order);
+        let needs = if at.is_empty() {
+            BTreeSet::new()
+        } else {
+            needs(ctx, order)
+        };
+        let lane = order.priority;
+        self.intake.track(lane, &order.id, at, &needs, now);
     }
 
     fn event(&self, message: &SchedulerMessage) -> Event {
