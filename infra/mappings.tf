@@ -5,11 +5,10 @@ locals {
   provisioned = var.mapping.mode == "provisioned"
   msk         = var.kafka.msk_cluster_arn != null
 
-  # Topics whose records are never given up. An order that waits for room fails on purpose: in slow
-  # admission until there is some, with a backlog_wait until that is over. An alert must get out
-  # however long its sink is down. What is lost from the other topics, the Supervisor finds.
-  orders_wait = var.admission.when_full == "slow" || var.admission.backlog_wait != null
-  endless     = concat(["alerts"], local.orders_wait ? ["orders", "orders.high"] : [])
+  # Topics whose records are never given up. An order that waits for room fails on purpose: no more
+  # are let in than the Schedulers start, and where there is a cap, than it allows. An alert must get
+  # out however long its sink is down. What is lost from the other topics, the Supervisor finds.
+  endless = ["alerts", "orders", "orders.high"]
 
   lanes = {
     for topic, function in local.read_by : topic => {

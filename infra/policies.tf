@@ -17,10 +17,12 @@ locals {
       { table = "orders", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
       { table = "workflows", actions = ["dynamodb:GetItem"] },
+      { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
     supervisor = [
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
       { table = "workflows", actions = ["dynamodb:GetItem"] },
+      { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
     alerts = []
     agent = [

@@ -90,26 +90,10 @@ run "msk_with_iam_provisioned_one_mapping_a_topic" {
   }
 }
 
-run "rejected_orders_need_no_endless_retries" {
+run "orders_that_wait_for_room_are_never_given_up" {
   command = plan
   variables {
-    admission = { when_full = "reject" }
-  }
-  assert {
-    condition = alltrue([
-      for topic in ["orders", "orders.high"] :
-      aws_lambda_event_source_mapping.this[topic].maximum_retry_attempts == 100 &&
-      aws_lambda_event_source_mapping.this[topic].maximum_record_age_in_seconds == 86400 &&
-      length(aws_lambda_event_source_mapping.this[topic].destination_config) == 1
-    ])
-    error_message = "orders are given up like other records, and kept"
-  }
-}
-
-run "orders_that_may_wait_before_they_are_rejected" {
-  command = plan
-  variables {
-    admission = { max_in_flight = 100, when_full = "reject", backlog_wait = "10m" }
+    admission = { max_in_flight = 100, when_full = "reject" }
   }
   assert {
     condition = alltrue([
@@ -118,7 +102,7 @@ run "orders_that_may_wait_before_they_are_rejected" {
       aws_lambda_event_source_mapping.this[topic].maximum_record_age_in_seconds == -1 &&
       length(aws_lambda_event_source_mapping.this[topic].destination_config) == 0
     ])
-    error_message = "an order that waits fails on purpose: Lambda does not give it up before it is rejected"
+    error_message = "an order that waits for the Schedulers fails on purpose, whatever becomes of those above a cap"
   }
 }
 

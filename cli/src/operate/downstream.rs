@@ -11,12 +11,14 @@ use comfy_table::presets::NOTHING;
 use serde_json::json;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::{Act, Action};
-use triad_runtime::DefinitionStore;
 use triad_runtime::operator::{DownstreamOperated, OperatorStore, read_downstream};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock, DefinitionStore};
 use triad_workflow::{AgentName, StepId, Workflow, WorkflowName};
 
 use super::bulk::BulkArgs;
 use super::orders::{self, OrderArgs};
+use super::pressure;
 use super::{ActArgs, CliOperator, Store, operator};
 use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{Usage, moment, print_line};
@@ -67,7 +69,7 @@ struct WhatArgs {
     kafka: KafkaArgs,
 }
 
-/// Show the downstreams and their circuit breakers, or set a breaker by hand
+/// Show the downstreams, their circuit breakers and what waits for them, or set a breaker by hand
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad downstreams
@@ -232,8 +234,15 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
             table.add_row(row(&agent, &record));
         }
     }
-    if !args.json {
+    let now = SystemClock.now();
+    let held_back = pressure::read(&store, now).await?;
+    if args.json {
+        for one in held_back.iter().filter(|p| p.waiting > 0) {
+            print_line(&pressure::line(one))?;
+        }
+    } else {
         println!("{table}");
+        pressure::print(&held_back, now);
     }
     Ok(ExitCode::SUCCESS)
 }

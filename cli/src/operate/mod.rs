@@ -6,6 +6,7 @@ pub mod downstream;
 pub mod list;
 pub mod migrate;
 pub mod orders;
+mod pressure;
 pub mod select;
 pub mod workflows;
 

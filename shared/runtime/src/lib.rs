@@ -18,6 +18,7 @@ pub mod handled;
 pub mod metric;
 pub mod operator;
 pub mod ports;
+pub mod pressure;
 pub mod record;
 pub mod remote;
 mod revoke;

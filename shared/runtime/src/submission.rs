@@ -1,5 +1,6 @@
 //! Submission: takes order events, stores order and process record, announces the order.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -48,6 +49,27 @@ struct Admitted {
     workflow: Arc<Workflow>,
     details: Arc<Value>,
     digest: String,
+}
+
+/// Whether there is room for one more order.
+#[derive(Clone)]
+enum Room {
+    /// There is.
+    Free,
+    /// The Schedulers have not taken up enough of those before it. It is never rejected for that.
+    Behind,
+    /// A cap that an operator has set is reached.
+    Capped(String),
+}
+
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("there is room"),
+            Self::Behind => f.write_str("the orders before it are not started yet"),
+            Self::Capped(why) => f.write_str(why),
+        }
+    }
 }
 
 /// Messages of one record, in the two waves of [`outbox::Messages`].
@@ -196,15 +218,15 @@ where
     ) -> (Vec<Admitted>, Vec<ToSend>) {
         let mut admitted = Vec::with_capacity(wave.len());
         let mut rejected = Vec::new();
-        let mut full: Option<String> = None;
+        let mut full: Option<Room> = None;
         for order in wave {
             let verdict = match &full {
-                Some(why) => Ok(Err(why.clone())),
+                Some(room) => Ok(room.clone()),
                 None => self.has_room(&order, admitted.is_empty()).await,
             };
             match verdict {
-                Ok(Ok(())) => admitted.push(order),
-                Ok(Err(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
+                Ok(Room::Free) => admitted.push(order),
+                Ok(Room::Capped(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
                     match self.is_stored(&order).await {
                         // Accepted before and delivered again: it has its place.
                         Ok(true) => admitted.push(order),
@@ -212,9 +234,9 @@ where
                         Err(e) => answers[order.index] = Handled::Again(e.to_string()),
                     }
                 }
-                Ok(Err(why)) => {
-                    answers[order.index] = Handled::Held(why.clone());
-                    full = Some(why);
+                Ok(room) => {
+                    answers[order.index] = Handled::Held(room.to_string());
+                    full = Some(room);
                 }
                 Err(e) => answers[order.index] = Handled::Again(e.to_string()),
             }
@@ -223,25 +245,25 @@ where
     }
 
     /// Looks for room, more than once where nothing else waits for this order.
-    async fn has_room(
-        &self,
-        order: &Admitted,
-        alone: bool,
-    ) -> Result<Result<(), String>, StoreError> {
+    async fn has_room(&self, order: &Admitted, alone: bool) -> Result<Room, StoreError> {
         let workflow = &order.accepted.workflow.name;
-        let mut verdict = Ok(());
+        let mut room = Room::Free;
         for _ in 0..LOOKS {
             let now = self.clock.now();
-            verdict = match self.keeps_up(order, alone, now).await {
-                true => self.gate.admit(&self.store, workflow, alone, now).await?,
-                false => Err("the orders before it are not started yet".to_owned()),
+            room = if self.keeps_up(order, alone, now).await {
+                let admitted = self.gate.admit(&self.store, workflow, alone, now).await?;
+                admitted.map_or_else(Room::Capped, |()| Room::Free)
+            } else {
+                Room::Behind
             };
-            if verdict.is_ok() || !alone || self.gate.rejects(order.produced, now) {
+            let rejected =
+                matches!(room, Room::Capped(_)) && self.gate.rejects(order.produced, now);
+            if matches!(room, Room::Free) || !alone || rejected {
                 break;
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
         }
-        Ok(verdict)
+        Ok(room)
     }
 
     /// Whether the Schedulers have come far enough for one more order. They are looked at only

@@ -20,6 +20,7 @@ use triad_core::window::Window;
 use triad_core::{OrderId, Priority, Timestamp};
 use triad_workflow::{AgentName, Millis};
 
+use crate::pressure::Pressure;
 use crate::record::InputRecord;
 
 /// An order under way of which nothing was heard for so long is no longer counted here.
@@ -54,27 +55,6 @@ pub(super) struct Candidate<'a> {
     pub needs: Needs,
     /// What asks for it.
     pub record: &'a InputRecord,
-}
-
-/// How much one downstream bears at present, as one process sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pressure {
-    /// The downstream; `None` is the Scheduler itself.
-    pub agent: Option<AgentName>,
-    /// The lane.
-    pub lane: Priority,
-    /// Orders under way that still need it.
-    pub under_way: u32,
-    /// Most of them.
-    pub bound: u32,
-    /// How long requests waited of late before an agent took them.
-    pub waited: Millis,
-    /// Until when it is not to be called; a moment that has passed if it may be.
-    pub shut_until: Timestamp,
-    /// Orders that wait here and need it.
-    pub waiting: usize,
-    /// When the oldest of them was submitted.
-    pub oldest: Option<Timestamp>,
 }
 
 /// One process's view of both lanes.

@@ -8,6 +8,7 @@ use triad_core::{Direction, Order, StepState};
 
 use super::{Known, Round, Scheduler, Work};
 use crate::cache::Snapshot;
+use crate::control::ControlStore;
 use crate::dead_letter::Cause;
 use crate::handled::Handled;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
@@ -15,7 +16,7 @@ use crate::record::InputRecord;
 
 impl<S, B, C, E> Scheduler<S, B, C, E>
 where
-    S: StateStore + DefinitionStore + Clone,
+    S: StateStore + DefinitionStore + ControlStore + Clone,
     B: Bus,
     C: Clock,
     E: Entropy,

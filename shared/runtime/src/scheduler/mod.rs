@@ -4,7 +4,7 @@ mod intake;
 mod load;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use triad_core::message::{Outcome, Reply, Retry, SchedulerMessage};
@@ -17,17 +17,18 @@ use triad_core::{
 use triad_workflow::{Millis, Workflow};
 
 use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
+use crate::control::ControlStore;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::Handled;
 use crate::metric;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
+use crate::pressure;
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use intake::{Candidate, Entry, Intake};
 
 use crate::waves::{Held, waves};
-pub use intake::Pressure;
 
 /// Times that a lost race is run again before the record is left for redelivery.
 const MAX_ROUNDS: usize = 6;
@@ -46,7 +47,15 @@ pub struct Scheduler<S, B, C, E> {
     definitions: Definitions<S>,
     cache: OrderCache,
     intake: Intake,
+    told: Told,
     settings: Settings,
+}
+
+/// When this process last said what it holds back, and where.
+#[derive(Debug)]
+struct Told {
+    place: u64,
+    at: Mutex<Timestamp>,
 }
 
 /// One message of a wave, on its way through the steps.
@@ -91,7 +100,7 @@ struct Round {
 
 impl<S, B, C, E> Scheduler<S, B, C, E>
 where
-    S: StateStore + DefinitionStore + Clone,
+    S: StateStore + DefinitionStore + ControlStore + Clone,
     B: Bus,
     C: Clock,
     E: Entropy,
@@ -102,6 +111,10 @@ where
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             cache: OrderCache::new(settings.cached_orders),
             intake: Intake::new(settings.waiting, settings.timing.skew),
+            told: Told {
+                place: entropy.next_u64(),
+                at: Mutex::default(),
+            },
             store,
             bus,
             clock,
@@ -125,17 +138,37 @@ where
                 self.handle_all(&ready, true).await;
             }
         }
+        self.tell_pressure().await;
         answers
+    }
+
+    /// Tells operators what is held back, now and then and only while something is.
+    async fn tell_pressure(&self) {
+        let now = self.clock.now();
+        {
+            let mut at = self.told.at.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.is_waiting() || now.since(*at) < pressure::EVERY {
+                return;
+            }
+            *at = now;
+        }
+        let report = pressure::Report {
+            at: now,
+            downstreams: self.intake.pressure(),
+        };
+        tracing::info!(
+            downstreams = ?report.downstreams,
+            "orders wait for room"
+        );
+        let token = self.entropy.next_u64();
+        if let Err(e) = pressure::report(&self.store, self.told.place, &report, token).await {
+            tracing::warn!(error = %e, "what is held back could not be told");
+        }
     }
 
     /// Whether orders wait here for room: they are started by a later batch, if only an empty one.
     pub fn is_waiting(&self) -> bool {
         self.intake.is_waiting(Priority::High) || self.intake.is_waiting(Priority::Normal)
-    }
-
-    /// What each downstream bears at present, and what waits for it, as this process sees it.
-    pub fn pressure(&self) -> Vec<Pressure> {
-        self.intake.pressure()
     }
 
     async fn handle_all(&self, records: &[InputRecord], is_let_in: bool) -> Vec<Handled> {
