@@ -48,11 +48,11 @@ cargo test --release --locked -p triad-model --features planted --target-dir tar
 
 step "The exhaustive model"
 for policy in retry undo; do
-  "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 25
-  "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 15 --crashes 0
+  "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 28
+  "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --crashes 0
   if [ "$long" = yes ]; then
-    "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 45
-    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 15
+    "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 50
+    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18
   fi
 done
 if [ "$long" = no ]; then exit 0; fi

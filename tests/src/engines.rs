@@ -228,6 +228,7 @@ impl Engines {
             ("TRIAD_AGENTS", Value::Object(agents).to_string()),
             ("TRIAD_SKEW", "50ms".to_owned()),
             ("TRIAD_ANNOUNCE_WITHIN", "2s".to_owned()),
+            ("TRIAD_QUEUE_WITHIN", "3s".to_owned()),
         ]
     }
 

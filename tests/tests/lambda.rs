@@ -112,13 +112,15 @@ async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
         submission.turn().await;
         scheduler.turn().await;
     }
+    // The first sweep that finds it listens whether a reply is on its way.
     until("a sweep releases the order", async || {
         let report = sweep(&api).await;
         assert_eq!(report["failed"], 0, "{report}");
-        (report["written"] != 0).then_some(())
+        (engines.state("silent").await == Some("Pending")).then_some(())
     })
     .await;
-    assert_eq!(engines.state("silent").await, Some("Pending"));
+    let waits = engines.record("silent").await.expect("it is stored");
+    assert_eq!(waits.steps[0].failures, 0, "nobody took it: no failure");
 
     // Now there is an agent: it meets the first request too late and the second in time.
     let topics = engines.agent_topics();

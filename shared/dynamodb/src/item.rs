@@ -109,6 +109,8 @@ pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
     }
     if let Some(at) = order.state.finished_at() {
         put(FINISHED_AT, number(at.0));
+    }
+    if let Some(at) = order.kept_from() {
         // DynamoDB's time to live counts seconds.
         put(attr::EXPIRES_AT, number(at.plus(retention).0 / 1000));
     }

@@ -6,7 +6,7 @@ use triad_model::{Bounds, Installation, Policy};
 fn small(policy: Policy) -> Bounds {
     Bounds {
         steps: 1,
-        horizon: 15,
+        horizon: 18,
         crashes: 1,
         rebalances: 1,
         faults: 1,
@@ -19,7 +19,7 @@ fn small(policy: Policy) -> Bounds {
 #[cfg(not(feature = "planted"))]
 #[test]
 fn every_state_of_a_small_installation_keeps_every_property() {
-    for (policy, states) in [(Policy::Retry, 23_063), (Policy::Undo, 28_602)] {
+    for (policy, states) in [(Policy::Retry, 74_245), (Policy::Undo, 72_645)] {
         let checker = Installation::new(small(policy))
             .checker()
             .spawn_bfs()

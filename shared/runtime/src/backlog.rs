@@ -16,15 +16,17 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use triad_core::planted::{Bug, planted};
-use triad_core::{OrderId, Priority, Timestamp, Version};
+use triad_core::{Order, OrderId, Priority, Timestamp, Version};
 use triad_workflow::Millis;
 
-use crate::ports::StateStore;
+use crate::ports::{StateStore, StoreError};
 
 /// Records that one look reads.
 pub const PROBES: usize = 32;
 /// While a look finds nothing, the next one comes after this.
 pub const LOOK_EVERY: Millis = Millis(2_000);
+/// An eventually consistent read sees a record after this, or there is none any more.
+const SEEN_AFTER: Millis = Millis(10_000);
 /// How far the places of two looks lie apart: odd, and no divisor of a likely bound.
 const STRIDE: usize = 389;
 /// The bound grows to so many times what it is set to, where the Schedulers are found idle.
@@ -41,7 +43,7 @@ pub(crate) struct Backlog {
 #[derive(Debug)]
 struct Lane {
     /// Let in and not known to be taken up, oldest first.
-    orders: VecDeque<OrderId>,
+    orders: VecDeque<(OrderId, Timestamp)>,
     bound: usize,
     /// When a look last found nothing.
     in_vain_at: Option<Timestamp>,
@@ -52,7 +54,7 @@ struct Lane {
 impl Lane {
     /// Orders to look at, newest first: evenly spread, from another place on each time, for what
     /// waits may lie at regular distances.
-    fn probes(&mut self) -> Vec<OrderId> {
+    fn probes(&mut self) -> Vec<(OrderId, Timestamp)> {
         let len = self.orders.len();
         let probes = PROBES.min(len);
         let first = self.looks.wrapping_mul(STRIDE);
@@ -101,15 +103,15 @@ impl Backlog {
     }
 
     /// An order has been stored for the first time.
-    pub(crate) fn let_in(&self, lane: Priority, order: OrderId) {
-        self.lane(lane).orders.push_back(order);
+    pub(crate) fn let_in(&self, lane: Priority, order: OrderId, now: Timestamp) {
+        self.lane(lane).orders.push_back((order, now));
     }
 
     /// Looks how far the Schedulers have come, unless a look has just been in vain.
     ///
     /// A store that cannot be read leaves things as they are.
     pub(crate) async fn look<S: StateStore>(&self, store: &S, priority: Priority, now: Timestamp) {
-        let probes: Vec<OrderId> = {
+        let probes = {
             let mut lane = self.lane(priority);
             let in_vain = |at: Timestamp| now >= at && now.since(at) < LOOK_EVERY;
             if lane.in_vain_at.is_some_and(in_vain) {
@@ -120,18 +122,22 @@ impl Backlog {
         if probes.is_empty() {
             return;
         }
-        let found = store.glance(probes.clone()).await;
-        let is_taken_up = |order: Option<triad_core::Order>| {
-            // One that is not found may be too young to be seen by such a read.
-            order.is_some_and(|o| o.version > Version::FIRST)
+        let ids = probes.iter().map(|(id, _)| id.clone()).collect();
+        let found = store.glance(ids).await;
+        let is_taken_up = |since: Timestamp, found: &Result<Option<Order>, StoreError>| match found
+        {
+            Ok(Some(order)) => order.version > Version::FIRST,
+            // Too young to be seen by such a read, or it has finished, expired and is gone.
+            Ok(None) => now.since(since) >= SEEN_AFTER,
+            Err(_) => false,
         };
         let newest_taken = probes
-            .iter()
+            .into_iter()
             .zip(found)
-            .find(|(_, found)| matches!(found, Ok(order) if is_taken_up(order.clone())))
-            .map(|(id, _)| id.clone());
+            .find(|((_, since), found)| is_taken_up(*since, found))
+            .map(|(probe, _)| probe);
         let mut lane = self.lane(priority);
-        let Some(at) = newest_taken.and_then(|id| lane.orders.iter().position(|o| *o == id)) else {
+        let Some(at) = newest_taken.and_then(|p| lane.orders.iter().position(|o| *o == p)) else {
             lane.in_vain_at = Some(now);
             return;
         };

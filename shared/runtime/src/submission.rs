@@ -323,7 +323,8 @@ where
             match result {
                 Ok(Created::Created) => {
                     let id = order.accepted.order_id.clone();
-                    self.backlog.let_in(order.accepted.priority, id);
+                    let lane = order.accepted.priority;
+                    self.backlog.let_in(lane, id, self.clock.now());
                     to_send.push(ToSend {
                         index: order.index,
                         messages: announce(order.accepted, &order.workflow),

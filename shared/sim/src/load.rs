@@ -153,8 +153,9 @@ impl State {
         if after.state.is_finished() {
             self.watched.ended.entry(after.id.clone()).or_insert(now);
         }
-        if matches!(self.load, Some(Load::Slow | Load::Away)) {
-            // Those that need it are let in so that the others can be.
+        if self.load != Some(Load::Burst) {
+            // What needs a service in trouble is let in so that the others can be, and who starts anew
+            // does not know what it has let in before.
             return;
         }
         let stored = self.store.orders();

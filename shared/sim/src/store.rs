@@ -176,7 +176,7 @@ impl State {
         if before.due != after.due {
             self.place(at, after.due.map(|d| d.0));
         }
-        if let Some((finished, kept)) = after.state.finished_at().zip(self.setup.retention_ms) {
+        if let Some((finished, kept)) = after.kept_from().zip(self.setup.retention_ms) {
             let goes = finished.0 + kept + self.rng.below(DELETION_MS);
             self.store.going.insert((goes, at));
         }
@@ -219,8 +219,7 @@ impl State {
 
     fn is_expired(&self, order: &Order) -> bool {
         let retention = self.setup.retention_ms;
-        let finished = order.state.finished_at();
-        finished
+        (order.kept_from())
             .zip(retention)
             .is_some_and(|(at, kept)| at.0 + kept <= self.now)
     }

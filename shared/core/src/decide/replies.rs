@@ -4,6 +4,7 @@ use serde_json::Value;
 use triad_workflow::{Millis, Repeat, StepIndex};
 
 use super::{Decision, Illegal, Reason, forward, give_up, next_version, stop_in_doubt, transition};
+use crate::budget;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
@@ -66,7 +67,7 @@ pub(super) fn take(
         Some(reason) => return Ok(Decision::Ignore(reason)),
     }
     let mut next = next_version(order, Writer::Scheduler);
-    if !planted(Bug::CallsNotCounted) {
+    if spends_calls(ctx, reply, index) && !planted(Bug::CallsNotCounted) {
         next.steps[index].calls = next.steps[index].calls.saturating_add(reply.calls);
     }
     let asked = Asked {
@@ -99,6 +100,16 @@ pub(super) fn take(
         }
     }
     Ok(transition(ctx, next, now))
+}
+
+/// Whether the calls of an attempt are subtracted from the step's total.
+///
+/// Where no total is declared it is only what all attempts may make that can fail. An attempt that
+/// was deferred has not failed: the first call after an outage may be made for it again and again,
+/// on behalf of all that wait.
+pub(super) fn spends_calls(ctx: &Context<'_>, reply: &Reply, index: StepIndex) -> bool {
+    let deferred = matches!(reply.outcome, Outcome::Deferred { .. });
+    !deferred || budget::is_counted(&ctx.workflow.steps[index], reply.direction)
 }
 
 /// The step that a reply is about.

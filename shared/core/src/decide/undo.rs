@@ -133,7 +133,9 @@ pub(super) fn reply(
     }
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
-    record.undo_calls = record.undo_calls.saturating_add(reply.calls);
+    if replies::spends_calls(ctx, reply, index) {
+        record.undo_calls = record.undo_calls.saturating_add(reply.calls);
+    }
     record.unheard_since = None;
     match &reply.outcome {
         Outcome::Succeeded { .. } => {

@@ -53,6 +53,13 @@ pub(super) struct Pass {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
+impl Pass {
+    /// Whether the call is made to find out if the downstream is back.
+    pub(super) fn is_probe(&self) -> bool {
+        self.is_probe
+    }
+}
+
 /// Not now.
 pub(super) struct Wait {
     pub until: Timestamp,
@@ -227,6 +234,16 @@ impl Guard {
             until: now.plus(Millis(1 + ports.entropy.next_u64() % PUT_OFF.0)),
             why: Failure::new(FailureKind::Transient, "retry-budget", text),
         })
+    }
+
+    /// What becomes of work whose call was a probe that failed: the downstream was known to be away,
+    /// and the call was made on behalf of all that wait for it, so it waits on like them.
+    pub(super) fn after_probe<E: Entropy>(&self, now: Timestamp, entropy: &E) -> Wait {
+        let open = self.settings.breaker.open.0.max(1);
+        Wait {
+            until: now.plus(Millis(open + entropy.next_u64() % open)),
+            why: Failure::new(FailureKind::Transient, "breaker-open", "a probe has failed"),
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {

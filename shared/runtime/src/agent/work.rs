@@ -101,7 +101,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             let called = self.call(request, remote, trace, room, &mut tries).await;
             if let Some((guard, pass)) = pass {
                 let seen = seen(&called, &tries, self.clock.now() >= span.ends);
+                let failed_probe = pass.is_probe() && matches!(seen, Seen::Failed { .. });
                 guard.leave(self.ports(), pass, seen).await;
+                if failed_probe && self.clock.now() < span.silent_from {
+                    let wait = guard.after_probe(self.clock.now(), &self.entropy);
+                    return tries.deferred(wait);
+                }
             }
             let wait = match called {
                 Called::Answered(output) => return tries.succeeded(output),

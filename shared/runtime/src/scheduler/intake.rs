@@ -155,8 +155,9 @@ impl Intake {
         now: Timestamp,
     ) {
         let mut lane = self.lane(lane);
-        lane.end(order);
-        if !at.is_empty() {
+        if at.is_empty() {
+            lane.end(order);
+        } else {
             let ahead = needs.difference(&at).cloned().collect();
             lane.begin(order.clone(), at, ahead, now);
         }
@@ -237,7 +238,9 @@ impl Lane {
             })
     }
 
+    /// Counts an order for these downstreams, in the place of those that it counted for before.
     fn begin(&mut self, order: OrderId, at: Needs, ahead: Needs, now: Timestamp) {
+        self.end(&order);
         for agent in at.iter().chain(&ahead) {
             *self.counts.entry(agent.clone()).or_default() += 1;
         }
