@@ -318,3 +318,21 @@ fn a_claim_of_an_order_with_nothing_but_parked_work_keeps_its_time() {
         Some(claim.complete_by)
     );
 }
+
+#[test]
+fn deferred_calls_spend_no_total_that_nobody_declared() {
+    let mut s = Story::of(LINE).claimed();
+    for _ in 0..20 {
+        let until = Timestamp(s.now.0 + 1_000);
+        s.answer_after(1, "a", put_off_until(until, true));
+        s.overdue().claim();
+    }
+    assert_eq!(
+        (s.calls("a"), s.failures("a"), s.state()),
+        (0, 0, "Processing")
+    );
+    let mut s = Story::of(&counted(LINE)).claimed();
+    let until = Timestamp(s.now.0 + 1_000);
+    s.answer_after(1, "a", put_off_until(until, true));
+    assert_eq!(s.calls("a"), 1, "a declared total holds for all calls");
+}

@@ -27,6 +27,8 @@ use crate::record::InputRecord;
 const FORGOTTEN_AFTER: Millis = Millis(30_000);
 /// An order of which nothing was heard for so long is held up where it is.
 const HELD_UP_AFTER: Millis = Millis(1_000);
+/// An order that was let in is written within this, or was not for some fault.
+const BEGUN_WITHIN: Millis = Millis(5_000);
 /// How often both are looked for.
 const SWEPT_EVERY: Millis = Millis(250);
 /// Bound: bytes of waiting records that are kept whole; of others only the order's id is kept, and
@@ -71,6 +73,8 @@ struct Lane {
     own: Window,
     windows: BTreeMap<AgentName, Window>,
     under_way: HashMap<OrderId, UnderWay>,
+    /// Those of them that make progress.
+    moving: u32,
     counts: BTreeMap<AgentName, u32>,
     swept_at: Timestamp,
     /// By what they need, each in the order of age.
@@ -82,10 +86,12 @@ struct Lane {
 /// An order under way, and the downstreams that it counts for.
 #[derive(Debug)]
 struct UnderWay {
-    /// It is at these.
+    /// It is at these; at none while it is being started.
     at: Needs,
     /// It still needs these, and counts for them until it is held up.
     ahead: Needs,
+    /// It makes progress, and counts for the Scheduler itself.
+    moves: bool,
     heard_at: Timestamp,
 }
 
@@ -112,8 +118,10 @@ impl Intake {
     pub(super) fn enter(&self, lane: Priority, candidate: Candidate<'_>, now: Timestamp) -> Entry {
         let mut lane = self.lane(lane);
         let id = candidate.order;
-        if lane.under_way.contains_key(id) {
-            return Entry::Start;
+        if let Some(known) = lane.under_way.get(id) {
+            // Another task of this process is about to write it.
+            let begins = known.at.is_empty() && now.since(known.heard_at) < BEGUN_WITHIN;
+            return if begins { Entry::Waits } else { Entry::Start };
         }
         if lane.ids.contains(id) {
             return Entry::Waits;
@@ -163,6 +171,11 @@ impl Intake {
         }
     }
 
+    /// An order was let in and could not be written: it may come again.
+    pub(super) fn forget(&self, lane: Priority, order: &OrderId) {
+        self.lane(lane).end(order);
+    }
+
     /// An agent has answered a request, and its reply has waited to be read.
     pub(super) fn answered(
         &self,
@@ -173,12 +186,12 @@ impl Intake {
         now: Timestamp,
     ) {
         let mut lane = self.lane(lane);
-        let total = lane.total();
+        let moving = lane.moving;
         let own = Pace {
             waited_ms: unread.0,
             took_ms: 0,
         };
-        lane.own.answered(own, total, self.skew, now);
+        lane.own.answered(own, moving, self.skew, now);
         let count = lane.counts.get(agent).copied().unwrap_or(0);
         let window = lane.windows.entry(agent.clone()).or_default();
         window.answered(pace, count, self.skew, now);
@@ -222,12 +235,8 @@ fn uncount<'a>(counts: &mut BTreeMap<AgentName, u32>, agents: impl Iterator<Item
 }
 
 impl Lane {
-    fn total(&self) -> u32 {
-        u32::try_from(self.under_way.len()).unwrap_or(u32::MAX)
-    }
-
     fn has_room(&self, needs: &Needs, now: Timestamp) -> bool {
-        self.own.has_room(self.total(), now)
+        self.own.has_room(self.moving, now)
             && needs.iter().all(|agent| {
                 let count = self.counts.get(agent).copied().unwrap_or(0);
                 let window = self.windows.get(agent);
@@ -244,9 +253,11 @@ impl Lane {
         for agent in at.iter().chain(&ahead) {
             *self.counts.entry(agent.clone()).or_default() += 1;
         }
+        self.moving += 1;
         let under_way = UnderWay {
             at,
             ahead,
+            moves: true,
             heard_at: now,
         };
         self.under_way.insert(order, under_way);
@@ -254,6 +265,7 @@ impl Lane {
 
     fn end(&mut self, order: &OrderId) {
         if let Some(ended) = self.under_way.remove(order) {
+            self.moving = self.moving.saturating_sub(u32::from(ended.moves));
             uncount(&mut self.counts, ended.at.iter().chain(&ended.ahead));
         }
     }
@@ -273,9 +285,10 @@ impl Lane {
             self.end(id);
         }
         for held_up in self.under_way.values_mut() {
-            // One that was let in and not written yet is at none.
             let is_held_up = now.since(held_up.heard_at) >= HELD_UP_AFTER;
-            if is_held_up && !held_up.at.is_empty() {
+            if is_held_up && held_up.moves && !held_up.at.is_empty() {
+                held_up.moves = false;
+                self.moving = self.moving.saturating_sub(1);
                 uncount(&mut self.counts, std::mem::take(&mut held_up.ahead).iter());
             }
         }
@@ -336,7 +349,7 @@ impl Lane {
         };
         let count = |agent: &AgentName| self.counts.get(agent).copied().unwrap_or(0);
         let windows = self.windows.iter();
-        std::iter::once(one(None, &self.own, self.total()))
+        std::iter::once(one(None, &self.own, self.moving))
             .chain(windows.map(|(agent, window)| one(Some(agent), window, count(agent))))
             .collect()
     }

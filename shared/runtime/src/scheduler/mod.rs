@@ -327,10 +327,16 @@ where
             details: &known.snapshot.details,
             timing: self.settings.timing,
         };
+        let needs = needs(&ctx, order);
+        if needs.is_empty() {
+            // Its claim ends it, and nobody but the redelivery of this record makes good for an end
+            // whose status was not sent: it is not acknowledged before that.
+            return true;
+        }
         let candidate = Candidate {
             order: &work.id,
             submitted_at: order.submitted_at,
-            needs: needs(&ctx, order),
+            needs,
             record,
         };
         match self.intake.enter(order.priority, candidate, now) {
@@ -434,6 +440,7 @@ where
                 Err(e) => {
                     // It may have taken effect all the same: the copy can no longer be trusted.
                     self.cache.forget(&d.work.id);
+                    self.intake.forget(d.next.priority, &d.work.id);
                     answers[d.work.index] = Handled::Again(e.to_string());
                 }
             }
