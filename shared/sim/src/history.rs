@@ -86,6 +86,7 @@ impl State {
     /// What a write says about single steps.
     fn check_steps(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         for (index, (was, is)) in before.steps.iter().zip(&after.steps).enumerate() {
+            self.check_first_meeting(was, is);
             if was.state == is.state {
                 continue;
             }
@@ -135,6 +136,20 @@ impl State {
         if failed && put_off.is_some_and(|since| self.now + slack <= since.0 + step.policy.park.0) {
             let seen = format!("{was:?} at {}", self.now);
             self.breach("what-is-put-off-is-no-failure", seen);
+        }
+    }
+
+    /// The Supervisor meets an attempt when its complete-by has passed on every clock.
+    fn check_first_meeting(&mut self, was: &StepRecord, is: &StepRecord) {
+        let met = was.unheard_since.is_none() && is.unheard_since.is_some();
+        let slack = TIMING.skew.0 / 2;
+        let early = was
+            .state
+            .complete_by()
+            .filter(|at| self.now + slack < at.0 + TIMING.skew.0);
+        if met && early.is_some() && !self.setup.wild_clocks {
+            let seen = format!("{was:?} at {}", self.now);
+            self.breach("the-supervisor-waits-for-complete-by", seen);
         }
     }
 

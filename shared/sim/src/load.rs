@@ -26,6 +26,9 @@ const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
 /// Orders that are stored and that no Scheduler has taken up: what both Submissions may let in at
 /// most, each in three partitions, with what the bound may grow to.
 const MOST_UNSTARTED: usize = 260;
+/// Requests that are not begun in time when a service becomes fifty times slower: those that were
+/// under way then, and once more while the windows learn.
+const MOST_ASKED_AGAIN: u32 = 220;
 /// An order is not started later than one of its lane that needs the same and was submitted so much
 /// after it.
 const OVERTAKEN_BY_AT_MOST_MS: u64 = 20_000;
@@ -93,7 +96,7 @@ impl Load {
     fn lasts(self, rng: &mut Rng) -> (u64, u64) {
         match self {
             Self::Burst => (0, 0),
-            Self::Slow => (0, rng.between(20_000, 60_000)),
+            Self::Slow => (rng.between(1_000, 2_500), rng.between(60_000, 120_000)),
             Self::Away => (0, rng.between(30_000, 600_000)),
             Self::Stop => (rng.between(500, 5_000), 3_600_000),
             Self::Kills => (500, 60_000),
@@ -340,6 +343,8 @@ async fn settle(world: &World, load: Load, count: usize) {
 /// nobody died, no attempt was spent.
 fn nothing_failed(state: &mut State, load: Load) {
     let mut counted = 0;
+    // Requests that were not begun in time, and were asked for again.
+    let mut again = 0;
     let mut found = Vec::new();
     for order in state.store.orders() {
         if !matches!(order.state, ProcessState::Processed { .. }) {
@@ -347,6 +352,9 @@ fn nothing_failed(state: &mut State, load: Load) {
             found.push(("g12-load-alone-fails-nothing", seen));
         }
         for step in &order.steps {
+            if let StepState::Completed { attempt, .. } = &step.state {
+                again += attempt.0 - 1;
+            }
             counted += u32::from(step.failures + step.undo_failures > 0);
             let once =
                 matches!(&step.state, StepState::Completed { attempt, .. } if attempt.0 == 1);
@@ -355,6 +363,10 @@ fn nothing_failed(state: &mut State, load: Load) {
                 found.push(("g12-waiting-spends-no-attempt", seen));
             }
         }
+    }
+    if load == Load::Slow && again > MOST_ASKED_AGAIN {
+        let seen = format!("{again} requests were not begun in time");
+        found.push(("g12-no-more-is-started-than-is-answered-in-time", seen));
     }
     // Calls that a service refused before its breaker opened are its own failures, and no more
     // than were under way then.

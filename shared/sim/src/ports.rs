@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use triad_core::message::SchedulerMessage;
 use triad_core::{Envelope, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{
@@ -320,11 +321,20 @@ impl Bus for Ports {
         let late = sending.late;
         if !late.is_empty() {
             let (world, who) = (self.world.clone(), self.who);
-            let after = world.state().rng.between(50, 15_000);
+            let after = {
+                let mut state = world.state();
+                let most = if state.rng.chance(300) {
+                    40_000
+                } else {
+                    15_000
+                };
+                state.rng.between(50, most)
+            };
             self.world.spawn(Owner::World, async move {
                 world.sleep(after).await;
                 let mut state = world.state();
                 for message in late {
+                    let message = sent_now(message, state.clock_of(who));
                     state.append(who, message);
                 }
             });
@@ -348,4 +358,16 @@ impl Entropy for Ports {
     fn next_u64(&self) -> u64 {
         self.world.state().rng.next()
     }
+}
+
+/// A reply that lands late may as well have been sent late, by an agent that is not ours and does
+/// not fall silent.
+fn sent_now(mut message: Envelope, now: Timestamp) -> Envelope {
+    if let Ok(SchedulerMessage::Reply(mut reply)) = serde_json::from_slice(&message.value) {
+        reply.sent_at = Some(now);
+        if let Ok(value) = serde_json::to_vec(&SchedulerMessage::Reply(reply)) {
+            message.value = value;
+        }
+    }
+    message
 }

@@ -25,7 +25,7 @@ const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 pub struct Running {
     /// The engines.
     pub engines: Engines,
-    worker: JoinHandle<Result<()>>,
+    worker: Option<JoinHandle<Result<()>>>,
     stop: CancellationToken,
     _scratch: Option<tempfile::TempDir>,
 }
@@ -59,7 +59,7 @@ impl Running {
         });
         let running = Self {
             engines,
-            worker,
+            worker: Some(worker),
             stop,
             _scratch: scratch,
         };
@@ -69,10 +69,18 @@ impl Running {
         Ok(running)
     }
 
-    /// Ends it all.
-    pub async fn stop(self) -> Result<()> {
+    /// Ends the handlers when they have done what is in hand; the engines go on.
+    pub async fn stop_handlers(&mut self) -> Result<()> {
         self.stop.cancel();
-        self.worker.await??;
+        if let Some(worker) = self.worker.take() {
+            worker.await??;
+        }
+        Ok(())
+    }
+
+    /// Ends it all.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop_handlers().await?;
         self.engines.shutdown().await;
         Ok(())
     }

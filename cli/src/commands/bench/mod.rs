@@ -1,5 +1,5 @@
-//! `triad bench`: how fast the embedded run is on this machine, where the time goes, and what a
-//! flood does to an order of the high lane.
+//! `triad bench`: how fast the embedded run is on this machine, where the time goes, what a
+//! flood does to an order of the high lane, and what overload does to all of them.
 //!
 //! Each scenario runs in a process of its own, so that memory and CPU time are its own. CPU
 //! time is read from the system's account of each thread; a thread's name says which part of
@@ -7,6 +7,7 @@
 
 mod account;
 mod load;
+mod overload;
 mod priority;
 mod throughput;
 
@@ -29,6 +30,9 @@ const PRIORITY: &str = "priority";
   triad bench
   triad bench --orders 5000 --json
   triad bench --priority --orders 10000      what a flood does to orders of the high lane
+  triad bench --overload --svg overload.svg  goodput and latency at 0.1 to 10 times the best rate
+  triad bench --overload --loads 0.5,2 --seconds 60 --json
+  triad bench --overload --burst 100000      all orders at once, followed to their ends
 
 Other work on the machine disturbs it: compare figures of one run only.")]
 pub struct BenchArgs {
@@ -44,14 +48,18 @@ pub struct BenchArgs {
     /// Run one scenario in this process
     #[arg(long, hide = true)]
     scenario: Option<String>,
+    #[command(flatten)]
+    overload: overload::OverloadArgs,
 }
 
 pub async fn run(args: BenchArgs) -> Result<ExitCode> {
     if let Some(name) = &args.scenario {
-        return here(name, args.orders).await;
+        return here(name, &args).await;
     }
-    let good = if args.priority {
-        let figures: priority::Figures = child(PRIORITY, args.orders).await?;
+    let good = if args.overload.overload {
+        overload::run(&args.overload, args.orders, args.json).await?
+    } else if args.priority {
+        let figures: priority::Figures = child(PRIORITY, &[orders(args.orders)]).await?;
         if args.json {
             print_line(&serde_json::to_value(&figures)?)?;
         } else {
@@ -69,11 +77,11 @@ pub async fn run(args: BenchArgs) -> Result<ExitCode> {
 }
 
 /// Runs one scenario in this process.
-async fn here(name: &str, orders: u32) -> Result<ExitCode> {
-    fn print(figures: &impl Serialize) -> Result<()> {
-        print_line(&serde_json::to_value(figures)?)
-    }
-    if name == PRIORITY {
+async fn here(name: &str, args: &BenchArgs) -> Result<ExitCode> {
+    let orders = args.orders;
+    if overload::here(name, &args.overload).await? {
+        // It has printed its figures.
+    } else if name == PRIORITY {
         print(&priority::measure(name, orders).await?)?;
     } else if let Some(scenario) = SCENARIOS.iter().find(|s| s.name == name) {
         print(&throughput::measure(*scenario, orders).await?)?;
@@ -83,17 +91,25 @@ async fn here(name: &str, orders: u32) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn print(figures: &impl Serialize) -> Result<()> {
+    print_line(&serde_json::to_value(figures)?)
+}
+
+fn orders(count: u32) -> String {
+    format!("--orders={count}")
+}
+
 /// Runs the throughput scenarios; whether all orders were processed.
 async fn throughput(args: &BenchArgs) -> Result<bool> {
     let mut all: Vec<throughput::Figures> = Vec::new();
     for scenario in SCENARIOS {
         // One order at a time says nothing more after a few hundred.
-        let orders = if scenario.in_flight == 1 {
+        let count = if scenario.in_flight == 1 {
             args.orders.min(300)
         } else {
             args.orders
         };
-        let figures: throughput::Figures = child(scenario.name, orders).await?;
+        let figures: throughput::Figures = child(scenario.name, &[orders(count)]).await?;
         if args.json {
             print_line(&serde_json::to_value(&figures)?)?;
         } else {
@@ -108,11 +124,12 @@ async fn throughput(args: &BenchArgs) -> Result<bool> {
     Ok(all.iter().all(|f| f.good))
 }
 
-async fn child<T: DeserializeOwned>(name: &str, orders: u32) -> Result<T> {
+/// Runs one scenario in a process of its own.
+async fn child<T: DeserializeOwned>(name: &str, options: &[String]) -> Result<T> {
     let output = tokio::process::Command::new(std::env::current_exe()?)
         .arg("bench")
         .arg(format!("--scenario={name}"))
-        .arg(format!("--orders={orders}"))
+        .args(options)
         .stderr(std::process::Stdio::inherit())
         .kill_on_drop(true)
         .output()

@@ -147,7 +147,8 @@ impl Sent {
     }
 }
 
-fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
+/// A made-up order on its way to Submission: its id and the message.
+pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
     let (id, value) = order(prefix, n);
     let message = Envelope {
         topic: topics::orders(priority).to_owned(),
@@ -158,7 +159,8 @@ fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
     (id, message)
 }
 
-async fn publish(bus: &KafkaBus, messages: Vec<Envelope>) -> Result<()> {
+/// Submits orders; the first that the broker refuses is an error.
+pub async fn publish(bus: &KafkaBus, messages: Vec<Envelope>) -> Result<()> {
     for result in bus.publish(messages).await {
         result.context("an order could not be submitted")?;
     }

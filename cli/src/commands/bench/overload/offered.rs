@@ -1,0 +1,125 @@
+//! One offered load: what of it gets done, and how late.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::super::load::Running;
+use super::drive::{Driver, Plan};
+use super::times::{Pace, percentile, rate};
+
+/// High orders beside the load, a second.
+const HIGH_PER_SECOND: f64 = 4.0;
+/// A backlog that is gone sooner, in milliseconds, was orders in hand: it says no rate.
+const DRAIN_MS: u32 = 1_000;
+
+/// The figures of one load.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Figures {
+    scenario: String,
+    /// The load as a multiple of the best rate.
+    pub load: f64,
+    /// Normal orders offered, a second of the load.
+    pub offered_per_second: f64,
+    /// Normal orders completed, a second of the last three quarters of the load.
+    pub goodput_per_second: f64,
+    /// High orders, from the moment they were due to their completion.
+    pub high: Lane,
+    /// Normal orders, the same.
+    pub normal: Lane,
+    /// Normal orders, from their start to their completion.
+    pub started: Lane,
+    /// Normal orders that completed after the load, a second; of loads from 1 that left work for
+    /// [`DRAIN_MS`].
+    pub drained_per_second: Option<f64>,
+    /// Statuses that say something went wrong, and dead letters, by what they say.
+    pub wrong: BTreeMap<String, u32>,
+    /// CPU seconds for 1,000 completed orders, all threads.
+    pub cpu_s: f64,
+    /// Largest resident memory of the process, in MB.
+    pub peak_mb: f64,
+    /// Seconds from the end of the load until it was no longer followed.
+    pub followed_s: f64,
+    /// Whether nothing went wrong, and a load below 1 was completed.
+    pub good: bool,
+}
+
+/// Some orders and what those that completed took; `None` if none did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Lane {
+    /// Orders that set out.
+    pub orders: usize,
+    /// Of them completed while it was followed.
+    pub completed: usize,
+    /// Median, of the completed ones.
+    pub p50_ms: Option<u32>,
+    /// 99th percentile, of the completed ones.
+    pub p99_ms: Option<u32>,
+}
+
+impl Lane {
+    fn of(orders: usize, took_ms: impl Iterator<Item = u32>) -> Self {
+        let mut took: Vec<u32> = took_ms.collect();
+        took.sort_unstable();
+        Self {
+            orders,
+            completed: took.len(),
+            p50_ms: percentile(&took, 50),
+            p99_ms: percentile(&took, 99),
+        }
+    }
+
+    /// Those that had not completed when it was no longer followed.
+    pub fn open(&self) -> usize {
+        self.orders.saturating_sub(self.completed)
+    }
+}
+
+/// Offers `load` times `best` orders a second for so long, in this process.
+pub async fn measure(
+    name: &str,
+    (load, best): (f64, f64),
+    seconds: u32,
+    drain_seconds: u32,
+) -> Result<Figures> {
+    let mut running = Running::start(false).await?;
+    let (normal, high) = (
+        Pace::new(load * best, seconds),
+        Pace::new(HIGH_PER_SECOND, seconds),
+    );
+    let plan = Plan::Paced {
+        normal,
+        high,
+        load: Duration::from_secs(seconds.into()),
+        drain: Duration::from_secs(drain_seconds.into()),
+    };
+    let driver = Driver::open(&running.engines, plan)?.drive().await?;
+    running.stop_handlers().await?;
+    let driver = driver.read_rest().await?;
+    running.stop().await?;
+
+    let (notes, end_ms) = (driver.notes, driver.followed_ms);
+    let load_ms = seconds.saturating_mul(1000);
+    let [high, normal] = [(&notes.high, high), (&notes.normal, normal)]
+        .map(|(lane, pace)| Lane::of(lane.offered() as usize, lane.from_due_ms(|n| pace.at_ms(n))));
+    let in_time = load >= 1.0 || high.open() + normal.open() == 0;
+    let completed = high.completed + normal.completed;
+    Ok(Figures {
+        scenario: name.to_owned(),
+        load,
+        offered_per_second: f64::from(notes.normal.offered()) / f64::from(seconds),
+        goodput_per_second: rate(notes.normal.completed(), load_ms / 4, load_ms),
+        high,
+        normal,
+        started: Lane::of(notes.normal.started().count(), notes.normal.in_hand_ms()),
+        drained_per_second: (load >= 1.0 && end_ms >= load_ms.saturating_add(DRAIN_MS))
+            .then(|| rate(notes.normal.completed(), load_ms, end_ms)),
+        cpu_s: driver.cpu_s * 1000.0 / completed.max(1) as f64,
+        peak_mb: driver.peak_mb,
+        followed_s: f64::from(end_ms.saturating_sub(load_ms)) / 1000.0,
+        good: notes.wrong.is_empty() && in_time,
+        wrong: notes.wrong,
+    })
+}
