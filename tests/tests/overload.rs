@@ -4,6 +4,8 @@
 
 use serde_json::{Value, json};
 use triad_reference::{FaultPlan, Faults};
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
 use triad_tests::cli::triad;
 use triad_tests::engines::Engines;
 use triad_tests::event_source::EventSource;
@@ -11,7 +13,10 @@ use triad_tests::orders::{FULFILMENT, Files, lines, orders};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, binary, command};
 use triad_tests::topics::{Raw, write};
+use triad_workflow::Millis;
 
+/// More than the clocks of one machine differ by.
+const SKEW: Millis = Millis(500);
 /// Steps of an order.
 const STEPS: u64 = 5;
 
@@ -123,10 +128,9 @@ async fn a_stop_of_everything_beyond_every_deadline_fails_no_order() {
             let Some(record) = engines.record(id).await else {
                 continue;
             };
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            let now = now.expect("after 1970").as_millis();
+            let now = SystemClock.now();
             let deadlines = record.steps.iter().filter_map(|s| s.state.complete_by());
-            out += deadlines.filter(|at| u128::from(at.0) + 500 > now).count();
+            out += deadlines.filter(|at| at.plus(SKEW) > now).count();
         }
         (out == 0).then_some(())
     })

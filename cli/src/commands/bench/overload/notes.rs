@@ -66,7 +66,7 @@ impl Lane {
     }
 
     /// From the moment that an order was due to its completion.
-    pub fn from_due_ms(&self, due_ms: impl Fn(u32) -> u32) -> impl Iterator<Item = u32> {
+    pub fn since_due_ms(&self, due_ms: impl Fn(u32) -> u32) -> impl Iterator<Item = u32> {
         (0..)
             .zip(&self.orders)
             .filter_map(move |(n, note)| Some(note.completed?.saturating_sub(due_ms(n))))

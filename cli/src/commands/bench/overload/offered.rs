@@ -102,8 +102,12 @@ pub async fn measure(
 
     let (notes, end_ms) = (driver.notes, driver.followed_ms);
     let load_ms = seconds.saturating_mul(1000);
-    let [high, normal] = [(&notes.high, high), (&notes.normal, normal)]
-        .map(|(lane, pace)| Lane::of(lane.offered() as usize, lane.from_due_ms(|n| pace.at_ms(n))));
+    let [high, normal] = [(&notes.high, high), (&notes.normal, normal)].map(|(lane, pace)| {
+        Lane::of(
+            lane.offered() as usize,
+            lane.since_due_ms(|n| pace.at_ms(n)),
+        )
+    });
     let in_time = load >= 1.0 || high.open() + normal.open() == 0;
     let completed = high.completed + normal.completed;
     Ok(Figures {
