@@ -12,7 +12,10 @@ use triad_runtime::agent::Remotes;
 use triad_setup::{SchedulerHandler, Wiring};
 use triad_workflow::Millis;
 
-/// Records of one lane that Submission or the Scheduler takes up at once.
+/// Orders of one lane that Submission takes up at once: few, for while their transactions are written
+/// the Schedulers' writes wait.
+const SUBMITTED_AT_ONCE: usize = 64;
+/// Records of one lane that the Scheduler takes up at once.
 const BATCH: usize = 256;
 /// Requests that are under way at once in each agent.
 const IN_FLIGHT: usize = 256;
@@ -84,7 +87,7 @@ fn config(
 
 fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
     let topic = |lane| topics::orders(lane).to_owned();
-    let config = config(wiring, "submission", topic, BATCH);
+    let config = config(wiring, "submission", topic, SUBMITTED_AT_ONCE);
     let handler = Arc::new(wiring.submission());
     let stop = stop.clone();
     loops.spawn(async move {

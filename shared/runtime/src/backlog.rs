@@ -52,8 +52,8 @@ struct Lane {
 }
 
 impl Lane {
-    /// Orders to look at, newest first: evenly spread, from another place on each time, for what
-    /// waits may lie at regular distances.
+    /// Orders to look at, newest first: the newest, and others evenly spread, from another place
+    /// on each time, for what waits may lie at regular distances.
     fn probes(&mut self) -> Vec<(OrderId, Timestamp)> {
         let len = self.orders.len();
         let probes = PROBES.min(len);
@@ -61,6 +61,7 @@ impl Lane {
         self.looks = self.looks.wrapping_add(1);
         let mut at: Vec<usize> = (0..probes)
             .map(|n| (first + n * len / probes) % len)
+            .chain(len.checked_sub(1))
             .collect();
         at.sort_unstable_by(|a, b| b.cmp(a));
         at.dedup();
@@ -142,13 +143,14 @@ impl Backlog {
             return;
         };
         let was_in_vain = lane.in_vain_at.take().is_some();
-        let all = at + 1 == lane.orders.len();
-        lane.orders.drain(..=at);
-        // Everything was taken up while this process waited: the Schedulers could have had more.
-        if all && was_in_vain {
+        let left = lane.orders.len() - (at + 1);
+        // Nearly everything was taken up while this process waited: the Schedulers could have had
+        // more. Where most was not, they have more than they need until the next look.
+        if was_in_vain && left <= lane.orders.len() / 8 {
             lane.bound = (lane.bound * 2).min(self.least * GROWTH);
-        } else if !all {
+        } else if left > lane.orders.len() / 2 {
             lane.bound = (lane.bound * 7 / 8).max(self.least);
         }
+        lane.orders.drain(..=at);
     }
 }

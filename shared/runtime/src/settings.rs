@@ -78,7 +78,7 @@ impl Default for Settings {
             downstreams: BTreeMap::new(),
             refresh_downstreams: Millis(2_000),
             recheck_held: triad_core::downstream::HELD_RECHECK,
-            unstarted: 1_024,
+            unstarted: 2_048,
             waiting: 8_192,
             admission: AdmissionSettings {
                 in_flight: None,
