@@ -208,7 +208,7 @@ async fn a_sweep_that_cannot_read_the_index_fails() {
     variables.retain(|(name, _)| *name != "TRIAD_DYNAMODB_ENDPOINT");
     variables.push(("TRIAD_DYNAMODB_ENDPOINT", "http://127.0.0.1:1".to_owned()));
     let (api, _supervisor) = start_function(&binary("triad-supervisor"), &variables);
-    let within = Duration::from_secs(10);
+    let within = Duration::from_secs(30);
     let answer = api.invoke("{}", within).await.unwrap();
     assert!(
         matches!(&answer, Answer::FunctionError { .. })

@@ -134,14 +134,14 @@ pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     world.supervisors[n].doing = next.unwrap_or_default();
 }
 
-/// Whether an attempt is given up that the slowest clock still gives time.
+/// Whether an attempt is met as over, or given up, that the slowest clock still gives time.
 fn acts_too_early(world: &World, found: &Doing) -> bool {
     let Doing::Writing { before, next } = found else {
         return false;
     };
     let steps = before.steps.iter().zip(&next.steps);
     steps
-        .filter(|(was, is)| was.state != is.state)
+        .filter(|(was, is)| was.state != is.state || was.unheard_since != is.unheard_since)
         .any(|(was, _)| was.state.complete_by().is_some_and(|at| at.0 > world.now))
 }
 
