@@ -39,6 +39,7 @@ locals {
     TRIAD_BATCH_RESPONSES = local.provisioned ? "partial" : "whole"
     TRIAD_SKEW            = var.timing.skew
     TRIAD_ANNOUNCE_WITHIN = var.timing.announce_within
+    TRIAD_QUEUE_WITHIN    = var.timing.queue_within
     TRIAD_RETENTION       = var.timing.retention
     TRIAD_LOG             = var.log_filter
   }

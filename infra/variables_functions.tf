@@ -196,11 +196,13 @@ variable "timing" {
   description = <<-EOT
     Spans of the handlers; null is the functions' default.
     skew: largest clock difference. announce_within: how long an order may wait for a Scheduler.
+    queue_within: how long a request may wait in its agent's topic, beside the step's complete-within.
     retention: how long finished process records are kept.
   EOT
   type = object({
     skew            = optional(string)
     announce_within = optional(string)
+    queue_within    = optional(string)
     retention       = optional(string)
   })
   default  = {}

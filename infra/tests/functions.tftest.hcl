@@ -76,7 +76,7 @@ run "one_function_an_actor_and_an_agent_and_what_each_is_told" {
     condition = alltrue([
       for f in aws_lambda_function.this : length(setintersection(keys(f.environment[0].variables), [
         "TRIAD_KAFKA_SECRET", "TRIAD_KAFKA_CA_SECRET", "TRIAD_KAFKA_SETTINGS", "TRIAD_REPLY_TOPICS", "TRIAD_SKEW",
-        "TRIAD_ANNOUNCE_WITHIN", "TRIAD_RETENTION", "TRIAD_MAX_IN_FLIGHT", "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
+        "TRIAD_ANNOUNCE_WITHIN", "TRIAD_QUEUE_WITHIN", "TRIAD_RETENTION", "TRIAD_MAX_IN_FLIGHT", "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
         "TRIAD_BACKLOG_WAIT", "TRIAD_DYNAMODB_ENDPOINT",
       ])) == 0
     ])
