@@ -226,3 +226,11 @@ async fn a_bad_percentage_is_exit_code_2() {
         assert!(!ran.ended(2).err.is_empty(), "{arguments:?}");
     }
 }
+
+#[tokio::test]
+async fn services_too_slow_for_every_deadline_are_exit_code_2() {
+    let ran = triad(&["dev", "--latency", "6s"], &[], b"").await;
+    let said = &ran.ended(2).err;
+    assert!(said.contains("charge-payment"), "{said}");
+    assert!(said.contains("none is answered in that time"), "{said}");
+}

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
 use triad_reference::{FaultPlan, Faults};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, Workflow};
 
 use crate::commands::validate::read_all;
 use crate::output::{Usage, print_line};
@@ -121,6 +121,7 @@ impl DevArgs {
         } else {
             read_all(&self.workflow, &engines::limits())?
         };
+        self.faults.fit(&workflows)?;
         Ok(EngineOptions {
             data: self.data.clone(),
             ports: [self.kafka_port, self.dynamodb_port, self.service_port],
@@ -133,6 +134,26 @@ impl DevArgs {
 }
 
 impl FaultArgs {
+    /// Whether a call that nothing goes wrong with is answered in the time of every step.
+    fn fit(&self, workflows: &[Workflow]) -> Result<(), Usage> {
+        let steps = workflows
+            .iter()
+            .flat_map(|w| w.steps.iter().map(move |s| (w, s)));
+        let late = steps
+            .filter(|(_, step)| self.latency >= step.complete_within)
+            .map(|(workflow, step)| {
+                format!(
+                    "step {} of {} gives a call {}, and with --latency {} none is answered in that time",
+                    step.id, workflow.name, step.complete_within, self.latency
+                )
+            });
+        let problems: Vec<String> = late.collect();
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(Usage(problems.join("\n"))),
+        }
+    }
+
     fn faults(&self) -> Faults {
         Faults {
             seed: self.fault_seed,

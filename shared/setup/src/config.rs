@@ -11,7 +11,7 @@ use triad_core::{Timing, topics};
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
-use triad_workflow::{AgentName, Millis};
+use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use crate::auth::{AuthConfig, Way};
 
@@ -297,9 +297,13 @@ fn admission(r: &mut Reader<'_>) -> AdmissionSettings {
         _ => Err(format!("{t:?} is not a number from 1")),
     });
     let per_workflow = r.parsed("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", BTreeMap::new(), |t| {
-        serde_json::from_str(t).map_err(|e| {
+        let caps: BTreeMap<WorkflowName, u32> = serde_json::from_str(t).map_err(|e| {
             format!("is not a JSON object such as {{\"order-fulfilment\": 2000}}: {e}")
-        })
+        })?;
+        match caps.iter().find(|(_, cap)| **cap == 0) {
+            Some((name, _)) => Err(format!("{name} has a cap of 0, which lets no order in")),
+            None => Ok(caps),
+        }
     });
     let rejects = r.parsed("TRIAD_ADMISSION", false, |t| match t {
         "slow" => Ok(false),
@@ -325,6 +329,8 @@ mod tests {
             "TRIAD_SKEW" => Some("soon".to_owned()),
             "TRIAD_AGENTS" => Some("{".to_owned()),
             "TRIAD_REPLY_TOPICS" => Some("reply.shop, status".to_owned()),
+            "TRIAD_MAX_IN_FLIGHT" => Some("0".to_owned()),
+            "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW" => Some(r#"{"line": 0}"#.to_owned()),
             "TRIAD_KAFKA_AUTH" => Some("scram".to_owned()),
             _ => None,
         };
@@ -338,6 +344,9 @@ mod tests {
             "TRIAD_AGENTS",
             "TRIAD_REPLY_TOPICS",
             "TRIAD_KAFKA_SECRET",
+            "TRIAD_MAX_IN_FLIGHT: ",
+            "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
+            "which lets no order in",
         ] {
             assert!(text.contains(name), "{name} in {text}");
         }
