@@ -31,6 +31,8 @@ pub const LONG_WAIT: Millis = Millis(2_000);
 /// A window is shut for at most so long before one order tries the downstream again.
 pub const SHUT_AT_MOST: Millis = Millis(60_000);
 
+/// Longer spans in a reply are no measurement.
+const LONGEST: Millis = Millis(24 * 3_600_000);
 const MINUTE: Millis = Millis(60_000);
 /// One order, in the unit of the bound.
 const ONE: u64 = 1_000;
@@ -109,6 +111,10 @@ impl Window {
     /// A request was answered, while so many orders were under way. A wait is measured with two
     /// clocks, which are at most `skew` apart.
     pub fn answered(&mut self, pace: Pace, under_way: u32, skew: Millis, now: Timestamp) {
+        let pace = Pace {
+            waited_ms: pace.waited_ms.min(LONGEST.0),
+            took_ms: pace.took_ms.min(LONGEST.0),
+        };
         let waited_ms = pace.waited_ms - self.apart(pace.waited_ms, skew, now);
         self.took_ms = smooth(self.took_ms, pace.took_ms);
         self.waited_ms = smooth(self.waited_ms, waited_ms);
@@ -276,5 +282,16 @@ mod tests {
             FEWEST,
             "a queue that never empties hides behind the skew alone"
         );
+    }
+
+    #[test]
+    fn a_span_that_is_no_measurement_does_no_harm() {
+        let mut w = Window::default();
+        let wild = Pace {
+            waited_ms: u64::MAX,
+            took_ms: u64::MAX,
+        };
+        answers(&mut w, 3, wild, NONE, 0, 1);
+        assert!(w.bound() >= FEWEST && w.target() == LONG_WAIT);
     }
 }
