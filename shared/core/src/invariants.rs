@@ -6,7 +6,7 @@
 use triad_workflow::Workflow;
 
 use crate::ids::Timestamp;
-use crate::order::{IncidentKind, Order, ProcessState, StepState};
+use crate::order::{IncidentKind, Order, ProcessState, StepRecord, StepState};
 use crate::outbox::{Emission, Writer};
 
 /// An invariant that does not hold.
@@ -102,7 +102,7 @@ pub const OF_RECORD: [(&str, OfRecord); 11] = [
 ];
 
 /// Every invariant of a write: the version before, the version after.
-pub const OF_WRITE: [(&str, OfWrite); 8] = [
+pub const OF_WRITE: [(&str, OfWrite); 9] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -139,6 +139,18 @@ pub const OF_WRITE: [(&str, OfWrite); 8] = [
             };
             // An operator may say of an attempt that was never heard of that it happened.
             by_operator(b) || was.state.complete_by().is_none_or(|by| finished <= by)
+        })
+    }),
+    ("g5-a-silent-attempt-has-used-calls", |a, b, _| {
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            // Counted though nothing was heard of it, and it may have had its effect.
+            let silent = |was: &&StepRecord| {
+                matches!(was.state, StepState::Running { .. })
+                    && is.failures > was.failures
+                    && (is.in_doubt, was.in_doubt) == (true, false)
+            };
+            was.filter(silent).is_none_or(|was| is.calls > was.calls)
         })
     }),
     ("g6-a-bad-end-has-an-alert", |a, b, _| {
