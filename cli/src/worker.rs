@@ -16,7 +16,7 @@ use triad_workflow::Millis;
 /// the Schedulers' writes wait.
 const SUBMITTED_AT_ONCE: usize = 64;
 /// Records of one lane that the Scheduler takes up at once.
-const BATCH: usize = 256;
+const BATCH: usize = 64;
 /// Requests that are under way at once in each agent.
 const IN_FLIGHT: usize = 256;
 /// How often a Scheduler that reads nothing looks whether it can start what waits.
