@@ -85,7 +85,7 @@ impl World {
         let workflow = one_step(order.workflow.name.as_str());
         let ctx = Context {
             workflow: &workflow,
-            details: &json!({}),
+            details: Some(&json!({})),
             timing: Timing::default(),
         };
         let now = self.clock.now();
@@ -93,6 +93,7 @@ impl World {
         let Ok(Decision::Transition(claimed)) = decide(&ctx, &order, claim, now) else {
             panic!("it can be claimed")
         };
+        let claimed = claimed.next;
         let reply = json!({"order_id": id, "step": "only", "direction": "forward", "attempt": 1,
             "complete_by": claimed.complete_by(), "calls": 1,
             "outcome": {"result": "succeeded", "output": null}});
@@ -100,10 +101,11 @@ impl World {
         let Ok(Decision::Transition(done)) = decide(&ctx, &claimed, reply, now) else {
             panic!("it can be answered")
         };
+        let done = done.next;
         for (expected, next) in [(order.version, claimed.clone()), (claimed.version, done)] {
             let write = Write {
                 expected,
-                next: (*next).into(),
+                next: next.into(),
                 token: expected.0,
             };
             store.commit(vec![write]).await.remove(0).unwrap();

@@ -11,7 +11,7 @@ use triad_broker::{Broker, BrokerConfig};
 use triad_kafka::{
     KafkaBus, KafkaConfig, KafkaError, Topic, WorkerConfig, create_topics, run_batches, run_stream,
 };
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_sim::contract::bus::{Answers, BusUnderTest, Next, PARTITIONS, TOPICS, all, answer};
 use triad_tests::engines::loopback;
 
@@ -110,11 +110,11 @@ impl BusUnderTest for Kafka {
 
 async fn handle(record: &InputRecord, answers: &Answers, end: &End) -> Handled {
     if end.leave.is_cancelled() {
-        return Handled::Again("it has left".into());
+        return Handled::Redeliver(Redelivery::OutOfTime);
     }
     match answer(answers, record) {
         Next::Done => Handled::Done,
-        Next::Again => Handled::Again("asked for".into()),
+        Next::Again => Handled::Redeliver(Redelivery::Raced),
         Next::Leave => {
             end.leave.cancel();
             Handled::Done
@@ -131,7 +131,7 @@ async fn handle_all(records: Vec<InputRecord>, answers: Answers, end: Arc<End>) 
     for record in &records {
         // What stands behind a record that comes again is not looked at.
         if handled.last().is_some_and(|h: &Handled| !h.is_done()) {
-            handled.push(Handled::Again("behind another".into()));
+            handled.push(Handled::Redeliver(Redelivery::Behind));
             continue;
         }
         handled.push(handle(record, &answers, &end).await);

@@ -2,12 +2,13 @@
 //! over the engine at `TRIAD_TEST_DYNAMODB_ENDPOINT`.
 
 use serde_json::json;
+use triad_core::Attention;
 use triad_core::due::shard_of;
 use triad_core::order::{Act, Hold};
 use triad_core::{Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, Version};
 use triad_dynamodb::DynamoStore;
-use triad_runtime::operator::{Attention, OperatorStore};
 use triad_runtime::ports::NewOrder;
+use triad_runtime::ports::OperatorStore;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{ControlStore, ControlWrite, StateStore, Write, Written};
 use triad_tests::engines::{Store, workflow};
@@ -61,7 +62,7 @@ async fn an_expired_control_record_is_none_and_makes_room_though_it_is_still_the
 async fn rows(store: &DynamoStore<SystemClock>, kind: Attention, id: &OrderId) -> Vec<String> {
     let page = store.attention(kind, shard_of(id), None).await.unwrap();
     assert_eq!(page.next, None);
-    let row = |r: triad_runtime::operator::AttentionRow| {
+    let row = |r: triad_runtime::ports::AttentionRow| {
         format!("{} {} {}", r.order, r.at.0, r.cause.unwrap().fingerprint())
     };
     page.rows.into_iter().map(row).collect()

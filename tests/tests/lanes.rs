@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_kafka::{KafkaConfig, Topic, WorkerConfig, create_topics, run_batches, run_stream};
 use triad_reference::{FaultPlan, Faults};
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::engines::{Engines, loopback, workflow};
@@ -196,7 +196,7 @@ async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'stati
             async move {
                 if lane(&records[0]) == stuck && !*healed.borrow() {
                     lanes.begin(&records);
-                    return vec![Handled::Again("not now".to_owned()); records.len()];
+                    return vec![Handled::Redeliver(Redelivery::Raced); records.len()];
                 }
                 if lane(&records[0]) == other {
                     // The other lane is stuck by now.

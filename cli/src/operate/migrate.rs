@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use triad_core::migrate::Change;
-use triad_runtime::operator::{Migrated, OperatorStore};
+use triad_runtime::operator::Migrated;
+use triad_runtime::ports::OperatorStore;
 
 use super::bulk::{BulkArgs, Line};
 use super::{ActArgs, operator, workflows};

@@ -6,9 +6,10 @@
 
 use anyhow::Result;
 use clap::Args;
+use triad_core::Attention;
 use triad_core::due::SHARDS;
 use triad_core::{Order, OrderId, ProcessState, Timestamp};
-use triad_runtime::operator::{Attention, AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionRow, OperatorStore};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock, StateStore};
 use triad_workflow::Millis;

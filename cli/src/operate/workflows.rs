@@ -9,7 +9,7 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::json;
 use triad_core::WorkflowRef;
-use triad_runtime::operator::{OperatorStore, StoredVersion};
+use triad_runtime::ports::{OperatorStore, StoredVersion};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock, StateStore};
 use triad_workflow::Millis;

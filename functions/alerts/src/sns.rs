@@ -6,7 +6,7 @@ use aws_sdk_sns::Client;
 use aws_sdk_sns::error::DisplayErrorContext;
 use aws_sdk_sns::types::MessageAttributeValue;
 use triad_aws::Account;
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::{Handled, InputRecord, Redelivery};
 
 use crate::notice::Notice;
 
@@ -33,13 +33,13 @@ impl Sns {
         for record in records {
             let partition = (&record.topic, record.partition);
             answers.push(if stuck.contains(&partition) {
-                Handled::Again("one before it was not published".to_owned())
+                Handled::Redeliver(Redelivery::Behind)
             } else {
                 match self.publish_one(record).await {
                     Ok(()) => Handled::Done,
                     Err(why) => {
                         stuck.insert(partition);
-                        Handled::Again(why)
+                        Handled::Redeliver(Redelivery::Outside(why))
                     }
                 }
             });

@@ -44,13 +44,19 @@ impl Timing {
     }
 }
 
+/// A decision depends on the order's details, and the caller has not read them: it is to read them
+/// and ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeedsDetails;
+
 /// The pinned definition, the order's details and the installation's spans.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The definition that the order is pinned to.
     pub workflow: &'a Workflow,
-    /// The order's details as submitted. The Supervisor, which starts no steps, passes null.
-    pub details: &'a Value,
+    /// The order's details as submitted; `None` if they have not been read. A decision that needs
+    /// them then says so: [`NeedsDetails`].
+    pub details: Option<&'a Value>,
     /// The installation's spans.
     pub timing: Timing,
 }

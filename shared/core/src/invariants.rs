@@ -144,9 +144,10 @@ pub const OF_WRITE: [(&str, OfWrite); 9] = [
     ("g5-a-silent-attempt-has-used-calls", |a, b, _| {
         b.steps.iter().all(|is| {
             let was = a.steps.iter().find(|was| was.step == is.step);
-            // Counted though nothing was heard of it, and it may have had its effect.
+            // The Supervisor counted it, and it may have had its effect.
             let silent = |was: &&StepRecord| {
-                matches!(was.state, StepState::Running { .. })
+                b.outbox.writer == Writer::Supervisor
+                    && matches!(was.state, StepState::Running { .. })
                     && is.failures > was.failures
                     && (is.in_doubt, was.in_doubt) == (true, false)
             };

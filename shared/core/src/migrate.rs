@@ -8,8 +8,9 @@ use triad_workflow::{Step, StepId, Workflow};
 
 use crate::budget;
 use crate::context::{Context, Timing};
-use crate::decide::operate::may_have_happened;
-use crate::decide::{Decision, next_version, transition};
+use crate::decide::operate::has_passed;
+use crate::decide::{Decision, Transition, next_version, transition};
+use crate::doubt::{Happened, happened};
 use crate::ids::{Direction, Timestamp};
 use crate::order::{
     Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState, WorkflowRef,
@@ -28,8 +29,8 @@ pub struct Change {
 
 /// Moves an order, or says everything that stands against it.
 ///
-/// The first value is the order's next version, to be written on the condition that the present
-/// one still stands; a dry run shows the changes and writes nothing.
+/// The first value is the change, to be written on the condition that the present version still
+/// stands; a dry run shows the changes and writes nothing.
 ///
 /// # Errors
 /// One line for each thing that stands against it.
@@ -40,7 +41,7 @@ pub fn migrate(
     act: &Act,
     timing: Timing,
     now: Timestamp,
-) -> Result<(Order, Vec<Change>), Vec<String>> {
+) -> Result<(Transition, Vec<Change>), Vec<String>> {
     let mut against = Vec::new();
     if order.steps.len() != from.steps.len() {
         return Err(vec!["the record does not fit its definition".into()]);
@@ -63,7 +64,7 @@ pub fn migrate(
         against.extend(stands_against(record, order, from, to));
     }
     if let Some(pivot) = from.pivot()
-        && may_have_happened(&order.steps[pivot], &from.steps[pivot])
+        && has_passed(&order.steps[pivot], &from.steps[pivot])
         && to.pivot().map(|p| &to.steps[p].id) != Some(&from.steps[pivot].id)
     {
         against.push(format!(
@@ -87,16 +88,17 @@ pub fn migrate(
         note: Some(format!("{} to {}", from.hash, to.hash)),
         ..Incident::new(IncidentKind::Migrated, now)
     });
-    if next.state.is_finished() {
-        return Ok((next, changes));
-    }
     let ctx = Context {
         workflow: to,
-        details: &serde_json::Value::Null,
+        details: None,
         timing,
     };
-    match transition(&ctx, next, now) {
-        Decision::Transition(next) => Ok((*next, changes)),
+    let decided = match next.state.is_finished() {
+        true => next.decided(),
+        false => transition(&ctx, next, now),
+    };
+    match decided {
+        Decision::Transition(change) => Ok((*change, changes)),
         _ => Err(vec!["it cannot be written".into()]),
     }
 }
@@ -131,7 +133,7 @@ fn stands_against(
     }
     // What is out will be in doubt if it is not heard of.
     let out = direction(record);
-    let maybe_done = is_open(record) && may_have_happened(record, was);
+    let maybe_done = is_open(record) && happened(record, was) != Happened::No;
     if maybe_done && was.repeat != is.repeat {
         against.push(format!(
             "it is not known whether step {id} has had its effect, and the new version has another rule for that"

@@ -4,29 +4,38 @@ use std::collections::BTreeSet;
 
 use triad_workflow::AgentName;
 
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
 use crate::decide::input;
 use crate::order::{Order, ProcessState, StepState};
 
 /// The agents that are still to be asked on an order's present way, forward or back. A step whose
 /// condition is already known to be false needs nobody.
-#[must_use]
-pub fn needs(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
+///
+/// # Errors
+/// [`NeedsDetails`] where a condition depends on them.
+pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, NeedsDetails> {
     let steps = || order.steps.iter().zip(&ctx.workflow.steps);
-    match &order.state {
+    Ok(match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) => {
+            let mut needed = BTreeSet::new();
             // Costly, and seldom needed.
             let mut scope = None;
-            steps()
-                .filter(|(record, step)| match (&record.state, &step.when) {
+            for (record, step) in steps() {
+                let is_needed = match (&record.state, &step.when) {
                     (StepState::Waiting, Some(when)) => {
-                        let scope = scope.get_or_insert_with(|| input::scope(ctx, order, None));
+                        let scope = match &mut scope {
+                            Some(made) => made,
+                            none => none.insert(input::scope(ctx, order, None)?),
+                        };
                         !matches!(when.holds(scope), Ok(false))
                     }
                     (state, _) => !state.is_done(),
-                })
-                .map(|(_, step)| step.agent.clone())
-                .collect()
+                };
+                if is_needed {
+                    needed.insert(step.agent.clone());
+                }
+            }
+            needed
         }
         ProcessState::Compensating { .. } => steps()
             .filter(|(record, _)| record.state.to_undo().is_some())
@@ -37,7 +46,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
         | ProcessState::Error { .. }
         | ProcessState::Compensated { .. }
         | ProcessState::CompensationFailed { .. } => BTreeSet::new(),
-    }
+    })
 }
 
 /// The agents that have something of the order in their topics or hands.

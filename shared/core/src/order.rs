@@ -158,6 +158,9 @@ pub enum ProcessState {
         at: Timestamp,
         /// What could not be undone, and why.
         cause: Failure,
+        /// Why the order was being compensated; `None` in a record of an earlier version.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        compensated_for: Option<Failure>,
     },
 }
 

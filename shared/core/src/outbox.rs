@@ -1,8 +1,7 @@
-//! What a record's last write wants sent, and how it becomes messages.
+//! What a record's last write wants sent, as the record keeps it.
 //!
-//! State first, then messages: a write carries in its record what is to be sent; the messages
-//! are made from the record, so a redelivered input, or the Supervisor, can make the very same
-//! messages again.
+//! State first, then messages: a write carries in its record what is to be sent, so that a
+//! redelivered input, or the Supervisor, can make the very same [effects](crate::effect) again.
 //!
 //! A write carries on the statuses and alerts that the one before it wanted sent, whoever wrote
 //! that: its writer may have died before sending, or may still be about to, as a Scheduler that
@@ -12,19 +11,13 @@
 //! overdue.
 
 use serde::{Deserialize, Serialize};
-use triad_workflow::{Repeat, StepId};
+use triad_workflow::StepId;
 
-use crate::budget;
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
-use crate::message::{
-    Alert, AlertKind, Envelope, Pace, Retry, SchedulerMessage, StatusMessage, StepRequest,
-};
-use crate::order::{Order, StepState};
+use crate::ids::{Attempt, Direction, Timestamp};
+use crate::message::AlertKind;
 use crate::planted::{Bug, planted};
 use crate::status::Status;
-use crate::topics;
 
 /// Who wrote the record last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +49,7 @@ pub struct Outbox {
 /// bound a write that would add more keeps the newest alert and statuses of one life.
 pub const MAX_ENTRIES: usize = 64;
 
-/// One thing to send, as small as it can be stored: the message is made from the record.
+/// One thing to send, as small as it can be stored: the effect is made from the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
@@ -97,8 +90,8 @@ pub enum Emission {
 }
 
 impl Emission {
-    /// Whether it must reach the bus before anything that lets another writer go on.
-    fn goes_first(&self) -> bool {
+    /// Whether later writes carry it on until it is known to be sent.
+    fn is_carried(&self) -> bool {
         matches!(self, Self::Status { .. } | Self::Alert { .. })
     }
 }
@@ -139,7 +132,7 @@ impl Outbox {
         let mut entries: Vec<_> = self
             .entries
             .iter()
-            .filter(|e| e.goes_first() && !planted(Bug::OutboxNotCarried))
+            .filter(|e| e.is_carried() && !planted(Bug::OutboxNotCarried))
             .cloned()
             .collect();
         let surplus = entries.len().saturating_sub(MAX_ENTRIES);
@@ -150,324 +143,4 @@ impl Outbox {
             entries,
         }
     }
-}
-
-/// Messages in the two waves in which a writer beside the Scheduler's line must send them:
-/// those of `first` are acknowledged before those of `then` are sent.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Messages {
-    /// Statuses and alerts.
-    pub first: Vec<Envelope>,
-    /// Requests and announcements: what lets somebody else go on.
-    pub then: Vec<Envelope>,
-}
-
-impl Messages {
-    /// All of them, in order: for the Scheduler, whose input is acknowledged only after all.
-    #[must_use]
-    pub fn all(self) -> Vec<Envelope> {
-        let mut all = self.first;
-        all.extend(self.then);
-        all
-    }
-
-    /// Whether there is nothing to send.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.then.is_empty()
-    }
-}
-
-/// Makes the messages that a record wants sent.
-///
-/// A request whose input cannot be computed is left out: computing it was part of the decision
-/// that put it into the outbox, so this does not happen to a sound record.
-#[must_use]
-pub fn messages(ctx: &Context<'_>, order: &Order) -> Messages {
-    let mut out = Messages::default();
-    for entry in &order.outbox.entries {
-        let Some(message) = message(ctx, order, entry) else {
-            continue;
-        };
-        if entry.goes_first() {
-            out.first.push(message);
-        } else {
-            out.then.push(message);
-        }
-    }
-    out
-}
-
-fn message(ctx: &Context<'_>, order: &Order, entry: &Emission) -> Option<Envelope> {
-    match entry {
-        Emission::Announce => Some(retry(order)),
-        Emission::Retry => Some(retry(order)),
-        Emission::Request {
-            step,
-            direction,
-            attempt,
-        } => request(ctx, order, step, *direction, *attempt),
-        Emission::Status {
-            sequence,
-            status,
-            at,
-            cause,
-        } => Some(status_message(
-            order,
-            &StatusMessage {
-                order_id: order.id.clone(),
-                sequence: *sequence,
-                status: *status,
-                cause: cause.clone(),
-                at: *at,
-            },
-        )),
-        Emission::Alert { kind, at, cause } => Some(alert(order, *kind, *at, cause)),
-    }
-}
-
-fn retry(order: &Order) -> Envelope {
-    let body = SchedulerMessage::Retry(Retry {
-        order_id: order.id.clone(),
-    });
-    Envelope::about(
-        topics::scheduler(order.priority).to_owned(),
-        &order.id,
-        "triad.order.retry",
-        format!("{}/retry/{}", order.id, order.version),
-        order.traceparent.as_deref(),
-        &body,
-    )
-}
-
-/// The announcement of an order that was just accepted.
-#[must_use]
-pub fn announcement(accepted: crate::message::Accepted) -> Envelope {
-    let order = accepted.order_id.clone();
-    let trace = accepted.traceparent.clone();
-    Envelope::about(
-        topics::scheduler(accepted.priority).to_owned(),
-        &order,
-        "triad.order.accepted",
-        format!("{order}/accepted"),
-        trace.as_deref(),
-        &SchedulerMessage::Accepted(accepted),
-    )
-}
-
-/// The status of a submission that was not accepted because too many orders are in flight.
-/// It has sequence 0: no order was stored.
-#[must_use]
-pub fn rejected(
-    order: &crate::ids::OrderId,
-    reply_topic: Option<&str>,
-    traceparent: Option<&str>,
-    cause: Failure,
-    at: Timestamp,
-) -> Envelope {
-    let body = StatusMessage {
-        order_id: order.clone(),
-        sequence: 0,
-        status: Status::Rejected,
-        cause: Some(cause),
-        at,
-    };
-    Envelope::about(
-        reply_topic.unwrap_or(topics::STATUS).to_owned(),
-        order,
-        "triad.order.rejected",
-        format!("{order}/rejected/{}", at.0),
-        traceparent,
-        &body,
-    )
-}
-
-/// The status `received`, which is sequence 1 of every order.
-#[must_use]
-pub fn received(order: &Order) -> Envelope {
-    status_message(
-        order,
-        &StatusMessage {
-            order_id: order.id.clone(),
-            sequence: 1,
-            status: Status::Received,
-            cause: None,
-            at: order.submitted_at,
-        },
-    )
-}
-
-fn status_message(order: &Order, body: &StatusMessage) -> Envelope {
-    Envelope::about(
-        order
-            .reply_topic
-            .clone()
-            .unwrap_or_else(|| topics::STATUS.to_owned()),
-        &order.id,
-        &format!("triad.order.{}", body.status.as_str()),
-        format!("{}/status/{}", order.id, body.sequence),
-        order.traceparent.as_deref(),
-        body,
-    )
-}
-
-fn alert(order: &Order, kind: AlertKind, at: Timestamp, cause: &Failure) -> Envelope {
-    let name = match kind {
-        AlertKind::CompensationFailed => "CompensationFailed",
-        AlertKind::OrderError | AlertKind::DeadLetter | AlertKind::Breaker => "Error",
-    };
-    let body = Alert {
-        alert_id: format!("{}/{name}/{}", order.id, at.0),
-        kind,
-        order_id: Some(order.id.to_string()),
-        cause: cause.to_string(),
-        at,
-    };
-    Envelope::about(
-        topics::ALERTS.to_owned(),
-        &order.id,
-        "triad.alert",
-        body.alert_id.clone(),
-        order.traceparent.as_deref(),
-        &body,
-    )
-}
-
-/// The request that belongs to a running attempt, or `None` if the attempt is not running.
-fn request(
-    ctx: &Context<'_>,
-    order: &Order,
-    step: &StepId,
-    direction: Direction,
-    attempt: Attempt,
-) -> Option<Envelope> {
-    let index = order.steps.iter().position(|s| &s.step == step)?;
-    let record = &order.steps[index];
-    let (running, complete_by) = match (&record.state, direction) {
-        (
-            StepState::Running {
-                attempt,
-                complete_by,
-                ..
-            },
-            Direction::Forward,
-        )
-        | (
-            StepState::Probing {
-                attempt,
-                complete_by,
-                ..
-            },
-            Direction::Probe,
-        )
-        | (
-            StepState::Undoing {
-                attempt,
-                complete_by,
-                ..
-            },
-            Direction::Undo,
-        ) => (*attempt, *complete_by),
-        _ => return None,
-    };
-    if running != attempt {
-        return None;
-    }
-    let defined = &ctx.workflow.steps[index];
-    let key = |direction| IdempotencyKey::of(&order.id, step, direction, record.key);
-    let forward = || crate::decide::input::forward(ctx, order, index).ok();
-    let (agent, action, retry, within, input) = match direction {
-        Direction::Forward => (
-            &defined.agent,
-            &defined.action,
-            defined.retry,
-            defined.complete_within,
-            forward()?,
-        ),
-        Direction::Probe => {
-            let Repeat::Probe(probe) = &defined.repeat else {
-                return None;
-            };
-            (
-                &defined.agent,
-                &probe.action,
-                probe.retry,
-                probe.complete_within,
-                forward()?,
-            )
-        }
-        Direction::Undo => {
-            let undo = defined.compensation.as_ref()?;
-            let input = crate::decide::input::undo(ctx, order, index).ok()?;
-            (
-                &undo.agent,
-                &undo.action,
-                undo.retry,
-                undo.complete_within,
-                input,
-            )
-        }
-    };
-    let body = StepRequest {
-        order_id: order.id.clone(),
-        step: step.clone(),
-        direction,
-        attempt,
-        complete_by,
-        complete_within_ms: Some(within.0),
-        allowance: budget::allowance(defined, record, direction),
-        counted: budget::is_counted(defined, direction),
-        backoff_initial_ms: retry.initial.0,
-        backoff_max_ms: retry.max.0,
-        idempotency_key: key(direction),
-        undoes: (direction == Direction::Undo).then(|| key(Direction::Forward)),
-        action: action.clone(),
-        input,
-        priority: order.priority,
-        agent: agent.clone(),
-        workflow: Some(order.workflow.name.clone()),
-    };
-    let id = format!("{}/{direction}/{attempt}", key(direction));
-    Some(Envelope::about(
-        topics::agent(agent, order.priority),
-        &order.id,
-        "triad.step.request",
-        id,
-        order.traceparent.as_deref(),
-        &body,
-    ))
-}
-
-/// An agent's answer, as a message to the Scheduler.
-#[must_use]
-pub fn reply(
-    request: &StepRequest,
-    calls: u32,
-    outcome: crate::message::Outcome,
-    pace: Pace,
-    sent_at: Timestamp,
-    traceparent: Option<&str>,
-) -> Envelope {
-    let body = SchedulerMessage::Reply(crate::message::Reply {
-        order_id: request.order_id.clone(),
-        step: request.step.clone(),
-        direction: request.direction,
-        attempt: request.attempt,
-        complete_by: request.complete_by,
-        calls,
-        outcome,
-        sent_at: Some(sent_at),
-        pace: Some(pace),
-    });
-    Envelope::about(
-        topics::scheduler(request.priority).to_owned(),
-        &request.order_id,
-        "triad.step.reply",
-        format!(
-            "{}/{}/{}/reply",
-            request.idempotency_key, request.direction, request.attempt
-        ),
-        traceparent,
-        &body,
-    )
 }

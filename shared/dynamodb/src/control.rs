@@ -50,7 +50,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
             .item(attr::KEY, text(write.key))
             .item(attr::VERSION, number(version))
             .item(VALUE, text(write.value.to_string()))
-            .item(item::WRITE_TOKEN, number(write.token));
+            .item(attr::WRITE_TOKEN, number(write.token));
         if let Some(at) = write.expires {
             request = request.item(attr::EXPIRES_AT, number(at.0.div_ceil(1000)));
         }

@@ -2,7 +2,7 @@
 //! version of each name.
 
 use triad_core::{Timestamp, WorkflowRef};
-use triad_runtime::operator::StoredVersion;
+use triad_runtime::ports::StoredVersion;
 use triad_runtime::{Clock, DefinitionStore, StoreError};
 use triad_workflow::{DefinitionHash, WorkflowName};
 

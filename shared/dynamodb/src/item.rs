@@ -1,43 +1,18 @@
-//! Process records as items.
-//!
-//! The pattern's own attributes are plain, so that any DynamoDB client can read and filter
-//! them; what only Triad reads (steps, outbox, incidents) is JSON text: it is smaller than
-//! nested attributes, and a three-step record has to stay within one write unit.
+//! Process records as items: the [stored form](triad_core::stored) in DynamoDB's own values.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::de::DeserializeOwned;
-use triad_core::due::shard_of;
-use triad_core::{Claim, ClaimId, Order, OrderId, Priority, ProcessState, Timestamp, Version};
+use triad_core::stored::{self, Scalar};
+use triad_core::{Order, Timestamp};
 use triad_runtime::StoreError;
-use triad_runtime::operator::Attention;
 use triad_workflow::Millis;
 
 use crate::tables::attr;
 
 /// An item as the SDK has it: its attributes by name.
 pub type Item = HashMap<String, AttributeValue>;
-
-const LOCKED_BY: &str = "LockedBy";
-const COMPLETE_BY: &str = "CompleteBy";
-const FAILURE_COUNT: &str = "FailureCount";
-const WORKFLOW: &str = attr::WORKFLOW;
-const PRIORITY: &str = "Priority";
-const HIGH: &str = "high";
-const REPLY_TOPIC: &str = "ReplyTopic";
-const TRACE: &str = "TraceParent";
-const SUBMITTED_AT: &str = "SubmittedAt";
-const FINISHED_AT: &str = "FinishedAt";
-const CAUSE: &str = attr::CAUSE;
-const STEPS: &str = "Steps";
-const SEQUENCE: &str = "Sequence";
-const OUTBOX: &str = "Outbox";
-const INCIDENTS: &str = "Incidents";
-const ROUND: &str = "Round";
-const PAUSED: &str = "Paused";
-const CLOSED: &str = "Closed";
-pub(crate) const WRITE_TOKEN: &str = "WriteToken";
 
 pub(crate) fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
@@ -47,79 +22,18 @@ pub(crate) fn number(value: impl ToString) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-fn json(value: &impl serde::Serialize) -> AttributeValue {
-    text(serde_json::to_string(value).expect("records hold only JSON values"))
-}
-
 /// A record as an item. `retention` is how long a finished record is kept.
 pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
-    let null = || AttributeValue::Null(true);
-    let mut item = Item::with_capacity(20);
-    let mut put = |name: &str, value| item.insert(name.to_owned(), value);
-    put(attr::ORDER_ID, text(order.id.as_str()));
-    put(attr::VERSION, number(order.version));
-    put(attr::PROCESS_STATE, text(order.state.name()));
-    put(
-        LOCKED_BY,
-        order.state.locked_by().map_or_else(null, |c| text(&c.0)),
-    );
-    put(
-        COMPLETE_BY,
-        order.complete_by().map_or_else(null, |t| number(t.0)),
-    );
-    put(FAILURE_COUNT, number(order.failure_count()));
-    put(WORKFLOW, text(order.workflow.to_string()));
-    put(SUBMITTED_AT, number(order.submitted_at.0));
-    put(SEQUENCE, number(order.sequence));
-    put(STEPS, json(&order.steps));
-    put(OUTBOX, json(&order.outbox));
-    put(WRITE_TOKEN, number(token));
-    if order.priority == Priority::High {
-        put(PRIORITY, text(HIGH));
-    }
-    if let Some(topic) = &order.reply_topic {
-        put(REPLY_TOPIC, text(topic));
-    }
-    if let Some(trace) = &order.traceparent {
-        put(TRACE, text(trace));
-    }
-    if let Some(cause) = order.state.cause() {
-        put(CAUSE, json(cause));
-    }
-    if !order.incidents.is_empty() {
-        put(INCIDENTS, json(&order.incidents));
-    }
-    if order.round > 0 {
-        put(ROUND, number(order.round));
-    }
-    if let Some(hold) = &order.paused {
-        put(PAUSED, json(hold));
-    }
-    if let Some(hold) = &order.closed {
-        put(CLOSED, json(hold));
-    }
-    if let Some((kind, at)) = Attention::of(order) {
-        let key = attention_key(kind, shard_of(&order.id));
-        put(attr::ATTENTION, text(key));
-        put(attr::ATTENTION_AT, number(at.0));
-    }
-    if let Some(due) = order.due {
-        put(attr::DUE_SHARD, number(shard_of(&order.id)));
-        put(attr::DUE_AT, number(due.0));
-    }
-    if let Some(at) = order.state.finished_at() {
-        put(FINISHED_AT, number(at.0));
-    }
-    if let Some(at) = order.kept_from() {
-        // DynamoDB's time to live counts seconds.
-        put(attr::EXPIRES_AT, number(at.plus(retention).0 / 1000));
-    }
-    item
-}
-
-/// Hash key of a shard of the attention index.
-pub(crate) fn attention_key(kind: Attention, shard: u32) -> String {
-    format!("{}/{shard}", kind.name())
+    let attributes = stored::encode(order, token, retention);
+    let items = attributes.into_iter().map(|(name, value)| {
+        let value = match value {
+            Scalar::Text(value) => text(value),
+            Scalar::Number(value) => number(value),
+            Scalar::Null => AttributeValue::Null(true),
+        };
+        (name.to_owned(), value)
+    });
+    items.collect()
 }
 
 /// An item as a record.
@@ -127,75 +41,22 @@ pub(crate) fn attention_key(kind: Attention, shard: u32) -> String {
 /// # Errors
 /// [`StoreError::Permanent`] naming the attribute that is missing or cannot be read.
 pub fn decode(item: &Item) -> Result<Order, StoreError> {
-    let id = OrderId::new(string(item, attr::ORDER_ID)?).map_err(|e| bad(attr::ORDER_ID, e))?;
-    Ok(Order {
-        id,
-        version: Version(integer(item, attr::VERSION)?),
-        workflow: string(item, WORKFLOW)?
-            .parse()
-            .map_err(|e| bad(WORKFLOW, e))?,
-        priority: match optional_string(item, PRIORITY).as_deref() {
-            None => Priority::Normal,
-            Some(HIGH) => Priority::High,
-            Some(other) => return Err(bad(PRIORITY, format!("is {other:?}"))),
+    let order = stored::decode(|name| match item.get(name) {
+        None => Ok(None),
+        Some(AttributeValue::S(value)) => Ok(Some(Scalar::Text(value.clone()))),
+        Some(AttributeValue::N(value)) => match value.parse() {
+            Ok(number) => Ok(Some(Scalar::Number(number))),
+            Err(e) => Err(format!("{e}")),
         },
-        reply_topic: optional_string(item, REPLY_TOPIC),
-        traceparent: optional_string(item, TRACE),
-        submitted_at: Timestamp(integer(item, SUBMITTED_AT)?),
-        state: state(item)?,
-        steps: parse(&string(item, STEPS)?, STEPS)?,
-        sequence: small(item, SEQUENCE)?,
-        outbox: parse(&string(item, OUTBOX)?, OUTBOX)?,
-        due: optional_integer(item, attr::DUE_AT)?.map(Timestamp),
-        incidents: optional_json(item, INCIDENTS)?.unwrap_or_default(),
-        round: optional_integer(item, ROUND)?
-            .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(ROUND, e)))?,
-        paused: optional_json(item, PAUSED)?,
-        closed: optional_json(item, CLOSED)?,
-    })
-}
-
-fn state(item: &Item) -> Result<ProcessState, StoreError> {
-    let complete_by = optional_integer(item, COMPLETE_BY)?.map(Timestamp);
-    let locked_by = optional_string(item, LOCKED_BY).map(ClaimId);
-    let required = |value: Option<Timestamp>, name| value.ok_or_else(|| bad(name, "is missing"));
-    let at = || {
-        optional_integer(item, FINISHED_AT)?
-            .map(Timestamp)
-            .ok_or_else(|| bad(FINISHED_AT, "is missing"))
-    };
-    let cause = || parse(&string(item, CAUSE)?, CAUSE);
-    Ok(match string(item, attr::PROCESS_STATE)?.as_str() {
-        "Pending" => ProcessState::Pending { complete_by },
-        "Processing" => ProcessState::Processing(Claim {
-            locked_by: locked_by.ok_or_else(|| bad(LOCKED_BY, "is missing"))?,
-            complete_by: required(complete_by, COMPLETE_BY)?,
-        }),
-        "Processed" => ProcessState::Processed { at: at()? },
-        "Error" => ProcessState::Error {
-            at: at()?,
-            cause: cause()?,
-        },
-        "Compensating" => ProcessState::Compensating {
-            locked_by,
-            complete_by: required(complete_by, COMPLETE_BY)?,
-            cause: cause()?,
-        },
-        "Compensated" => ProcessState::Compensated {
-            at: at()?,
-            cause: cause()?,
-        },
-        "CompensationFailed" => ProcessState::CompensationFailed {
-            at: at()?,
-            cause: cause()?,
-        },
-        other => return Err(bad(attr::PROCESS_STATE, format!("is {other:?}"))),
-    })
+        Some(AttributeValue::Null(_)) => Ok(Some(Scalar::Null)),
+        Some(_) => Err("is neither text nor a number".to_owned()),
+    });
+    order.map_err(|e| StoreError::Permanent(e.to_string()))
 }
 
 /// The token of the write that made an item what it is.
 pub(crate) fn token(item: &Item) -> Option<u64> {
-    optional_integer(item, WRITE_TOKEN).ok().flatten()
+    optional_integer(item, attr::WRITE_TOKEN).ok().flatten()
 }
 
 /// Whether an item has outlived its time, though it is not deleted yet.
@@ -217,10 +78,6 @@ pub(crate) fn optional_string(item: &Item, name: &str) -> Option<String> {
 
 pub(crate) fn integer(item: &Item, name: &str) -> Result<u64, StoreError> {
     optional_integer(item, name)?.ok_or_else(|| bad(name, "is missing"))
-}
-
-fn small(item: &Item, name: &str) -> Result<u32, StoreError> {
-    u32::try_from(integer(item, name)?).map_err(|e| bad(name, e))
 }
 
 pub(crate) fn optional_integer(item: &Item, name: &str) -> Result<Option<u64>, StoreError> {
@@ -251,6 +108,7 @@ mod tests {
     use triad_core::order::{Act, Applied, Hold, Incident, IncidentKind, StepRecord, StepState};
     use triad_core::outbox::{Emission, Outbox, Writer};
     use triad_core::{Attempt, Failure, FailureKind};
+    use triad_core::{ClaimId, OrderId, Priority, ProcessState, Version};
 
     /// A record with something in every attribute.
     fn full() -> Order {

@@ -1,13 +1,13 @@
 //! What only operators ask of the store: the attention index, and the versions of workflows.
 
+use triad_core::Attention;
+use triad_core::stored::attention_key;
 use triad_core::{OrderId, Timestamp, WorkflowRef};
-use triad_runtime::operator::{
-    Attention, AttentionPage, AttentionRow, OperatorStore, StoredVersion,
-};
+use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore, StoredVersion};
 use triad_runtime::{Clock, StoreError};
 
 use crate::error::classify;
-use crate::item::{self, Item, attention_key, number, text};
+use crate::item::{self, Item, number, text};
 use crate::store::{DynamoStore, definition};
 use crate::tables::{ATTENTION_INDEX, attr};
 

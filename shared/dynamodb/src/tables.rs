@@ -43,18 +43,14 @@ pub(crate) const ATTENTION_INDEX: &str = "attention";
 
 /// Attribute names of keys, conditions and filters; those of the rest are in `item`.
 pub(crate) mod attr {
-    pub const ORDER_ID: &str = "OrderID";
-    pub const DUE_SHARD: &str = "DueShard";
-    pub const DUE_AT: &str = "DueAt";
-    pub const ATTENTION: &str = "Attention";
-    pub const ATTENTION_AT: &str = "AttentionAt";
-    pub const WORKFLOW: &str = "Workflow";
-    pub const CAUSE: &str = "Cause";
+    pub use triad_core::stored::attribute::{
+        ATTENTION, ATTENTION_AT, CAUSE, DUE_AT, DUE_SHARD, EXPIRES_AT, ORDER_ID, VERSION, WORKFLOW,
+        WRITE_TOKEN,
+    };
+    /// Key of a control record.
     pub const KEY: &str = "Key";
-    pub const EXPIRES_AT: &str = "ExpiresAt";
+    /// Name of a workflow.
     pub const NAME: &str = "Name";
-    pub const VERSION: &str = "Version";
-    pub const PROCESS_STATE: &str = "ProcessState";
 }
 
 /// Creates what is missing of the tables, and waits until they can be used. For local runs and

@@ -16,7 +16,7 @@ use triad_runtime::{Handled, InputRecord};
 use crate::config::KafkaError;
 use crate::consumer::{COMMIT_EVERY, GroupConsumer, commit, store};
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
-use crate::retry::{held, wait_for_room, wait_to_retry, warn};
+use crate::retry::{tell, wait_for_room, wait_to_retry};
 
 /// Runs a handler that takes batches over both lanes, until `stop`. The batches in hand are
 /// finished first.
@@ -98,7 +98,9 @@ async fn handle_batch<F, R>(
         lane.stand_first();
         let had = batch.len();
         let answers = handle(batch.clone()).await;
-        let failed = answers.iter().any(|a| matches!(a, Handled::Again(_)));
+        let failed = answers
+            .iter()
+            .any(|a| matches!(a, Handled::Redeliver(why) if !why.is_for_room()));
         batch = store_done(&lane.consumer, batch, &answers);
         stored.store(true, Ordering::Relaxed);
         if batch.is_empty() {
@@ -179,12 +181,8 @@ fn store_done(
         let partition = (record.topic.clone(), record.partition);
         match answer {
             Handled::Done => {}
-            Handled::Again(why) => {
-                warn(&record, why);
-                stuck.insert(partition.clone());
-            }
-            Handled::Held(why) => {
-                held(&record, why);
+            Handled::Redeliver(why) => {
+                tell(&record, why);
                 stuck.insert(partition.clone());
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use triad_core::agent::backoff;
 use triad_runtime::system::SystemEntropy;
-use triad_runtime::{Entropy, InputRecord};
+use triad_runtime::{Entropy, InputRecord, Redelivery};
 use triad_workflow::Millis;
 
 /// Bounds of the waits.
@@ -32,24 +32,12 @@ pub(crate) async fn wait_for_room(stop: &CancellationToken) -> bool {
     }
 }
 
-/// Says that there is no room for a record yet.
-pub(crate) fn held(record: &InputRecord, why: &str) {
-    tracing::debug!(
-        topic = record.topic,
-        partition = record.partition,
-        offset = record.offset,
-        why,
-        "no room for a record yet"
-    );
-}
-
 /// Says that a record is to be handled again, and why.
-pub(crate) fn warn(record: &InputRecord, why: &str) {
-    tracing::warn!(
-        topic = record.topic,
-        partition = record.partition,
-        offset = record.offset,
-        why,
-        "record to be handled again"
-    );
+pub(crate) fn tell(record: &InputRecord, why: &Redelivery) {
+    let (topic, partition, offset) = (&record.topic, record.partition, record.offset);
+    if why.is_for_room() {
+        tracing::debug!(topic, partition, offset, %why, "no room for a record yet");
+    } else {
+        tracing::warn!(topic, partition, offset, %why, "record to be handled again");
+    }
 }

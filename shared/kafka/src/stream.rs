@@ -18,7 +18,7 @@ use crate::config::KafkaError;
 use crate::consumer::{COMMIT_EVERY, commit};
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
-use crate::retry::{held, wait_to_retry, warn};
+use crate::retry::{tell, wait_to_retry};
 
 /// Longest wait, at the end, for what is under way. It has deadlines of its own, and what is not
 /// done then comes again.
@@ -92,8 +92,7 @@ where
     loop {
         match handle(record.clone()).await {
             Handled::Done => return true,
-            Handled::Again(why) => warn(record, &why),
-            Handled::Held(why) => held(record, &why),
+            Handled::Redeliver(why) => tell(record, &why),
         }
         if !wait_to_retry(&mut tries, stop).await {
             return false;

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use triad_core::message::{SchedulerMessage, StepRequest};
+use triad_core::pass::{Pass, Task};
 use triad_core::{Order, StepState, Timestamp};
 
 /// A value with the digest by which it is compared and hashed. The checker tells states apart by
@@ -22,16 +23,41 @@ impl<T> Canonical<T> {
 }
 
 impl Canonical<Order> {
-    /// A process record. Two that differ only in what no decision reads (the timeline, and when
-    /// an attempt that has ended was asked for and answered) are one: their futures are the same.
+    /// A process record.
     #[must_use]
     pub fn order(order: Order) -> Self {
-        let mut read = order.clone();
-        read.incidents.clear();
-        for step in &mut read.steps {
-            forget_times_of_the_past(&mut step.state);
-        }
-        Self::with_text(order, &format!("{read:?}"))
+        let text = text(&order);
+        Self::with_text(order, &text)
+    }
+}
+
+/// A record as text. Two that differ only in what no decision reads (the timeline, and when an
+/// attempt that has ended was asked for and answered) have the same: their futures are the same.
+fn text(order: &Order) -> String {
+    let mut read = order.clone();
+    read.incidents.clear();
+    for step in &mut read.steps {
+        forget_times_of_the_past(&mut step.state);
+    }
+    format!("{read:?}")
+}
+
+impl Canonical<Pass> {
+    /// A pass that has decided. What it will do follows from the record that it writes, sends or
+    /// confirms, and from what of it is unsent.
+    #[must_use]
+    pub fn pass(pass: Pass) -> Self {
+        let text = match pass.task() {
+            Task::Write { expected, next } => format!("write {expected} {}", text(next)),
+            Task::Publish(wave) => {
+                let order = pass.order().map(|order| text(order));
+                let ids = wave.iter().map(|m| &m.value);
+                format!("publish {:?} {order:?}", ids.collect::<Vec<_>>())
+            }
+            Task::Confirm { expected, next } => format!("confirm {expected} {}", text(next)),
+            task => format!("{task:?}"),
+        };
+        Self::with_text(pass, &text)
     }
 }
 

@@ -2,19 +2,17 @@
 //!
 //! The simulated world samples; this goes through all of them, for a small installation: two
 //! Schedulers, two Supervisors, one agent and its remote service, a partition of the topic
-//! `scheduler`, one crash. What an event makes of the record is the core's own [`decide`],
-//! [`plan::verdict`], [`outbox::messages`] and [`agent::budget`]; the model adds only what moves
-//! them: who may act next, and when time passes. A process may stop between any two of its
-//! effects for any time, so a zombie needs no case of its own.
+//! `scheduler`, one crash. What an event makes of the record, and the way from there to what is
+//! written, sent and confirmed, is the core's own [`Pass`]; so is the agent's [`budget`]. The model
+//! adds only what moves them: who may act next, and when time passes. A process may stop between any
+//! two tasks of a pass for any time, so a zombie needs no case of its own.
 //!
 //! What is bounded ([`Bounds`]): time, crashes, rebalances, faults of the service. What is left
 //! out: batches of several orders, operators, breakers and pauses, throttled or lost answers of
 //! the store. The simulated world has those.
 //!
-//! [`decide`]: triad_core::decide
-//! [`plan::verdict`]: triad_core::plan::verdict
-//! [`outbox::messages`]: triad_core::outbox::messages
-//! [`agent::budget`]: triad_core::agent::budget
+//! [`Pass`]: triad_core::Pass
+//! [`budget`]: triad_core::agent::budget
 
 mod agent;
 mod canonical;

@@ -1,15 +1,12 @@
 //! A Scheduler: takes a message of the order's line, decides on a copy or on the record, writes,
 //! sends, acknowledges. It may stop for any time, or die, between any two of these.
 
-use std::sync::Arc;
-
 use triad_core::message::SchedulerMessage;
-use triad_core::{
-    ClaimId, Decision, Direction, Envelope, Event, Order, StepState, Version, decide,
-};
+use triad_core::pass::{End, Pass, Place, Source, Task};
+use triad_core::{ClaimId, Direction, Event, Order, StepState, Version};
 
 use crate::canonical::Canonical;
-use crate::world::{Installation, World, in_order};
+use crate::world::{Installation, World};
 
 /// A Scheduler's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -18,33 +15,15 @@ pub struct Scheduler {
     handled: bool,
     /// A copy of the record as it last wrote it, with everything sent.
     copy: Option<Canonical<Order>>,
-    doing: Doing,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-enum Doing {
-    #[default]
-    Nothing,
-    /// Decided; about to write.
-    Writing {
-        message: Canonical<SchedulerMessage>,
-        before: Canonical<Order>,
-        next: Canonical<Order>,
-    },
-    /// Written; about to send.
-    Sending {
-        order: Canonical<Order>,
-        keeps: bool,
-    },
-    /// All sent; about to confirm a finished order.
-    Confirming { order: Canonical<Order> },
+    /// What it has in hand: the message, and how far the pass is.
+    doing: Option<(Canonical<SchedulerMessage>, Canonical<Pass>)>,
 }
 
 impl Scheduler {
     /// The version on which it has decided a write.
     pub fn writes_on(&self) -> Option<Version> {
-        match &self.doing {
-            Doing::Writing { before, .. } => Some(before.version),
+        match self.doing.as_ref()?.1.task() {
+            Task::Write { expected, .. } => Some(expected),
             _ => None,
         }
     }
@@ -71,16 +50,18 @@ pub enum Move {
 
 pub fn moves(world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
     let own = &world.schedulers[n];
-    let works = match own.doing {
-        Doing::Nothing if own.handled => Some(Move::Acknowledge),
-        Doing::Nothing => (world.owner == n && !world.line.is_empty()).then_some(Move::Take),
-        Doing::Writing { .. } => Some(Move::Write),
-        Doing::Sending { .. } => Some(Move::Send),
-        Doing::Confirming { .. } => Some(Move::Confirm),
+    let task = own.doing.as_ref().map(|(_, pass)| pass.task());
+    let works = match task {
+        None if own.handled => Some(Move::Acknowledge),
+        None => (world.owner == n && !world.line.is_empty()).then_some(Move::Take),
+        Some(Task::Write { .. }) => Some(Move::Write),
+        Some(Task::Publish(_)) => Some(Move::Send),
+        Some(Task::Confirm { .. }) => Some(Move::Confirm),
+        Some(Task::Read | Task::ReadDetails | Task::Ended(_)) => None,
     };
     let forgets = *own != Scheduler::default();
     let dies = world.crashes > 0 && forgets;
-    let torn = dies && matches!(own.doing, Doing::Sending { .. });
+    let torn = dies && matches!(task, Some(Task::Publish(_)));
     works
         .into_iter()
         .chain(dies.then_some(Move::Crash))
@@ -92,29 +73,25 @@ pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
         Move::Take => {
             let message = world.line[0].clone();
             match world.schedulers[n].copy.clone() {
-                Some(copy) => take(model, world, n, message, &copy, false),
+                Some(copy) => take(model, world, n, message, &copy, Source::Copy),
                 None => fresh(model, world, n, message),
             }
         }
-        Move::Write => write(model, world, n),
-        Move::Send => {
-            if let Doing::Sending { order, keeps } = world.schedulers[n].doing.clone() {
-                for message in &*outgoing(model, &order) {
-                    model.send(world, message);
-                }
-                sent(world, n, order, keeps);
-            }
-        }
-        Move::SendOneAndCrash => {
-            if let Doing::Sending { order, .. } = &world.schedulers[n].doing {
-                let first = outgoing(model, order)[0].clone();
-                model.send(world, &first);
-            }
-            crash(world, n);
-        }
-        Move::Confirm => confirm(model, world, n),
         Move::Acknowledge => acknowledge(world, n),
         Move::Crash => crash(world, n),
+        Move::Write | Move::Send | Move::SendOneAndCrash | Move::Confirm => {
+            let Some((message, pass)) = world.schedulers[n].doing.take() else {
+                return;
+            };
+            if it == Move::SendOneAndCrash {
+                if let Task::Publish(wave) = pass.task() {
+                    model.send(world, &wave[0]);
+                }
+                return crash(world, n);
+            }
+            let pass = model.carry_out(world, (*pass).clone());
+            goes_on(model, world, n, message, pass);
+        }
     }
 }
 
@@ -125,7 +102,7 @@ fn crash(world: &mut World, n: usize) {
 
 fn fresh(model: &Installation, world: &mut World, n: usize, message: Canonical<SchedulerMessage>) {
     let record = world.record.clone();
-    take(model, world, n, message, &record, true);
+    take(model, world, n, message, &record, Source::Record);
 }
 
 fn take(
@@ -134,29 +111,52 @@ fn take(
     n: usize,
     message: Canonical<SchedulerMessage>,
     order: &Canonical<Order>,
-    is_fresh: bool,
+    source: Source,
 ) {
     let now = model.clock(world, n);
-    let decision = decide(&model.context(), order, event(&message, order, n), now);
-    match decision {
-        Ok(Decision::Transition(next)) => {
-            if is_taken_for_another(&message, order, &next) {
-                world.breach = Some("a step is ended by the reply to its own attempt");
-            }
-            world.schedulers[n].doing = Doing::Writing {
-                message,
-                before: order.clone(),
-                next: Canonical::order(*next),
-            };
-        }
-        // Nothing is left undone on the word of a copy.
-        _ if !is_fresh => {
-            world.schedulers[n].copy = None;
+    let mut pass = Pass::new(Place::InLine, u32::MAX);
+    let event = event(&message, order, n);
+    pass.decide(model.snapshot(order), source, event, model.timing, now);
+    if let Task::Write { next, .. } = pass.task()
+        && is_taken_for_another(&message, order, next)
+    {
+        world.breach = Some("a step is ended by the reply to its own attempt");
+    }
+    goes_on(model, world, n, message, pass);
+}
+
+/// What follows when a pass has done its task.
+fn goes_on(
+    model: &Installation,
+    world: &mut World,
+    n: usize,
+    message: Canonical<SchedulerMessage>,
+    pass: Pass,
+) {
+    let own = &mut world.schedulers[n];
+    match pass.task() {
+        Task::Read => {
+            own.copy = None;
             fresh(model, world, n, message);
         }
-        Ok(Decision::Repeat) => sending(model, world, n, order.clone(), false),
-        Ok(Decision::Ignore(_) | Decision::Refuse(_)) => handled(world, n),
-        Err(_) => world.breach = Some("an-event-is-legal"),
+        Task::Ended(End::Illegal(_)) => world.breach = Some("an-event-is-legal"),
+        Task::Ended(End::Done(carried)) => {
+            if carried.was_written {
+                own.copy = carried
+                    .copy
+                    .as_ref()
+                    .map(|order| Canonical::order((**order).clone()));
+            }
+            handled(world, n);
+        }
+        Task::Ended(_) => handled(world, n),
+        Task::Write { .. } => own.doing = Some((message, Canonical::pass(pass))),
+        // From the write on the old copy is worth nothing, and the new one is not fit yet.
+        Task::Publish(_) | Task::Confirm { .. } => {
+            own.copy = None;
+            own.doing = Some((message, Canonical::pass(pass)));
+        }
+        Task::ReadDetails => unreachable!("the model has the details"),
     }
 }
 
@@ -183,67 +183,6 @@ fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
         }
         SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
     }
-}
-
-fn write(model: &Installation, world: &mut World, n: usize) {
-    let doing = std::mem::take(&mut world.schedulers[n].doing);
-    let Doing::Writing {
-        message,
-        before,
-        next,
-    } = doing
-    else {
-        return;
-    };
-    world.schedulers[n].copy = None;
-    if model.write(world, &before, &next) {
-        sending(model, world, n, next, true);
-    } else {
-        fresh(model, world, n, message);
-    }
-}
-
-fn outgoing(model: &Installation, order: &Order) -> Arc<[Envelope]> {
-    in_order(model.messages(order))
-}
-
-fn sending(
-    model: &Installation,
-    world: &mut World,
-    n: usize,
-    order: Canonical<Order>,
-    keeps: bool,
-) {
-    if outgoing(model, &order).is_empty() {
-        sent(world, n, order, keeps);
-    } else {
-        world.schedulers[n].doing = Doing::Sending { order, keeps };
-    }
-}
-
-/// Everything is acknowledged by the bus.
-fn sent(world: &mut World, n: usize, order: Canonical<Order>, keeps: bool) {
-    let own = &mut world.schedulers[n];
-    let finished = order.state.is_finished();
-    if finished && order.due.is_some() {
-        own.doing = Doing::Confirming { order };
-        return;
-    }
-    if keeps && !finished {
-        let mut copy = (*order).clone();
-        copy.outbox = copy.outbox.settled();
-        own.copy = Some(Canonical::order(copy));
-    }
-    own.doing = Doing::Nothing;
-    handled(world, n);
-}
-
-fn confirm(model: &Installation, world: &mut World, n: usize) {
-    let Doing::Confirming { order } = std::mem::take(&mut world.schedulers[n].doing) else {
-        return;
-    };
-    crate::supervisor::confirm(model, world, &order, model.clock(world, n));
-    handled(world, n);
 }
 
 /// A message is done with. Who has lost the partition in the meantime has no say in what is

@@ -1,41 +1,22 @@
 //! A Supervisor: finds the order in the due index, decides, writes, sends, confirms.
 
-use triad_core::outbox::Messages;
-use triad_core::plan::{Verdict, verdict};
-use triad_core::{Decision, Envelope, Event, Order, Timestamp, Untaken, Version, decide, topics};
+use triad_core::pass::{Pass, Place, Source, Task};
+use triad_core::{Event, Order, Untaken, Version};
 
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
 
-/// A Supervisor's state.
+/// A Supervisor's state: how far the pass is that it has in hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Supervisor {
-    doing: Doing,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-enum Doing {
-    #[default]
-    Nothing,
-    /// Decided; about to write.
-    Writing {
-        before: Canonical<Order>,
-        next: Canonical<Order>,
-    },
-    /// About to send statuses and alerts, or after them what lets the Scheduler go on.
-    Sending {
-        order: Canonical<Order>,
-        wave: usize,
-    },
-    /// All sent; about to confirm a finished order.
-    Confirming { order: Canonical<Order> },
+    doing: Option<Canonical<Pass>>,
 }
 
 impl Supervisor {
     /// The version on which it has decided a write.
     pub fn writes_on(&self) -> Option<Version> {
-        match &self.doing {
-            Doing::Writing { before, .. } => Some(before.version),
+        match self.doing.as_ref()?.task() {
+            Task::Write { expected, .. } => Some(expected),
             _ => None,
         }
     }
@@ -57,119 +38,71 @@ pub enum Move {
 }
 
 pub fn moves(model: &Installation, world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
-    let works = match world.supervisors[n].doing {
-        Doing::Nothing => finds(model, world, n).map(|_| Move::Sweep),
-        Doing::Writing { .. } => Some(Move::Write),
-        Doing::Sending { .. } => Some(Move::Send),
-        Doing::Confirming { .. } => Some(Move::Confirm),
+    let doing = world.supervisors[n].doing.as_ref();
+    let works = match doing.map(|pass| pass.task()) {
+        None => finds(model, world, n).map(|_| Move::Sweep),
+        Some(Task::Write { .. }) => Some(Move::Write),
+        Some(Task::Publish(_)) => Some(Move::Send),
+        Some(Task::Confirm { .. }) => Some(Move::Confirm),
+        Some(Task::Read | Task::ReadDetails | Task::Ended(_)) => None,
     };
-    let busy = world.supervisors[n].doing != Doing::Nothing;
-    let dies = (world.crashes > 0 && busy).then_some(Move::Crash);
+    let dies = (world.crashes > 0 && doing.is_some()).then_some(Move::Crash);
     works.into_iter().chain(dies)
 }
 
-/// What a sweep would come to, if the due index has the order and something is to be done.
-fn finds(model: &Installation, world: &World, n: usize) -> Option<Doing> {
+/// What a sweep would decide, if the due index has the order and something is to be done.
+fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
     let now = model.clock(world, n);
     let order = &world.record;
     order
         .due
         .filter(|due| *due <= now.minus(model.timing.skew))?;
-    match verdict(order, Untaken::new(), &model.workflow, model.timing, now) {
-        Verdict::Write(next) => Some(Doing::Writing {
-            before: order.clone(),
-            next: Canonical::order(*next),
-        }),
-        Verdict::Resend => Some(settle(
-            model,
-            Doing::Sending {
-                order: order.clone(),
-                wave: 0,
-            },
-        )),
-        Verdict::Leave(_) | Verdict::Unsound(_) => None,
-    }
+    // Of a race that is lost the winner takes care.
+    let mut pass = Pass::new(Place::Beside, 0);
+    let event = Event::Overdue(Untaken::new());
+    pass.decide(
+        model.snapshot(order),
+        Source::Record,
+        event,
+        model.timing,
+        now,
+    );
+    goes_on(pass)
 }
 
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
-    let doing = std::mem::take(&mut world.supervisors[n].doing);
+    let doing = world.supervisors[n].doing.take();
     let next = match (it, doing) {
-        (Move::Sweep, _) => finds(model, world, n).map(|found| {
-            if acts_too_early(world, &found) {
+        (Move::Sweep, _) => finds(model, world, n).inspect(|found| {
+            if acts_too_early(world, found) {
                 world.breach = Some("an attempt is given up after its complete-by on every clock");
             }
-            settle(model, found)
         }),
-        (Move::Write, Doing::Writing { before, next }) => {
-            let written = model.write(world, &before, &next);
-            // A record that was only moved in the index has nothing new to say.
-            let says = before.state != next.state || before.outbox != next.outbox;
-            (written && says).then(|| {
-                settle(
-                    model,
-                    Doing::Sending {
-                        order: next,
-                        wave: 0,
-                    },
-                )
-            })
-        }
-        (Move::Send, Doing::Sending { order, wave }) => {
-            for message in &outgoing(model, &order)[wave] {
-                model.send(world, message);
-            }
-            let wave = wave + 1;
-            Some(settle(model, Doing::Sending { order, wave }))
-        }
-        (Move::Confirm, Doing::Confirming { order }) => {
-            confirm(model, world, &order, model.clock(world, n));
-            None
-        }
         (Move::Crash, _) => {
             world.crashes -= 1;
             None
         }
-        (_, doing) => Some(doing),
+        (_, None) => None,
+        (Move::Write | Move::Send | Move::Confirm, Some(pass)) => {
+            goes_on(model.carry_out(world, (*pass).clone()))
+        }
     };
-    world.supervisors[n].doing = next.unwrap_or_default();
+    world.supervisors[n].doing = next.map(Canonical::pass);
+}
+
+/// A pass that has something left to do.
+fn goes_on(pass: Pass) -> Option<Pass> {
+    (!matches!(pass.task(), Task::Ended(_))).then_some(pass)
 }
 
 /// Whether an attempt is met as over, or given up, that the slowest clock still gives time.
-fn acts_too_early(world: &World, found: &Doing) -> bool {
-    let Doing::Writing { before, next } = found else {
+fn acts_too_early(world: &World, found: &Pass) -> bool {
+    let Task::Write { next, .. } = found.task() else {
         return false;
     };
+    let before: &Order = &world.record;
     let steps = before.steps.iter().zip(&next.steps);
     steps
         .filter(|(was, is)| was.state != is.state || was.unheard_since != is.unheard_since)
         .any(|(was, _)| was.state.complete_by().is_some_and(|at| at.0 > world.now))
-}
-
-/// Goes on to the next wave that has anything to send, or to what follows the last.
-fn settle(model: &Installation, doing: Doing) -> Doing {
-    let Doing::Sending { order, wave } = doing else {
-        return doing;
-    };
-    let waves = outgoing(model, &order);
-    match (wave..waves.len()).find(|&w| !waves[w].is_empty()) {
-        Some(wave) => Doing::Sending { order, wave },
-        None if order.state.is_finished() => Doing::Confirming { order },
-        None => Doing::Nothing,
-    }
-}
-
-/// What is sent, in two waves. Requests belong to the Scheduler's line of events: never sent
-/// from here.
-fn outgoing(model: &Installation, order: &Order) -> [Vec<Envelope>; 2] {
-    let Messages { first, mut then } = model.messages(order);
-    then.retain(|m| topics::is_scheduler(&m.topic));
-    [first, then]
-}
-
-/// Writes down that all messages of a finished order are out; losing the race is harmless.
-pub fn confirm(model: &Installation, world: &mut World, order: &Order, now: Timestamp) {
-    let decision = decide(&model.context(), order, Event::Confirmed, now);
-    if let Ok(Decision::Transition(next)) = decision {
-        model.write(world, order, &Canonical::order(*next));
-    }
 }

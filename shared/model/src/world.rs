@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde_json::json;
 use stateright::{Model, Property};
 use triad_core::message::{Accepted, SchedulerMessage, StepRequest};
-use triad_core::outbox::{Emission, Messages};
+use triad_core::outbox::Emission;
+use triad_core::pass::{Outcome, Pass, Snapshot, Task};
 use triad_core::{
-    Context, Envelope, Order, OrderId, Priority, Timestamp, Timing, WorkflowRef, invariants, outbox,
+    Context, Envelope, Order, OrderId, Priority, Timestamp, Timing, Version, WorkflowRef,
+    invariants,
 };
 use triad_workflow::{Limits, Millis, Workflow};
 
@@ -55,9 +57,9 @@ pub(crate) const SKEW: u64 = 1;
 /// One installation with one order: the model that is checked.
 pub struct Installation {
     pub(crate) bounds: Bounds,
-    pub(crate) workflow: Workflow,
+    pub(crate) workflow: Arc<Workflow>,
     pub(crate) timing: Timing,
-    pub(crate) details: serde_json::Value,
+    pub(crate) details: Arc<serde_json::Value>,
     accepted: Accepted,
 }
 
@@ -164,19 +166,54 @@ impl Installation {
         };
         Self {
             bounds,
-            workflow,
+            workflow: Arc::new(workflow),
             timing,
-            details: json!({}),
+            details: Arc::new(json!({})),
             accepted,
         }
     }
 
+    /// What decisions look at that need no details.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             workflow: &self.workflow,
-            details: &self.details,
+            details: None,
             timing: self.timing,
         }
+    }
+
+    /// The record, or a copy of it, as a process reads it.
+    pub(crate) fn snapshot(&self, order: &Order) -> Snapshot {
+        Snapshot {
+            order: Arc::new(order.clone()),
+            workflow: self.workflow.clone(),
+            details: Some(self.details.clone()),
+        }
+    }
+
+    /// Does what a pass wants done, all of it.
+    pub(crate) fn carry_out(&self, world: &mut World, mut pass: Pass) -> Pass {
+        match pass.task() {
+            Task::Write { expected, next } => {
+                let written = self.write(world, expected, next);
+                pass.written(match written {
+                    true => Outcome::Written,
+                    false => Outcome::Conflict,
+                });
+            }
+            Task::Publish(wave) => {
+                for message in wave {
+                    self.send(world, message);
+                }
+                pass.published(true);
+            }
+            Task::Confirm { expected, next } => {
+                let written = self.write(world, expected, next);
+                pass.confirmed(written);
+            }
+            Task::Read | Task::ReadDetails | Task::Ended(_) => {}
+        }
+        pass
     }
 
     /// The clock of the `n`-th Scheduler or Supervisor.
@@ -184,19 +221,15 @@ impl Installation {
         Timestamp(world.now + SKEW * n as u64)
     }
 
-    pub(crate) fn messages(&self, order: &Order) -> Messages {
-        outbox::messages(&self.context(), order)
-    }
-
     /// The store's conditional write, with the invariants of production. Whether it took place.
-    pub(crate) fn write(&self, world: &mut World, before: &Order, next: &Canonical<Order>) -> bool {
-        if world.record.version != before.version {
+    fn write(&self, world: &mut World, expected: Version, next: &Order) -> bool {
+        if world.record.version != expected {
             return false;
         }
         if let Some(breach) = invariants::of_write(&world.record, next, &self.workflow).first() {
             world.breach = Some(breach.invariant);
         }
-        world.record = next.clone();
+        world.record = Canonical::order(next.clone());
         true
     }
 
@@ -219,11 +252,6 @@ impl Installation {
             }
         }
     }
-}
-
-/// What a Scheduler sends of a record, in order.
-pub(crate) fn in_order(messages: Messages) -> Arc<[Envelope]> {
-    messages.all().into()
 }
 
 impl Model for Installation {

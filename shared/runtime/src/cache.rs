@@ -15,18 +15,18 @@ use triad_core::{Order, OrderId};
 /// Largest details that are kept, as bytes of the message they came in.
 pub const MAX_DETAILS_BYTES: usize = 16 * 1024;
 
-/// A record and its details.
+/// A copy of a record, with its details where they have been read.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct Copy {
     /// The record.
     pub order: Arc<Order>,
     /// The details.
-    pub details: Arc<Value>,
+    pub details: Option<Arc<Value>>,
 }
 
 /// A bounded memory of the last orders seen.
 #[derive(Debug)]
-pub struct OrderCache(Option<Mutex<LruCache<OrderId, Snapshot>>>);
+pub struct OrderCache(Option<Mutex<LruCache<OrderId, Copy>>>);
 
 impl OrderCache {
     /// A cache of at most so many orders; none at all for zero.
@@ -37,13 +37,13 @@ impl OrderCache {
 
     /// The copy of an order.
     #[must_use]
-    pub fn get(&self, id: &OrderId) -> Option<Snapshot> {
+    pub fn get(&self, id: &OrderId) -> Option<Copy> {
         self.with(|c| c.get(id).cloned()).flatten()
     }
 
     /// Keeps a copy.
-    pub fn put(&self, snapshot: Snapshot) {
-        self.with(|c| c.put(snapshot.order.id.clone(), snapshot));
+    pub fn put(&self, copy: Copy) {
+        self.with(|c| c.put(copy.order.id.clone(), copy));
     }
 
     /// Forgets an order: its copy has proved stale, or it has finished.
@@ -51,7 +51,7 @@ impl OrderCache {
         self.with(|c| c.pop(id));
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut LruCache<OrderId, Snapshot>) -> T) -> Option<T> {
+    fn with<T>(&self, act: impl FnOnce(&mut LruCache<OrderId, Copy>) -> T) -> Option<T> {
         let cache = self.0.as_ref()?;
         Some(act(&mut cache
             .lock()

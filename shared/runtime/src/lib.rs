@@ -17,6 +17,7 @@ pub mod definitions;
 pub mod handled;
 pub mod metric;
 pub mod operator;
+mod passes;
 pub mod ports;
 pub mod pressure;
 pub mod record;
@@ -30,7 +31,7 @@ pub mod system;
 mod waves;
 
 pub use control::{ControlRecord, ControlStore, ControlWrite};
-pub use handled::Handled;
+pub use handled::{Handled, Redelivery};
 pub use ports::{
     Bus, BusError, Clock, Created, DefinitionStore, DuePage, DueRow, Entropy, NewOrder, StateStore,
     StoreError, Write, Written,

@@ -3,25 +3,24 @@
 //! The CLI and the web console go through here, and so does the simulated world. The write
 //! goes first, its messages follow; what a crash leaves unsent the Supervisor sends.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::downstream::{self, Downstream, DownstreamAction};
 use triad_core::migrate::{Change, migrate};
-use triad_core::{
-    Act, Action, Context, Decision, Event, Failure, Operation, Order, OrderId, Refusal, Timestamp,
-    WorkflowRef, decide, invariants, outbox,
-};
-use triad_workflow::{AgentName, Workflow};
+use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
+use triad_core::{Act, Event, Operation, Order, OrderId, Refusal, WorkflowRef};
+use triad_workflow::AgentName;
 
 use crate::control::{ControlStore, ControlWrite};
 use crate::definitions::Definitions;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Write, Written};
-use crate::scheduler::report_breaches;
+use crate::passes::{Carried, carry_out, report_breaches};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Written};
 use crate::settings::Settings;
 
-/// Times that a lost race is run again.
+/// Times that a lost race on an order is run again.
+const MAX_RACES: u32 = 7;
+/// Times that an act on a downstream is tried.
 const MAX_ROUNDS: usize = 8;
 
 /// The operator's acts, over the ports.
@@ -71,98 +70,6 @@ pub enum OperateError {
     Unsound(String),
 }
 
-/// Which orders need an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Attention {
-    /// Stopped in Error and not closed.
-    Error,
-    /// Half undone and not closed.
-    CompensationFailed,
-    /// Held by an operator.
-    Paused,
-}
-
-impl Attention {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Error, Self::CompensationFailed, Self::Paused];
-
-    /// As tables and people have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Error => "Error",
-            Self::CompensationFailed => "CompensationFailed",
-            Self::Paused => "Paused",
-        }
-    }
-
-    /// What an order needs of an operator, and since when.
-    #[must_use]
-    pub fn of(order: &Order) -> Option<(Self, Timestamp)> {
-        use triad_core::ProcessState::{CompensationFailed, Error};
-        match (&order.state, &order.closed, &order.paused) {
-            (Error { at, .. }, None, _) => Some((Self::Error, *at)),
-            (CompensationFailed { at, .. }, None, _) => Some((Self::CompensationFailed, *at)),
-            (state, _, Some(hold)) if !state.is_finished() => Some((Self::Paused, hold.at)),
-            _ => None,
-        }
-    }
-}
-
-/// A row of the attention index.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AttentionRow {
-    /// The order.
-    pub order: OrderId,
-    /// Since when.
-    pub at: Timestamp,
-    /// Why, for those that have a cause.
-    pub cause: Option<Failure>,
-    /// The pinned definition, where the index has it.
-    pub workflow: Option<WorkflowRef>,
-}
-
-/// A page of the attention index.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AttentionPage {
-    /// The rows, oldest first.
-    pub rows: Vec<AttentionRow>,
-    /// Where the next page begins; `None` at the end.
-    pub next: Option<String>,
-}
-
-/// A stored version of a workflow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredVersion {
-    /// Name and hash.
-    pub definition: WorkflowRef,
-    /// Whether new orders run it.
-    pub is_current: bool,
-    /// When it was published last.
-    pub published_at: Timestamp,
-}
-
-/// What only operators ask of the store.
-pub trait OperatorStore: Send + Sync + 'static {
-    /// Reads a page of one shard of the attention index, of as many shards as the due index. A
-    /// hint, as that one is.
-    fn attention(
-        &self,
-        kind: Attention,
-        shard: u32,
-        page: Option<String>,
-    ) -> impl Future<Output = Result<AttentionPage, StoreError>> + Send;
-
-    /// All stored versions of all workflows.
-    fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
-
-    /// Removes a version; the present one of a name is left as it is.
-    fn remove(
-        &self,
-        definition: WorkflowRef,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
-}
-
 impl<S, B, C, E> Operator<S, B, C, E>
 where
     S: StateStore + DefinitionStore + Clone,
@@ -192,35 +99,39 @@ where
         operation: &Operation,
         dry_run: bool,
     ) -> Result<Operated, OperateError> {
-        for _ in 0..MAX_ROUNDS {
-            let Some((order, workflow)) = self.load(id).await? else {
-                return Ok(Operated::NotFound);
-            };
-            let details = self.details(id, &operation.action).await?;
-            let ctx = Context {
-                workflow: &workflow,
-                details: &details,
-                timing: self.settings.timing,
-            };
-            let event = Event::Operate(operation.clone());
-            let next = match decide(&ctx, &order, event, self.clock.now()) {
-                Ok(Decision::Transition(next)) => *next,
-                Ok(Decision::Refuse(refusal)) => return Ok(Operated::Refused(refusal)),
-                Ok(Decision::Repeat | Decision::Ignore(_)) => {
-                    return Err(OperateError::Unsound("it has no answer".into()));
+        let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
+        let mut details = None;
+        // Bounded: each race that is lost takes one of those that the pass has.
+        loop {
+            match carried.pass.task() {
+                Task::Read | Task::ReadDetails => {
+                    if matches!(carried.pass.task(), Task::ReadDetails) {
+                        details = Some(self.details(id).await?);
+                    }
+                    let Some(read) = self.read(id, details.clone()).await? else {
+                        return Ok(Operated::NotFound);
+                    };
+                    let event = Event::Operate(operation.clone());
+                    let (timing, now) = (self.settings.timing, self.clock.now());
+                    let breaches = carried
+                        .pass
+                        .decide(read, Source::Record, event, timing, now);
+                    report_breaches(&breaches);
                 }
-                Err(illegal) => return Err(OperateError::Unsound(illegal.to_string())),
-            };
-            if dry_run {
-                return Ok(Operated::Done(Box::new(next)));
-            }
-            report_breaches(&invariants::of_write(&order, &next, &workflow));
-            if self.commit(&order, &next).await? {
-                self.send(&ctx, &next).await;
-                return Ok(Operated::Done(Box::new(next)));
+                Task::Write { next, .. } if dry_run => {
+                    return Ok(Operated::Done(Box::new((**next).clone())));
+                }
+                Task::Write { .. } | Task::Publish(_) | Task::Confirm { .. } => {
+                    carry_out(&self.store, &self.bus, &self.entropy, vec![&mut carried]).await;
+                }
+                Task::Ended(End::Refused(refusal)) => {
+                    return Ok(Operated::Refused(refusal.clone()));
+                }
+                Task::Ended(_) => {
+                    return Ok(Operated::Done(Box::new(written(carried)?)));
+                }
             }
         }
-        Err(OperateError::Contended)
     }
 
     /// Moves an order to another version of its workflow; a dry run writes nothing.
@@ -235,79 +146,75 @@ where
         dry_run: bool,
     ) -> Result<Migrated, OperateError> {
         let target = self.definitions.pinned(to).await?;
-        for _ in 0..MAX_ROUNDS {
-            let Some((order, from)) = self.load(id).await? else {
+        let mut carried = Carried::new(Pass::new(Place::Beside, MAX_RACES));
+        // Bounded as an act's.
+        loop {
+            let Some(read) = self.read(id, None).await? else {
                 return Ok(Migrated::NotFound);
             };
-            let now = self.clock.now();
-            let moved = migrate(&order, &from, &target, act, self.settings.timing, now);
-            let (next, changes) = match moved {
+            let (timing, now) = (self.settings.timing, self.clock.now());
+            let moved = migrate(&read.order, &read.workflow, &target, act, timing, now);
+            let (change, changes) = match moved {
                 Ok(moved) => moved,
                 Err(against) => return Ok(Migrated::Refused(against)),
             };
             if dry_run {
-                return Ok(Migrated::Done(Box::new(next), changes));
+                return Ok(Migrated::Done(Box::new(change.next), changes));
             }
-            report_breaches(&invariants::of_record(&next, &target));
-            if self.commit(&order, &next).await? {
-                let ctx = Context {
-                    workflow: &target,
-                    details: &Value::Null,
-                    timing: self.settings.timing,
-                };
-                self.send(&ctx, &next).await;
-                return Ok(Migrated::Done(Box::new(next), changes));
+            let read = Snapshot {
+                workflow: target.clone(),
+                ..read
+            };
+            report_breaches(&carried.pass.take(read, change, timing, now));
+            carry_out(&self.store, &self.bus, &self.entropy, vec![&mut carried]).await;
+            if matches!(carried.pass.task(), Task::Ended(_)) {
+                return Ok(Migrated::Done(Box::new(written(carried)?), changes));
             }
         }
-        Err(OperateError::Contended)
     }
 
-    async fn load(&self, id: &OrderId) -> Result<Option<(Order, Arc<Workflow>)>, OperateError> {
+    async fn read(
+        &self,
+        id: &OrderId,
+        details: Option<Arc<Value>>,
+    ) -> Result<Option<Snapshot>, OperateError> {
         let mut found = self.store.load(vec![id.clone()]).await;
         let Some(order) = found.pop().transpose()?.flatten() else {
             return Ok(None);
         };
-        let workflow = self.definitions.pinned(&order.workflow).await?;
-        Ok(Some((order, workflow)))
+        Ok(Some(Snapshot {
+            workflow: self.definitions.pinned(&order.workflow).await?,
+            order: Arc::new(order),
+            details,
+        }))
     }
 
-    /// The details, where the act holds a corrected input against the one it replaces.
-    async fn details(&self, id: &OrderId, action: &Action) -> Result<Arc<Value>, OperateError> {
-        if !matches!(action, Action::Resubmit { input: Some(_) }) {
-            return Ok(Arc::new(Value::Null));
-        }
+    async fn details(&self, id: &OrderId) -> Result<Arc<Value>, OperateError> {
         let mut found = self.store.details(vec![id.clone()]).await;
         let details = found.pop().transpose()?.flatten();
         details.ok_or_else(|| OperateError::Unsound("its details are not stored".into()))
     }
+}
 
-    async fn commit(&self, order: &Order, next: &Order) -> Result<bool, StoreError> {
-        let write = Write {
-            expected: order.version,
-            next: Arc::new(next.clone()),
-            token: self.entropy.next_u64(),
-        };
-        let mut results = self.store.commit(vec![write]).await;
-        let result = results.pop().unwrap_or(Ok(Written::Conflict))?;
-        Ok(result == Written::Written)
-    }
-
-    /// Statuses and alerts, and when they are acknowledged what lets the Scheduler go on.
-    async fn send(&self, ctx: &Context<'_>, order: &Order) {
-        let messages = outbox::messages(ctx, order);
-        let then = messages
-            .then
-            .into_iter()
-            .filter(|m| triad_core::topics::is_scheduler(&m.topic))
-            .collect();
-        for wave in [messages.first, then] {
-            let results = self.bus.publish(wave).await;
-            if let Some(e) = results.into_iter().find_map(Result::err) {
-                tracing::warn!(order = %order.id, error = %e, "written, but not all messages could be sent: the Supervisor sends them");
-                return;
-            }
+/// The record that an ended pass has written. What of it is unsent, the Supervisor sends.
+fn written(carried: Carried) -> Result<Order, OperateError> {
+    let order = match carried.pass.task() {
+        Task::Ended(End::Done(done) | End::Unsent(done)) => (*done.order).clone(),
+        Task::Ended(End::Raced) => return Err(OperateError::Contended),
+        Task::Ended(End::Illegal(illegal)) => {
+            return Err(OperateError::Unsound(illegal.to_string()));
         }
+        _ => {
+            return Err(match carried.unwritten {
+                Some(e) => e.into(),
+                None => OperateError::Unsound("it has no answer".into()),
+            });
+        }
+    };
+    if let Some(e) = carried.unsent {
+        tracing::warn!(order = %order.id, error = %e, "written, but not all messages could be sent: the Supervisor sends them");
     }
+    Ok(order)
 }
 
 /// What came of an act on a downstream.

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::{Envelope, Order, OrderId, Timestamp, Version, WorkflowRef};
+use triad_core::{Attention, Envelope, Failure, Order, OrderId, Timestamp, Version, WorkflowRef};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
 /// A store's failure, classified where it was seen. Conflicts are not failures: see [`Written`].
@@ -297,4 +297,58 @@ impl<T: Entropy> Entropy for Arc<T> {
     fn next_u64(&self) -> u64 {
         (**self).next_u64()
     }
+}
+
+/// A row of the attention index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttentionRow {
+    /// The order.
+    pub order: OrderId,
+    /// Since when.
+    pub at: Timestamp,
+    /// Why, for those that have a cause.
+    pub cause: Option<Failure>,
+    /// The pinned definition, where the index has it.
+    pub workflow: Option<WorkflowRef>,
+}
+
+/// A page of the attention index.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AttentionPage {
+    /// The rows, oldest first.
+    pub rows: Vec<AttentionRow>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// A stored version of a workflow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredVersion {
+    /// Name and hash.
+    pub definition: WorkflowRef,
+    /// Whether new orders run it.
+    pub is_current: bool,
+    /// When it was published last.
+    pub published_at: Timestamp,
+}
+
+/// What only operators ask of the store.
+pub trait OperatorStore: Send + Sync + 'static {
+    /// Reads a page of one shard of the attention index, of as many shards as the due index. A
+    /// hint, as that one is.
+    fn attention(
+        &self,
+        kind: Attention,
+        shard: u32,
+        page: Option<String>,
+    ) -> impl Future<Output = Result<AttentionPage, StoreError>> + Send;
+
+    /// All stored versions of all workflows.
+    fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
+
+    /// Removes a version; the present one of a name is left as it is.
+    fn remove(
+        &self,
+        definition: WorkflowRef,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }

@@ -8,7 +8,7 @@ use triad_core::planted::{Bug, planted};
 use triad_core::submission::{Refusal, Submission as OrderEvent};
 use triad_core::{
     Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, WorkflowRef,
-    outbox, topics,
+    render, topics,
 };
 use triad_workflow::{Millis, Workflow};
 
@@ -16,7 +16,7 @@ use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
-use crate::handled::Handled;
+use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
@@ -72,10 +72,16 @@ impl fmt::Display for Room {
     }
 }
 
-/// Messages of one record, in the two waves of [`outbox::Messages`].
+/// Messages of one record.
 struct ToSend {
     index: usize,
-    messages: outbox::Messages,
+    messages: Messages,
+}
+
+/// Messages in two waves: those of `first` are acknowledged before those of `then` are sent.
+struct Messages {
+    first: Vec<Envelope>,
+    then: Vec<Envelope>,
 }
 
 impl<S, B, C> Submission<S, B, C>
@@ -108,13 +114,13 @@ where
         for (index, record) in records.iter().enumerate() {
             match self.admit(index, record).await {
                 Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
-                    answers[index] = Handled::Again("an earlier one waits".into());
+                    answers[index] = Handled::Redeliver(Redelivery::Behind);
                 }
                 Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
                 Ok(Err(refusal)) => letters.push(self.refuse(index, record, &refusal)),
-                Err((id, why)) => {
+                Err((id, e)) => {
                     waiting.hold(&id);
-                    answers[index] = Handled::Again(why);
+                    answers[index] = e.into();
                 }
             }
         }
@@ -125,7 +131,8 @@ where
                 .into_iter()
                 .filter(|(id, order)| {
                     if held.holds(id) {
-                        answers[order.index] = Handled::Held("an earlier one waits".into());
+                        answers[order.index] =
+                            Handled::Redeliver(Redelivery::NoRoom("one before it waits".into()));
                     }
                     !held.holds(id)
                 })
@@ -154,7 +161,7 @@ where
         &self,
         index: usize,
         record: &InputRecord,
-    ) -> Result<Result<Admitted, Refusal>, (OrderId, String)> {
+    ) -> Result<Result<Admitted, Refusal>, (OrderId, StoreError)> {
         let event = match OrderEvent::decode(record.value.as_deref()) {
             Ok(event) => event,
             Err(refusal) => return Ok(Err(refusal)),
@@ -168,7 +175,7 @@ where
         let workflow = match self.definitions.current(&event.workflow, now).await {
             Ok(Some(workflow)) => workflow,
             Ok(None) => return Ok(Err(Refusal::UnknownWorkflow(event.workflow.to_string()))),
-            Err(e) => return Err((event.order_id, e.to_string())),
+            Err(e) => return Err((event.order_id, e)),
         };
         let priority = if record.topic == topics::ORDERS_HIGH {
             Priority::High
@@ -231,14 +238,14 @@ where
                         // Accepted before and delivered again: it has its place.
                         Ok(true) => admitted.push(order),
                         Ok(false) => rejected.push(self.reject(order, &why)),
-                        Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+                        Err(e) => answers[order.index] = e.into(),
                     }
                 }
                 Ok(room) => {
-                    answers[order.index] = Handled::Held(room.to_string());
+                    answers[order.index] = Handled::Redeliver(Redelivery::NoRoom(room.to_string()));
                     full = Some(room);
                 }
-                Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+                Err(e) => answers[order.index] = e.into(),
             }
         }
         (admitted, rejected)
@@ -285,7 +292,7 @@ where
         let accepted = order.accepted;
         tracing::warn!(metric = metric::ORDER_REJECTED, order = %accepted.order_id, why, "order rejected");
         let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
-        let status = outbox::rejected(
+        let status = render::rejected(
             &accepted.order_id,
             accepted.reply_topic.as_deref(),
             accepted.traceparent.as_deref(),
@@ -294,7 +301,7 @@ where
         );
         ToSend {
             index: order.index,
-            messages: outbox::Messages {
+            messages: Messages {
                 first: vec![status],
                 then: Vec::new(),
             },
@@ -339,7 +346,7 @@ where
                     let refusal = Refusal::Conflict(order.accepted.order_id.to_string());
                     to_send.push(self.refuse(order.index, &records[order.index], &refusal));
                 }
-                Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+                Err(e) => answers[order.index] = e.into(),
             }
         }
         to_send.extend(self.announce_again(repeated, answers).await);
@@ -377,15 +384,15 @@ where
                     };
                     to_send.push(ToSend {
                         index: order.index,
-                        messages: outbox::Messages {
-                            first: vec![outbox::received(&record)],
-                            then: vec![outbox::announcement(accepted)],
+                        messages: Messages {
+                            first: vec![render::received(&record)],
+                            then: vec![render::announcement(accepted)],
                         },
                     });
                 }
                 // Taken up already, or finished and expired.
                 Ok(_) => {}
-                Err(e) => answers[order.index] = Handled::Again(e.to_string()),
+                Err(e) => answers[order.index] = e.into(),
             }
         }
         to_send
@@ -403,7 +410,7 @@ where
         let cause = Cause::new(refusal.code(), refusal.to_string());
         ToSend {
             index,
-            messages: outbox::Messages {
+            messages: Messages {
                 first: dead_letter(record, &cause, self.clock.now()).to_vec(),
                 then: Vec::new(),
             },
@@ -433,7 +440,7 @@ where
             if let Err(e) = result
                 && !planted(Bug::SubmissionSendUnheard)
             {
-                answers[index] = Handled::Again(e.to_string());
+                answers[index] = e.into();
             }
         }
     }
@@ -441,11 +448,11 @@ where
 
 /// What Submission sends for an order that it has just stored. The status goes first: the
 /// Scheduler's own, later in sequence, cannot overtake it then.
-fn announce(accepted: Accepted, workflow: &Workflow) -> outbox::Messages {
+fn announce(accepted: Accepted, workflow: &Workflow) -> Messages {
     let order = Order::new(&accepted, workflow, accepted.due);
-    outbox::Messages {
-        first: vec![outbox::received(&order)],
-        then: vec![outbox::announcement(accepted)],
+    Messages {
+        first: vec![render::received(&order)],
+        then: vec![render::announcement(accepted)],
     }
 }
 

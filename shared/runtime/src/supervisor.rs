@@ -1,4 +1,4 @@
-//! The Supervisor: finds overdue records, plans what to do about them, carries it out, reports.
+//! The Supervisor: finds overdue records, decides about each, carries it out, reports.
 //!
 //! Several may sweep at once: every write is conditional, so of two that found the same order
 //! one wins and the other's write is a counted conflict.
@@ -6,22 +6,17 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 use triad_core::due::SHARDS;
-use triad_core::planted::{Bug, planted};
-use triad_core::{
-    Context, Envelope, Order, OrderId, Timestamp, Untaken, invariants, ledger, outbox, plan,
-};
-use triad_workflow::{Millis, Workflow};
+use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
+use triad_core::{Event, OrderId, Timestamp, Untaken, ledger};
+use triad_workflow::Millis;
 
 use crate::control::ControlStore;
 use crate::definitions::Definitions;
 use crate::metric;
-use crate::ports::{
-    Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError, Write, Written,
-};
+use crate::passes::{Carried, carry_out, report_breaches};
+use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError};
 use crate::revoke;
-use crate::scheduler::{confirm_all, report_breaches};
 use crate::settings::Settings;
 
 /// The Supervisor handler.
@@ -113,47 +108,37 @@ where
         report
     }
 
-    /// Load, plan, commit, publish, confirm: for the rows of one page.
+    /// Load, decide, commit, publish, confirm: for the rows of one page.
     async fn take_up(&self, rows: Vec<DueRow>, report: &mut Report) {
         report.found += rows.len();
         let ids = rows.into_iter().map(|r| r.order).collect();
         let found = self.load(ids, report).await;
         let now = self.clock.now();
         let found = self.revoke(found, now, report).await;
-        let plan = plan(
-            found
-                .iter()
-                .map(|(o, w, u)| (o.clone(), u.clone(), w.as_ref())),
-            self.settings.timing,
-            now,
-        );
-        for (order, illegal) in &plan.unsound {
-            tracing::error!(order = %order.id, error = %illegal, "the record does not fit its definition");
-        }
-        report.failed += plan.unsound.len();
-        report.left += plan.leave.len();
-        let workflow = |order: &Order| {
-            found
-                .iter()
-                .find(|(o, _, _)| o.id == order.id)
-                .map(|(_, w, _)| w.clone())
-        };
-        for (before, next) in &plan.writes {
-            if let Some(w) = workflow(before) {
-                report_breaches(&invariants::of_write(before, next, &w));
-            }
-        }
-        let written = self.commit(plan.writes, report).await;
-        let to_send: Vec<(Order, Arc<Workflow>)> = written
+        let mut passes: Vec<(Snapshot, Carried)> = found
             .into_iter()
-            .chain(plan.resend)
-            .filter_map(|o| workflow(&o).map(|w| (o, w)))
+            .map(|(read, untaken)| self.decide(read, untaken, now))
             .collect();
-        self.publish(to_send, now, report).await;
+        let carried = passes.iter_mut().map(|(_, carried)| carried).collect();
+        carry_out(&self.store, &self.bus, &self.entropy, carried).await;
+        for (read, carried) in passes {
+            report.count(&read, &carried);
+        }
+    }
+
+    /// Decide: pure, for each record by itself. A pass over the same records after this one was
+    /// carried out decides nothing more.
+    fn decide(&self, read: Snapshot, untaken: Untaken, now: Timestamp) -> (Snapshot, Carried) {
+        // Of a race that is lost the winner takes care.
+        let mut pass = Pass::new(Place::Beside, 0);
+        let event = Event::Overdue(untaken);
+        let timing = self.settings.timing;
+        report_breaches(&pass.decide(read.clone(), Source::Record, event, timing, now));
+        (read, Carried::new(pass))
     }
 
     /// Reads the records themselves: the index is only a hint.
-    async fn load(&self, ids: Vec<OrderId>, report: &mut Report) -> Vec<(Order, Arc<Workflow>)> {
+    async fn load(&self, ids: Vec<OrderId>, report: &mut Report) -> Vec<Snapshot> {
         let mut found = Vec::with_capacity(ids.len());
         if ids.is_empty() {
             return found;
@@ -164,7 +149,11 @@ where
                     .definitions
                     .pinned(&order.workflow)
                     .await
-                    .map(|w| (order, w)),
+                    .map(|workflow| Snapshot {
+                        order: Arc::new(order),
+                        workflow,
+                        details: None,
+                    }),
                 Ok(None) => {
                     report.left += 1;
                     continue;
@@ -172,7 +161,7 @@ where
                 Err(e) => Err(e),
             };
             match pinned {
-                Ok(both) => found.push(both),
+                Ok(read) => found.push(read),
                 Err(e) => {
                     log_failure(&e);
                     report.failed += 1;
@@ -186,19 +175,15 @@ where
     /// An order of which the ledger cannot be asked is left for a later sweep.
     async fn revoke(
         &self,
-        found: Vec<(Order, Arc<Workflow>)>,
+        found: Vec<Snapshot>,
         now: Timestamp,
         report: &mut Report,
-    ) -> Vec<(Order, Arc<Workflow>, Untaken)> {
+    ) -> Vec<(Snapshot, Untaken)> {
         let mut known = Vec::with_capacity(found.len());
-        for (order, workflow) in found {
-            let ctx = Context {
-                workflow: &workflow,
-                details: &Value::Null,
-                timing: self.settings.timing,
-            };
+        for read in found {
+            let ctx = read.context(self.settings.timing);
             let mut untaken = Ok(Untaken::new());
-            for attempt in ledger::to_revoke(&ctx, &order, now) {
+            for attempt in ledger::to_revoke(&ctx, &read.order, now) {
                 match revoke::revoke(&self.store, &self.entropy, &attempt).await {
                     Ok(true) => {
                         if let Ok(untaken) = &mut untaken {
@@ -210,7 +195,7 @@ where
                 }
             }
             match untaken {
-                Ok(untaken) => known.push((order, workflow, untaken)),
+                Ok(untaken) => known.push((read, untaken)),
                 Err(e) => {
                     log_failure(&e);
                     report.failed += 1;
@@ -219,99 +204,48 @@ where
         }
         known
     }
+}
 
-    async fn commit(&self, planned: Vec<(Order, Order)>, report: &mut Report) -> Vec<Order> {
-        if planned.is_empty() {
-            return Vec::new();
-        }
-        let writes = planned
-            .iter()
-            .map(|(before, next)| Write {
-                expected: before.version,
-                next: Arc::new(next.clone()),
-                token: self.entropy.next_u64(),
-            })
-            .collect();
-        let results = self.store.commit(writes).await;
-        let mut written = Vec::new();
-        for ((before, next), result) in planned.into_iter().zip(results) {
-            match result {
-                Ok(Written::Written) => {
-                    report.written += 1;
-                    metric::ended(&before, &next);
-                    // A record that was only moved in the index has nothing new to say.
-                    if before.state != next.state || before.outbox != next.outbox {
-                        written.push(next);
-                    }
-                }
-                Ok(Written::Conflict) => report.conflicts += 1,
-                Err(e) => {
-                    log_failure(&e);
-                    report.failed += 1;
+impl Report {
+    /// Counts what came of one record.
+    fn count(&mut self, read: &Snapshot, carried: &Carried) {
+        match carried.pass.task() {
+            Task::Ended(End::Done(done)) => {
+                self.written += usize::from(done.was_written);
+                self.confirmed += usize::from(done.was_confirmed);
+                self.ended(read, done);
+            }
+            Task::Ended(End::Unsent(done)) => {
+                self.written += usize::from(done.was_written);
+                self.failed += 1;
+                self.ended(read, done);
+                if let Some(e) = &carried.unsent {
+                    tracing::warn!(order = %read.order.id, error = %e, "a message could not be sent; the next sweep sends it again");
                 }
             }
-        }
-        written
-    }
-
-    /// Sends statuses and alerts; when those of an order are acknowledged, what lets the
-    /// Scheduler go on; then confirms the finished ones.
-    async fn publish(
-        &self,
-        orders: Vec<(Order, Arc<Workflow>)>,
-        now: Timestamp,
-        report: &mut Report,
-    ) {
-        let mut first = Vec::new();
-        let mut then = Vec::new();
-        for (at, (order, workflow)) in orders.iter().enumerate() {
-            let ctx = Context {
-                workflow,
-                details: &Value::Null,
-                timing: self.settings.timing,
-            };
-            let messages = outbox::messages(&ctx, order);
-            first.extend(messages.first.into_iter().map(|m| (at, m)));
-            // Requests belong to the Scheduler's line of events: never sent from here.
-            let own = messages
-                .then
-                .into_iter()
-                .filter(|m| triad_core::topics::is_scheduler(&m.topic));
-            then.extend(own.map(|m| (at, m)));
-        }
-        let mut sent = vec![true; orders.len()];
-        self.send(first, &mut sent).await;
-        then.retain(|(at, _)| sent[*at]);
-        self.send(then, &mut sent).await;
-        report.failed += sent.iter().filter(|s| !**s).count();
-        let finished: Vec<_> = orders
-            .into_iter()
-            .zip(sent)
-            .filter(|((order, _), sent)| {
-                (*sent || planted(Bug::ConfirmsUnsent)) && order.state.is_finished()
-            })
-            .map(|(both, _)| both)
-            .collect();
-        report.confirmed += confirm_all(
-            &self.store,
-            &self.entropy,
-            &finished,
-            self.settings.timing,
-            now,
-        )
-        .await;
-    }
-
-    async fn send(&self, messages: Vec<(usize, Envelope)>, sent: &mut [bool]) {
-        if messages.is_empty() {
-            return;
-        }
-        let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
-        for (at, result) in owners.into_iter().zip(self.bus.publish(messages).await) {
-            if let Err(e) = result {
-                tracing::warn!(error = %e, "a message could not be sent; the next sweep sends it again");
-                sent[at] = false;
+            Task::Ended(End::Ignored(_) | End::Refused(_) | End::Absent) => self.left += 1,
+            Task::Ended(End::Raced) => self.conflicts += 1,
+            Task::Ended(End::Unwritten) => {
+                self.failed += 1;
+                if let Some(e) = &carried.unwritten {
+                    log_failure(e);
+                }
             }
+            Task::Ended(End::Illegal(illegal)) => {
+                tracing::error!(order = %read.order.id, error = %illegal, "the record does not fit its definition");
+                self.failed += 1;
+            }
+            // The Supervisor starts no step, so nothing that it decides needs the details.
+            task => {
+                tracing::error!(order = %read.order.id, ?task, "a pass of the Supervisor did not end");
+                self.failed += 1;
+            }
+        }
+    }
+
+    fn ended(&self, read: &Snapshot, done: &pass::Carried) {
+        if done.was_written {
+            metric::ended(&read.order, &done.order);
         }
     }
 }

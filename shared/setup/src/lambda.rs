@@ -114,7 +114,7 @@ where
         .map(|known| {
             known.unwrap_or_else(|| match answers.next() {
                 Some(Handled::Done) => RecordOutcome::Done,
-                Some(Handled::Again(why) | Handled::Held(why)) => RecordOutcome::Failed(why),
+                Some(Handled::Redeliver(why)) => RecordOutcome::Failed(why.to_string()),
                 None => RecordOutcome::Failed("the handler gave no answer for it".into()),
             })
         })

@@ -289,8 +289,8 @@ where
             world.commit_offset(who, &topic, partition, generation, position);
             ports.after(number).await;
         }
-        if let Some(Handled::Again(why) | Handled::Held(why)) = answers.get(done) {
-            if matches!(answers.get(done), Some(Handled::Held(_))) {
+        if let Some(Handled::Redeliver(why)) = answers.get(done) {
+            if why.is_for_room() {
                 world.state().coverage.reach("saw: order held back");
             }
             world.state().note(who, || {

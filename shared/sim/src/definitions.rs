@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
 use triad_core::{Context, Timing, WorkflowRef};
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
 
@@ -184,7 +183,7 @@ pub(crate) fn identity(workflow: &Workflow) -> WorkflowRef {
 pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
     Context {
         workflow,
-        details: &Value::Null,
+        details: None,
         timing: TIMING,
     }
 }

@@ -273,7 +273,7 @@ impl State {
         }
         let (kind, name, at, cause) = match &after.state {
             ProcessState::Error { at, cause } => (AlertKind::OrderError, "Error", at, cause),
-            ProcessState::CompensationFailed { at, cause } => (
+            ProcessState::CompensationFailed { at, cause, .. } => (
                 AlertKind::CompensationFailed,
                 "CompensationFailed",
                 at,

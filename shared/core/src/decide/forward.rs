@@ -1,19 +1,25 @@
 //! Running an order: the claim, and starting what is ready.
 
-use triad_workflow::{Repeat, StepIndex};
+use triad_workflow::StepIndex;
 
-use super::{Decision, give_up, input, next_version, stop_in_doubt, tell, transition};
+use super::{Decision, Draft, give_up, input, next_version, stop_in_doubt, tell, transition};
 use crate::budget;
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
+use crate::doubt::{NextAttempt, next_attempt};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::order::{Claim, Incident, IncidentKind, Order, ProcessState, StepState};
-use crate::outbox::{Emission, Writer};
+use crate::outbox::Writer;
 use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// A Scheduler takes the order up: due retries first, then whatever is ready.
-pub(super) fn claim(ctx: &Context<'_>, order: &Order, id: ClaimId, now: Timestamp) -> Decision {
+pub(super) fn claim(
+    ctx: &Context<'_>,
+    order: &Order,
+    id: ClaimId,
+    now: Timestamp,
+) -> Result<Decision, NeedsDetails> {
     let mut next = next_version(order, Writer::Scheduler);
     next.state = ProcessState::Processing(Claim {
         locked_by: id,
@@ -24,22 +30,26 @@ pub(super) fn claim(ctx: &Context<'_>, order: &Order, id: ClaimId, now: Timestam
     }
     for index in 0..next.steps.len() {
         if let StepState::RetryDue { attempt } = next.steps[index].state
-            && !start(ctx, &mut next, index, attempt, now)
+            && !start(ctx, &mut next, index, attempt, now)?
         {
-            return transition(ctx, next, now);
+            return Ok(transition(ctx, next, now));
         }
     }
-    advance(ctx, &mut next, now);
-    transition(ctx, next, now)
+    advance(ctx, &mut next, now)?;
+    Ok(transition(ctx, next, now))
 }
 
 /// Starts every step whose predecessors are done; finishes the order when there are none left.
-pub(super) fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+pub(super) fn advance(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
     if !matches!(order.state, ProcessState::Processing(_)) {
         // Released by the Supervisor or held by an operator while this step ran on: the next
         // claim goes on from here.
         set_complete_by(order, now);
-        return;
+        return Ok(());
     }
     for index in 0..order.steps.len() {
         let defined = &ctx.workflow.steps[index];
@@ -53,7 +63,7 @@ pub(super) fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
         }
         let wanted = match &defined.when {
             None => Ok(true),
-            Some(condition) => condition.holds(&input::scope(ctx, order, None)),
+            Some(condition) => condition.holds(&input::scope(ctx, order, None)?),
         };
         match wanted {
             // Steps are in an order in which each comes after its predecessors, so what skipping
@@ -61,13 +71,12 @@ pub(super) fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
             Ok(false) => order.steps[index].state = StepState::Skipped,
             Ok(true) => {
                 let earlier = Attempt(order.steps[index].earlier);
-                if !start(ctx, order, index, earlier, now) {
-                    return;
+                if !start(ctx, order, index, earlier, now)? {
+                    return Ok(());
                 }
             }
             Err(e) => {
-                undefined(ctx, order, index, &e.to_string(), now);
-                return;
+                return undefined(ctx, order, index, &e.to_string(), now);
             }
         }
     }
@@ -77,6 +86,7 @@ pub(super) fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     } else {
         set_complete_by(order, now);
     }
+    Ok(())
 }
 
 /// Starts the attempt after `last`; false if the order has been given up over it.
@@ -85,56 +95,50 @@ pub(super) fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
 /// service, or is not made.
 pub(super) fn start(
     ctx: &Context<'_>,
-    order: &mut Order,
+    order: &mut Draft,
     index: StepIndex,
     last: Attempt,
     now: Timestamp,
-) -> bool {
-    if let Err(e) = input::forward(ctx, order, index) {
-        undefined(ctx, order, index, &e.to_string(), now);
-        return false;
-    }
-    let defined = &ctx.workflow.steps[index];
-    let probe = match &defined.repeat {
-        Repeat::Probe(probe) if order.steps[index].in_doubt && !planted(Bug::ProbeSkipped) => {
-            Some(probe)
+) -> Result<bool, NeedsDetails> {
+    let input = match input::forward(ctx, order, index)? {
+        Ok(input) => input,
+        Err(e) => {
+            undefined(ctx, order, index, &e.to_string(), now)?;
+            return Ok(false);
         }
-        Repeat::Never if order.steps[index].in_doubt && !planted(Bug::DoubtRepeated) => {
-            stop_in_doubt(order, index, now);
-            return false;
-        }
-        Repeat::Probe(_) | Repeat::Never | Repeat::Safe => None,
     };
-    let direction = match probe {
-        Some(_) => Direction::Probe,
-        None => Direction::Forward,
+    let defined = &ctx.workflow.steps[index];
+    let (direction, complete_within) = match next_attempt(&order.steps[index], defined) {
+        NextAttempt::Act => (Direction::Forward, defined.complete_within),
+        NextAttempt::Probe(probe) => (Direction::Probe, probe.complete_within),
+        NextAttempt::Operator => {
+            stop_in_doubt(order, index, now);
+            return Ok(false);
+        }
     };
     if budget::allowance(defined, &order.steps[index], direction) == 0 {
         let failure = exhausted(order, index);
-        give_up(ctx, order, index, failure, now);
-        return false;
+        give_up(ctx, order, index, failure, now)?;
+        return Ok(false);
     }
     let attempt = last.next();
     let record = &mut order.steps[index];
     record.unheard_since = None;
-    record.state = match probe {
-        Some(probe) => StepState::Probing {
+    let (started, complete_by) = (now, ctx.timing.complete_by(complete_within, now));
+    record.state = match direction {
+        Direction::Probe => StepState::Probing {
             attempt,
-            started: now,
-            complete_by: ctx.timing.complete_by(probe.complete_within, now),
+            started,
+            complete_by,
         },
-        None => StepState::Running {
+        Direction::Forward | Direction::Undo => StepState::Running {
             attempt,
-            started: now,
-            complete_by: ctx.timing.complete_by(defined.complete_within, now),
+            started,
+            complete_by,
         },
     };
-    order.outbox.entries.push(Emission::Request {
-        step: record.step.clone(),
-        direction,
-        attempt,
-    });
-    true
+    order.request(ctx, index, direction, input);
+    Ok(true)
 }
 
 /// The declared total of calls is used up: the last failure, or that fact where there was none.
@@ -149,16 +153,16 @@ pub(super) fn exhausted(order: &Order, index: StepIndex) -> Failure {
 /// An expression has no value for this order: no attempt can change that.
 fn undefined(
     ctx: &Context<'_>,
-    order: &mut Order,
+    order: &mut Draft,
     index: StepIndex,
     message: &str,
     now: Timestamp,
-) {
+) -> Result<(), NeedsDetails> {
     let failure = Failure::new(FailureKind::Definition, "expression", message)
         .in_step(&order.steps[index].step);
     order.steps[index].error = Some(failure.clone());
     order.note(Incident::new(IncidentKind::AttemptFailed, now).of(&failure));
-    give_up(ctx, order, index, failure, now);
+    give_up(ctx, order, index, failure, now)
 }
 
 /// The order's complete-by: the earliest of what runs or is parked; now, if a failure waits to

@@ -3,11 +3,16 @@
 use serde_json::{Value, json};
 use triad_workflow::{EvalError, Scope, StepIndex, Template};
 
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
 use crate::order::{Order, Priority, StepState};
 
 /// The variables that expressions see for this order now.
-pub(crate) fn scope(ctx: &Context<'_>, order: &Order, output: Option<&Value>) -> Scope {
+pub(crate) fn scope(
+    ctx: &Context<'_>,
+    order: &Order,
+    output: Option<&Value>,
+) -> Result<Scope, NeedsDetails> {
+    let details = ctx.details.ok_or(NeedsDetails)?;
     let facts = json!({
         "id": order.id.as_str(),
         "workflow": order.workflow.name.as_str(),
@@ -21,33 +26,43 @@ pub(crate) fn scope(ctx: &Context<'_>, order: &Order, output: Option<&Value>) ->
         };
         Some((s.step.as_str(), output))
     });
-    Scope::new(&facts, ctx.details, outputs, output)
+    Ok(Scope::new(&facts, details, outputs, output))
 }
+
+/// An input, or why its expressions have no value for this order.
+pub(crate) type Input = Result<Value, EvalError>;
 
 /// Input of a step's action: the operator's, where one has corrected it.
 pub(crate) fn forward(
     ctx: &Context<'_>,
     order: &Order,
     index: StepIndex,
-) -> Result<Value, EvalError> {
+) -> Result<Input, NeedsDetails> {
     if let Some(corrected) = &order.steps[index].input {
-        return Ok(corrected.clone());
+        return Ok(Ok(corrected.clone()));
     }
     render(&ctx.workflow.steps[index].input, || scope(ctx, order, None))
 }
 
 /// Computes a template; for one without expressions no variables are made.
-fn render(template: &Template, scope: impl FnOnce() -> Scope) -> Result<Value, EvalError> {
+fn render(
+    template: &Template,
+    scope: impl FnOnce() -> Result<Scope, NeedsDetails>,
+) -> Result<Input, NeedsDetails> {
     match template {
-        Template::Constant(value) => Ok(value.clone()),
-        _ => template.render(&scope()),
+        Template::Constant(value) => Ok(Ok(value.clone())),
+        _ => Ok(template.render(&scope()?)),
     }
 }
 
 /// Input of a step's compensation; an empty object for a step without one.
-pub(crate) fn undo(ctx: &Context<'_>, order: &Order, index: StepIndex) -> Result<Value, EvalError> {
+pub(crate) fn undo(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+) -> Result<Input, NeedsDetails> {
     let Some(compensation) = &ctx.workflow.steps[index].compensation else {
-        return Ok(json!({}));
+        return Ok(Ok(json!({})));
     };
     let output = order.steps[index].state.to_undo().map(|a| &a.output);
     render(&compensation.input, || scope(ctx, order, output))

@@ -5,6 +5,7 @@
 //! [`supervise`] (what the Supervisor does about an overdue order) and [`operate`] (what
 //! operators do).
 
+mod draft;
 mod forward;
 pub(crate) mod input;
 pub(crate) mod operate;
@@ -12,34 +13,83 @@ mod replies;
 mod supervise;
 mod undo;
 
+pub(crate) use draft::{Draft, next_version};
 pub(crate) use supervise::is_unheard;
 
 use triad_workflow::Above;
 
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
+use crate::doubt::{self, stops_compensation};
 use crate::due;
+use crate::effect::Effect;
 use crate::event::Event;
-use crate::failure::{Failure, FailureKind};
-use crate::ids::{Attempt, Timestamp};
+use crate::failure::Failure;
+use crate::ids::Timestamp;
 use crate::message::AlertKind;
 use crate::operate::Refusal;
-use crate::order::{Order, ProcessState, StepRecord, StepState};
-use crate::outbox::{Emission, Writer};
+use crate::order::{Order, ProcessState};
+use crate::outbox::Emission;
 use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// What to do about an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Write this next version on the condition that the present one still stands; then send
-    /// what its outbox says.
-    Transition(Box<Order>),
+    /// Write the next version on the condition that the present one still stands; then send.
+    Transition(Box<Transition>),
     /// The event's work is done already: send again what the record says, write nothing.
     Repeat,
+    /// It depends on the order's details, which the context does not have: read them, ask again.
+    NeedsDetails,
     /// Nothing is to be done.
     Ignore(Reason),
     /// What the operator wants is not possible.
     Refuse(Refusal),
+}
+
+/// A decided change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transition {
+    /// The next version of the record.
+    pub next: Order,
+    /// What to send once it is written, in this order.
+    pub effects: Vec<Effect>,
+}
+
+impl Decision {
+    /// A change that nobody is told of.
+    fn silent(next: Order) -> Self {
+        Self::Transition(Box::new(Transition {
+            next,
+            effects: Vec::new(),
+        }))
+    }
+}
+
+/// What ends a decision before its end.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    NeedsDetails,
+    Illegal(Illegal),
+    Refused(Refusal),
+}
+
+impl From<NeedsDetails> for Halt {
+    fn from(_: NeedsDetails) -> Self {
+        Self::NeedsDetails
+    }
+}
+
+impl From<Illegal> for Halt {
+    fn from(illegal: Illegal) -> Self {
+        Self::Illegal(illegal)
+    }
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 /// Why an event changes nothing. Each is a normal outcome of running several of everything.
@@ -77,6 +127,14 @@ pub enum Illegal {
         /// The attempt.
         attempt: u32,
     },
+    /// The input of a request that was made before has no value any more.
+    #[error("the input of step {step} cannot be computed again: {why}")]
+    NoInput {
+        /// The step.
+        step: String,
+        /// Why.
+        why: String,
+    },
     /// The record does not fit the definition it is pinned to.
     #[error("the record has {record} steps and its workflow {workflow}")]
     WrongWorkflow {
@@ -104,10 +162,11 @@ pub enum Illegal {
 /// #     "submitted_at": 0, "due": 60_000, "details": {}})).unwrap();
 /// let order = Order::new(&accepted, &workflow, Timestamp(60_000));
 /// let details = serde_json::json!({});
-/// let ctx = Context { workflow: &workflow, details: &details, timing: Timing::default() };
+/// let ctx = Context { workflow: &workflow, details: Some(&details), timing: Timing::default() };
 /// let decision = decide(&ctx, &order, Event::Claim(ClaimId("c-1".into())), Timestamp(5)).unwrap();
-/// let Decision::Transition(next) = decision else { panic!("a Pending order can be claimed") };
-/// assert_eq!(next.state.name(), "Processing");
+/// let Decision::Transition(change) = decision else { panic!("a Pending order can be claimed") };
+/// assert_eq!(change.next.state.name(), "Processing");
+/// assert_eq!(change.effects.len(), 2, "the status `started` and a request");
 /// ```
 pub fn decide(
     ctx: &Context<'_>,
@@ -125,8 +184,32 @@ pub fn decide(
     if identity.is_some() && order.outbox.answers == identity && !planted(Bug::RepeatUnknown) {
         return Ok(Decision::Repeat);
     }
-    let decision = match (&order.state, event) {
-        (_, Event::Operate(operation)) => operate::decide(ctx, order, &operation, now),
+    let decision = match by_state(ctx, order, event, now) {
+        Ok(decision) => decision,
+        Err(Halt::NeedsDetails) => return Ok(Decision::NeedsDetails),
+        Err(Halt::Refused(refusal)) => return Ok(Decision::Refuse(refusal)),
+        Err(Halt::Illegal(illegal)) => return Err(illegal),
+    };
+    Ok(match decision {
+        Decision::Transition(mut change) => {
+            if let Some(identity) = identity {
+                change.next.outbox.answers = Some(identity);
+            }
+            Decision::Transition(change)
+        }
+        other => other,
+    })
+}
+
+/// Which rule applies.
+fn by_state(
+    ctx: &Context<'_>,
+    order: &Order,
+    event: Event,
+    now: Timestamp,
+) -> Result<Decision, Halt> {
+    Ok(match (&order.state, event) {
+        (_, Event::Operate(operation)) => operate::decide(ctx, order, &operation, now)?,
         (
             ProcessState::Pending { .. }
             | ProcessState::Compensating {
@@ -136,19 +219,19 @@ pub fn decide(
         ) if order.paused.is_some() && !planted(Bug::PauseIgnored) => {
             Decision::Ignore(Reason::Paused)
         }
-        (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now),
+        (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now)?,
         (ProcessState::Processing(_), Event::Claim(id)) if planted(Bug::ClaimTakenOver) => {
-            forward::claim(ctx, order, id, now)
+            forward::claim(ctx, order, id, now)?
         }
         (ProcessState::Processed { .. }, Event::Claim(id)) if planted(Bug::FinishedClaimed) => {
-            forward::claim(ctx, order, id, now)
+            forward::claim(ctx, order, id, now)?
         }
         (
             ProcessState::Compensating {
                 locked_by: None, ..
             },
             Event::Claim(id),
-        ) => undo::claim(ctx, order, id, now),
+        ) => undo::claim(ctx, order, id, now)?,
         (ProcessState::Processing(_), Event::Claim(_))
         | (
             ProcessState::Compensating {
@@ -163,10 +246,10 @@ pub fn decide(
             undo::reply(ctx, order, &reply, now)?
         }
         (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Overdue(untaken)) => {
-            supervise::forward(ctx, order, &untaken, now)
+            supervise::forward(ctx, order, &untaken, now)?
         }
         (ProcessState::Compensating { .. }, Event::Overdue(untaken)) => {
-            supervise::undo(ctx, order, &untaken, now)
+            supervise::undo(ctx, order, &untaken, now)?
         }
         (
             ProcessState::Processed { .. }
@@ -181,15 +264,6 @@ pub fn decide(
             | ProcessState::Compensating { .. },
             Event::Confirmed,
         ) => Decision::Ignore(Reason::Unfinished),
-    };
-    Ok(match decision {
-        Decision::Transition(mut next) => {
-            if let Some(identity) = identity {
-                next.outbox.answers = Some(identity);
-            }
-            Decision::Transition(next)
-        }
-        other => other,
     })
 }
 
@@ -213,29 +287,10 @@ fn finished(order: &Order, event: &Event) -> Decision {
             next.version = order.version.next();
             next.due = None;
             next.outbox.entries.clear();
-            Decision::Transition(Box::new(next))
+            Decision::silent(next)
         }
         Event::Confirmed => Decision::Ignore(Reason::Finished),
     }
-}
-
-/// The next version, before any change.
-pub(crate) fn next_version(order: &Order, writer: Writer) -> Order {
-    let mut next = order.clone();
-    next.version = order.version.next();
-    next.outbox = order.outbox.carried_to(writer);
-    let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
-    if unheard && !planted(Bug::ReceivedNotMadeUp) {
-        // Nobody has taken the order up, so Submission may have died before it sent this, and it
-        // does not send it any more once the record has gone on.
-        next.outbox.entries.push(Emission::Status {
-            sequence: 1,
-            status: Status::Received,
-            at: order.submitted_at,
-            cause: None,
-        });
-    }
-    next
 }
 
 /// Writes down a status message to be sent.
@@ -259,32 +314,35 @@ fn ask(order: &mut Order) {
 /// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says. A step
 /// whose effect may not be repeated and may have happened is not undone either: its service
 /// has not promised to know a key again.
-fn give_up(ctx: &Context<'_>, order: &mut Order, index: usize, cause: Failure, now: Timestamp) {
+fn give_up(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: usize,
+    cause: Failure,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
     let step = &ctx.workflow.steps[index];
-    if order.steps[index].in_doubt && !step.repeat.is_safe() {
-        return stop_in_doubt(order, index, now);
+    if stops_compensation(&order.steps[index], step) {
+        stop_in_doubt(order, index, now);
+        return Ok(());
     }
     match step.policy.then {
-        Above::Compensate => undo::begin(ctx, order, cause, now),
+        Above::Compensate => undo::begin(ctx, order, cause, now)?,
         Above::Error => stop(order, cause, now),
     }
+    Ok(())
 }
 
 /// Stops for an operator to find out whether an effect happened.
-fn stop_in_doubt(order: &mut Order, index: usize, now: Timestamp) {
-    let failure = in_doubt(&order.steps[index]);
+fn stop_in_doubt(order: &mut Draft, index: usize, now: Timestamp) {
+    let failure = doubt::failure(&order.steps[index]);
     order.steps[index].error = Some(failure.clone());
     stop(order, failure, now);
 }
 
-fn in_doubt(record: &StepRecord) -> Failure {
-    let text = "it is not known whether the effect happened, and it may not be repeated";
-    Failure::new(FailureKind::Ambiguous, "in-doubt", text).in_step(&record.step)
-}
-
 /// Stops in Error, with an alert.
-fn stop(order: &mut Order, cause: Failure, now: Timestamp) {
-    void_requests(order);
+fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
+    order.void_requests();
     tell(order, Status::Failed, Some(&cause), now);
     if !planted(Bug::ErrorWithoutAlert) {
         order.outbox.entries.push(Emission::Alert {
@@ -294,30 +352,6 @@ fn stop(order: &mut Order, cause: Failure, now: Timestamp) {
         });
     }
     order.state = ProcessState::Error { at: now, cause };
-}
-
-/// Takes back the requests that this same write decided: their attempts have not been made.
-fn void_requests(order: &mut Order) {
-    let steps = &mut order.steps;
-    order.outbox.entries.retain(|entry| {
-        let Emission::Request { step, .. } = entry else {
-            return true;
-        };
-        for record in steps.iter_mut().filter(|r| &r.step == step) {
-            let (StepState::Running { attempt, .. } | StepState::Probing { attempt, .. }) =
-                record.state
-            else {
-                continue;
-            };
-            let last = Attempt(attempt.0.saturating_sub(1));
-            record.state = if last.0 <= record.earlier {
-                StepState::Waiting
-            } else {
-                StepState::RetryDue { attempt: last }
-            };
-        }
-        false
-    });
 }
 
 /// When somebody must look at the order; `None` if nobody must.
@@ -350,7 +384,7 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
 
 /// Completes a next version: places it in the due index. The end of an order lifts an operator's
 /// hold, which would otherwise hold back its next round unseen.
-pub(crate) fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> Decision {
+pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> Decision {
     if next.state.is_finished() {
         next.paused = None;
     }
@@ -361,5 +395,5 @@ pub(crate) fn transition(ctx: &Context<'_>, mut next: Order, now: Timestamp) -> 
         Some(_) if next.due.is_some() && planted(Bug::HintTooLate) => next.due,
         Some(at) => due::next_hint(next.due, at, now),
     };
-    Decision::Transition(Box::new(next))
+    next.decided()
 }

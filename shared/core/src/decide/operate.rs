@@ -5,8 +5,9 @@ mod settle;
 
 use triad_workflow::{Millis, Step};
 
-use super::{Decision, ask, forward, next_version, transition, undo};
+use super::{Decision, Draft, Halt, ask, forward, next_version, transition, undo};
 use crate::context::Context;
+use crate::doubt::{Happened, happened};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::operate::{Action, Operation, Refusal};
@@ -23,7 +24,7 @@ pub(super) fn decide(
     order: &Order,
     operation: &Operation,
     now: Timestamp,
-) -> Decision {
+) -> Result<Decision, Halt> {
     let act = &operation.act;
     let done = match &operation.action {
         Action::Resubmit { input } => again::resubmit(ctx, order, input.as_ref(), act, now),
@@ -38,9 +39,10 @@ pub(super) fn decide(
     };
     match done {
         // What is unsent stays, and so does the hint by which the Supervisor finds it.
-        Ok(next) if next.state.is_finished() => Decision::Transition(Box::new(next)),
-        Ok(next) => transition(ctx, next, now),
-        Err(refusal) => Decision::Refuse(refusal),
+        Ok(next) if next.state.is_finished() => Ok(next.decided()),
+        Ok(next) => Ok(transition(ctx, next, now)),
+        Err(Halt::Refused(refusal)) => Ok(Decision::Refuse(refusal)),
+        Err(halt) => Err(halt),
     }
 }
 
@@ -51,26 +53,26 @@ fn line(what: IncidentKind, act: &Act, now: Timestamp) -> Incident {
     }
 }
 
-fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Refusal {
-    Refusal::State {
+fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
+    Halt::Refused(Refusal::State {
         action,
         wanted,
         state: order.state.name(),
-    }
+    })
 }
 
 /// Undoes an order that has not reached its point of no return.
-fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
+fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
         }
         _ => return Err(refused(order, "cancel", "Pending, Processing or Error")),
     }
     if let Some(pivot) = ctx.workflow.pivot()
-        && may_have_happened(&order.steps[pivot], &ctx.workflow.steps[pivot])
+        && has_passed(&order.steps[pivot], &ctx.workflow.steps[pivot])
         && !planted(Bug::PivotIgnored)
     {
-        return Err(Refusal::PastPivot(order.steps[pivot].step.clone()));
+        return Err(Refusal::PastPivot(order.steps[pivot].step.clone()).into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = None;
@@ -78,32 +80,23 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
     next.due = None;
     next.note(line(IncidentKind::Cancelled, act, now));
     let cause = Failure::new(FailureKind::Operator, "cancelled", &act.why);
-    undo::begin(ctx, &mut next, cause, now);
+    undo::begin(ctx, &mut next, cause, now)?;
     Ok(next)
 }
 
-/// Whether a step has been started and not been found without effect.
-///
-/// An agent's word is about one delivery of a request: where calls are not counted, another
-/// delivery may have had the effect that this one knows nothing of.
-pub(crate) fn may_have_happened(record: &StepRecord, step: &Step) -> bool {
-    match record.state {
-        StepState::Waiting | StepState::Refused { .. } => false,
-        StepState::Failed { .. } | StepState::RetryDue { .. } | StepState::Parked { .. } => {
-            record.in_doubt || !step.is_counted
-        }
-        _ => true,
-    }
+/// Whether an order may have passed a step: its effect may have happened, or was not wanted.
+pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
+    happened(record, step) != Happened::No || record.state == StepState::Skipped
 }
 
 /// Takes an order as settled by hand. Its state stays what it is.
-fn close(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
+fn close(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Error { .. } | ProcessState::CompensationFailed { .. } => {}
         _ => return Err(refused(order, "close", "Error or CompensationFailed")),
     }
     if order.closed.is_some() {
-        return Err(Refusal::Already("closed"));
+        return Err(Refusal::Already("closed").into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.closed = Some(hold(act, now));
@@ -119,13 +112,13 @@ fn hold(act: &Act, now: Timestamp) -> Hold {
 }
 
 /// Holds an order: what is out may be answered, and nothing is started.
-fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
+fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     if order.state.is_finished() {
         let wanted = "Pending, Processing or Compensating";
         return Err(refused(order, "pause", wanted));
     }
     if order.paused.is_some() {
-        return Err(Refusal::Already("paused"));
+        return Err(Refusal::Already("paused").into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = Some(hold(act, now));
@@ -159,9 +152,9 @@ fn no_later_than_its_steps(order: &mut Order, now: Timestamp) {
 }
 
 /// Lets a paused order go on.
-fn resume(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Order, Refusal> {
+fn resume(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     if order.paused.is_none() {
-        return Err(Refusal::Already("not paused"));
+        return Err(Refusal::Already("not paused").into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = None;

@@ -1,11 +1,15 @@
 //! What agents answer while an order is being run: done, failed, put off, or what a probe found.
 
 use serde_json::Value;
-use triad_workflow::{Millis, Repeat, StepIndex};
+use triad_workflow::{Millis, StepIndex};
 
-use super::{Decision, Illegal, Reason, forward, give_up, next_version, stop_in_doubt, transition};
+use super::{
+    Decision, Draft, Halt, Illegal, Reason, forward, give_up, next_version, stop_in_doubt,
+    transition,
+};
 use crate::budget;
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
+use crate::doubt::{NextAttempt, next_attempt};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::{Outcome, Reply};
@@ -33,7 +37,7 @@ pub(super) fn take(
     order: &Order,
     reply: &Reply,
     now: Timestamp,
-) -> Result<Decision, Illegal> {
+) -> Result<Decision, Halt> {
     let index = step_of(ctx, reply)?;
     let (attempt, started, complete_by) = match (&order.steps[index].state, reply.direction) {
         (
@@ -79,16 +83,16 @@ pub(super) fn take(
     };
     match &reply.outcome {
         Outcome::Succeeded { output } if reply.direction == Direction::Probe => {
-            probed(ctx, &mut next, asked, output, now);
+            probed(ctx, &mut next, asked, output, now)?;
         }
-        Outcome::Succeeded { output } => completed(ctx, &mut next, asked, output.clone(), now),
+        Outcome::Succeeded { output } => completed(ctx, &mut next, asked, output.clone(), now)?,
         Outcome::Failed {
             failure,
             maybe_applied,
         } => {
             // A question has no effect, so it leaves the doubt as it is.
             next.steps[index].in_doubt |= *maybe_applied && reply.direction == Direction::Forward;
-            failed(ctx, &mut next, asked, failure, reply.direction, now);
+            failed(ctx, &mut next, asked, failure, reply.direction, now)?;
         }
         Outcome::Deferred {
             until,
@@ -96,7 +100,7 @@ pub(super) fn take(
             maybe_applied,
         } => {
             next.steps[index].in_doubt |= *maybe_applied && reply.direction == Direction::Forward;
-            deferred(ctx, &mut next, asked, *until, failure, now);
+            deferred(ctx, &mut next, asked, *until, failure, now)?;
         }
     }
     Ok(transition(ctx, next, now))
@@ -150,7 +154,13 @@ pub(super) fn finished(reply: &Reply, now: Timestamp) -> Timestamp {
     reply.sent_at.map_or(now, |at| at.min(now))
 }
 
-fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, now: Timestamp) {
+fn completed(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    asked: Asked,
+    output: Value,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
     let position = forward::next_position(order);
     let record = &mut order.steps[asked.index];
     record.in_doubt = false;
@@ -163,19 +173,24 @@ fn completed(ctx: &Context<'_>, order: &mut Order, asked: Asked, output: Value, 
         position,
         output,
     };
-    forward::advance(ctx, order, now);
+    forward::advance(ctx, order, now)
 }
 
 /// The service has said whether the effect in doubt happened: if it did, the step is done; if
 /// not, it may be tried again at once.
-fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, now: Timestamp) {
+fn probed(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    asked: Asked,
+    answer: &Value,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
     let record = &mut order.steps[asked.index];
     let step = record.step.clone();
     let Some(applied) = answer.get("applied").and_then(Value::as_bool) else {
         let text = "the answer to the probe has no \"applied\": true or false";
         let failure = Failure::new(FailureKind::Transient, "probe-answer", text);
-        failed(ctx, order, asked, &failure, Direction::Probe, now);
-        return;
+        return failed(ctx, order, asked, &failure, Direction::Probe, now);
     };
     let applied = applied != planted(Bug::ProbeInverted);
     record.in_doubt = false;
@@ -191,16 +206,16 @@ fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, no
     });
     if applied {
         let output = answer.get("output").cloned().unwrap_or(Value::Null);
-        completed(ctx, order, asked, output, now);
-        return;
+        return completed(ctx, order, asked, output, now);
     }
     order.steps[asked.index].state = StepState::RetryDue {
         attempt: asked.attempt,
     };
     let held = !matches!(order.state, crate::order::ProcessState::Processing(_));
-    if held || forward::start(ctx, order, asked.index, asked.attempt, now) {
+    if held || forward::start(ctx, order, asked.index, asked.attempt, now)? {
         forward::set_complete_by(order, now);
     }
+    Ok(())
 }
 
 /// A failure that the agent reported.
@@ -209,12 +224,12 @@ fn probed(ctx: &Context<'_>, order: &mut Order, asked: Asked, answer: &Value, no
 /// alone decides about further attempts.
 fn failed(
     ctx: &Context<'_>,
-    order: &mut Order,
+    order: &mut Draft,
     asked: Asked,
     failure: &Failure,
     direction: Direction,
     now: Timestamp,
-) {
+) -> Result<(), NeedsDetails> {
     let index = asked.index;
     let attempt = asked.attempt;
     let failure = failure.clone().in_step(&order.steps[index].step);
@@ -228,9 +243,11 @@ fn failed(
         calls: asked.calls,
     };
     let permanent = failure.kind == FailureKind::Permanent && direction == Direction::Forward;
-    let never = ctx.workflow.steps[index].repeat == Repeat::Never;
-    if permanent || (record.in_doubt && never) {
+    // Its failure ends the matter: there can be no other attempt.
+    let last = next_attempt(record, &ctx.workflow.steps[index]) == NextAttempt::Operator;
+    if permanent || last {
         record.failures += 1;
+        // The service's word is final, unless an earlier attempt is in doubt.
         if !record.in_doubt {
             record.state = StepState::Refused { attempt };
         }
@@ -240,42 +257,44 @@ fn failed(
             calls: Some(asked.calls),
             ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
         });
-        if permanent && !(order.steps[index].in_doubt && never) {
-            give_up(ctx, order, index, failure, now);
+        if permanent && !last {
+            give_up(ctx, order, index, failure, now)?;
         } else {
             stop_in_doubt(order, index, now);
         }
     } else {
         forward::set_complete_by(order, now);
     }
+    Ok(())
 }
 
 /// The agent has put the work off: it is tried again later, without counting as a failure.
 fn deferred(
     ctx: &Context<'_>,
-    order: &mut Order,
+    order: &mut Draft,
     asked: Asked,
     until: Timestamp,
     failure: &Failure,
     now: Timestamp,
-) {
+) -> Result<(), NeedsDetails> {
     let record = &mut order.steps[asked.index];
-    if record.in_doubt && ctx.workflow.steps[asked.index].repeat == Repeat::Never {
+    record.state = StepState::Parked {
+        attempt: asked.attempt,
+        until: park_until(until, now),
+    };
+    if next_attempt(record, &ctx.workflow.steps[asked.index]) == NextAttempt::Operator {
         // It may not be tried again, so for the order this is the end of the attempt.
         return failed(ctx, order, asked, failure, Direction::Forward, now);
     }
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
     record.unheard_since = None;
-    record.state = StepState::Parked {
-        attempt: asked.attempt,
-        until: park_until(until, now),
-    };
     if record.parked_since.is_none() {
         record.parked_since = Some(now);
         order.note(parked(asked.attempt, asked.started, &failure, now));
     }
     forward::set_complete_by(order, now);
+    Ok(())
 }
 
 /// The timeline's line about work that is put off: one for a whole wait, however often the

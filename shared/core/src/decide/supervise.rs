@@ -9,7 +9,8 @@ use super::{
     undo as undoing,
 };
 use crate::budget;
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
+use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
@@ -24,19 +25,19 @@ pub(super) fn forward(
     order: &Order,
     untaken: &Untaken,
     now: Timestamp,
-) -> Decision {
+) -> Result<Decision, NeedsDetails> {
     let expired: Vec<StepIndex> = expired(ctx, order, now)
         .filter(|&i| order.steps[i].state.to_undo().is_none())
         .collect();
     if expired.is_empty() {
-        return match order.state {
+        return Ok(match order.state {
             ProcessState::Pending { .. }
                 if is_due(ctx, order, now) && !listens(ctx, order, now) =>
             {
                 announce_again(ctx, order, now)
             }
             _ => postpone(ctx, order, now),
-        };
+        });
     }
     let mut next = next_version(order, Writer::Supervisor);
     let mut wait = Millis(0);
@@ -63,12 +64,10 @@ pub(super) fn forward(
                     budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
                 let failures = record.failures - u32::from(planted(Bug::ThresholdPassed));
                 let delay = policy.retry_after(failures).filter(|_| left > 0);
-                let settles = !record.in_doubt
-                    || planted(Bug::DoubtRepeated)
-                    || ctx.workflow.steps[index].repeat != triad_workflow::Repeat::Never;
-                let Some(delay) = delay.filter(|_| settles) else {
-                    give_up(ctx, &mut next, index, failure, now);
-                    return transition(ctx, next, now);
+                let another = next_attempt(record, &ctx.workflow.steps[index]);
+                let Some(delay) = delay.filter(|_| another != NextAttempt::Operator) else {
+                    give_up(ctx, &mut next, index, failure, now)?;
+                    return Ok(transition(ctx, next, now));
                 };
                 next.steps[index].state = StepState::RetryDue { attempt };
                 wait = wait.max(delay);
@@ -78,7 +77,7 @@ pub(super) fn forward(
         released = true;
     }
     if !released {
-        return transition(ctx, next, now);
+        return Ok(transition(ctx, next, now));
     }
     if counted.is_some() {
         tell(&mut next, Status::Retrying, counted.as_ref(), now);
@@ -87,7 +86,7 @@ pub(super) fn forward(
         complete_by: Some(release(ctx, &mut next, wait, now)),
     };
     run::set_complete_by(&mut next, now);
-    transition(ctx, next, now)
+    Ok(transition(ctx, next, now))
 }
 
 /// An order that is being undone.
@@ -96,15 +95,17 @@ pub(super) fn undo(
     order: &Order,
     untaken: &Untaken,
     now: Timestamp,
-) -> Decision {
+) -> Result<Decision, NeedsDetails> {
     let expired: Vec<StepIndex> = expired(ctx, order, now).collect();
     if expired.is_empty() {
         let waits = order.state.locked_by().is_none();
-        return if waits && is_due(ctx, order, now) && !listens(ctx, order, now) {
-            announce_again(ctx, order, now)
-        } else {
-            postpone(ctx, order, now)
-        };
+        return Ok(
+            if waits && is_due(ctx, order, now) && !listens(ctx, order, now) {
+                announce_again(ctx, order, now)
+            } else {
+                postpone(ctx, order, now)
+            },
+        );
     }
     let mut next = next_version(order, Writer::Supervisor);
     let mut wait = Millis(0);
@@ -144,7 +145,7 @@ pub(super) fn undo(
         released = true;
     }
     if !released {
-        return transition(ctx, next, now);
+        return Ok(transition(ctx, next, now));
     }
     if undoing::has_startable(ctx, &next) {
         wait_for_claim(ctx, &mut next, wait, now);
@@ -155,7 +156,7 @@ pub(super) fn undo(
             wait_for_claim(ctx, &mut next, wait, now);
         }
     }
-    transition(ctx, next, now)
+    Ok(transition(ctx, next, now))
 }
 
 /// Releases an order that is being undone; one that has finished is left alone.
@@ -290,7 +291,9 @@ fn not_taken(
 ) -> Millis {
     let record = &mut order.steps[index];
     let is_known = untaken.contains(&record.step);
-    record.in_doubt |= matches!(record.state, StepState::Running { .. }) && !is_known;
+    if !is_known {
+        doubt::abandon(record);
+    }
     let unheard = record.unheard_since.unwrap_or(now);
     let since = *record.parked_since.get_or_insert(unheard);
     let failure = Failure::new(
@@ -435,7 +438,7 @@ fn postpone(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     let mut next = order.clone();
     next.version = order.version.next();
     next.due = due;
-    Decision::Transition(Box::new(next))
+    Decision::silent(next)
 }
 
 fn is_due(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {

@@ -8,9 +8,10 @@
 
 use triad_workflow::{Step, StepIndex};
 
-use super::{Decision, Illegal, Reason, input, next_version, replies, tell, transition};
+use super::{Decision, Draft, Halt, Reason, input, next_version, replies, tell, transition};
 use crate::budget;
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
+use crate::doubt::{self, Happened, happened};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::message::{AlertKind, Outcome, Reply};
@@ -23,10 +24,15 @@ use crate::status::Status;
 ///
 /// Written by the Scheduler, the first undo starts in the same write. Written by somebody who
 /// starts nothing, the order waits for a claim.
-pub(super) fn begin(ctx: &Context<'_>, order: &mut Order, cause: Failure, now: Timestamp) {
+pub(super) fn begin(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    cause: Failure,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
     let by_scheduler = order.outbox.writer == Writer::Scheduler;
     let locked_by = order.state.locked_by().filter(|_| by_scheduler).cloned();
-    super::void_requests(order);
+    order.void_requests();
     for (record, step) in order.steps.iter_mut().zip(&ctx.workflow.steps) {
         turn(record, step);
     }
@@ -39,10 +45,11 @@ pub(super) fn begin(ctx: &Context<'_>, order: &mut Order, cause: Failure, now: T
         cause,
     };
     if claimed {
-        advance(ctx, order, now);
+        advance(ctx, order, now)?;
     } else {
         super::ask(order);
     }
+    Ok(())
 }
 
 /// What becomes of a step when its order turns round.
@@ -54,6 +61,8 @@ fn turn(record: &mut StepRecord, step: &Step) {
     if let Some(attempt) = record.state.attempt() {
         record.earlier = attempt.0;
     }
+    doubt::abandon(record);
+    let in_doubt = happened(record, step) == Happened::Maybe && !planted(Bug::DoubtNotUndone);
     let state = std::mem::replace(&mut record.state, StepState::Waiting);
     record.state = match state {
         StepState::Completed {
@@ -67,12 +76,6 @@ fn turn(record: &mut StepRecord, step: &Step) {
         | StepState::Parked { attempt, .. }
         | StepState::Failed { attempt, .. }
         | StepState::RetryDue { attempt } => {
-            record.in_doubt |= matches!(state, StepState::Running { .. });
-            let in_doubt = record.in_doubt;
-            // An agent's word is about one delivery of a request. Where calls are not counted,
-            // another delivery may have had the effect that this one knows nothing of.
-            let in_doubt = in_doubt || !step.is_counted;
-            let in_doubt = in_doubt && !planted(Bug::DoubtNotUndone);
             match (in_doubt, undoable, step.repeat.is_safe()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
@@ -82,7 +85,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
                 },
                 // Its service has not promised to know a key again: for an operator.
                 (true, true, false) => {
-                    record.error = Some(super::in_doubt(record));
+                    record.error = Some(doubt::failure(record));
                     StepState::NotUndone {
                         attempt: last,
                         applied: applied(None, serde_json::Value::Null),
@@ -99,13 +102,18 @@ fn applied(position: Option<u32>, output: serde_json::Value) -> Applied {
 }
 
 /// A Scheduler takes up an order that waits to be undone.
-pub(super) fn claim(ctx: &Context<'_>, order: &Order, id: ClaimId, now: Timestamp) -> Decision {
+pub(super) fn claim(
+    ctx: &Context<'_>,
+    order: &Order,
+    id: ClaimId,
+    now: Timestamp,
+) -> Result<Decision, NeedsDetails> {
     let mut next = next_version(order, Writer::Scheduler);
     if let ProcessState::Compensating { locked_by, .. } = &mut next.state {
         *locked_by = Some(id);
     }
-    advance(ctx, &mut next, now);
-    transition(ctx, next, now)
+    advance(ctx, &mut next, now)?;
+    Ok(transition(ctx, next, now))
 }
 
 /// An agent answers an undo request.
@@ -114,7 +122,7 @@ pub(super) fn reply(
     order: &Order,
     reply: &Reply,
     now: Timestamp,
-) -> Result<Decision, Illegal> {
+) -> Result<Decision, Halt> {
     let index = replies::step_of(ctx, reply)?;
     let StepState::Undoing {
         attempt,
@@ -145,7 +153,7 @@ pub(super) fn reply(
             };
             record.parked_since = None;
             record.in_doubt = false;
-            advance(ctx, &mut next, now);
+            advance(ctx, &mut next, now)?;
         }
         Outcome::Failed { failure, .. } => {
             record.error = Some(failure.clone().in_step(&reply.step));
@@ -178,18 +186,19 @@ pub(super) fn reply(
 
 /// Starts every undo whose turn has come; finishes the order when none is left. Of an order
 /// that nobody holds nothing is started: the next claim goes on from here.
-fn advance(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+fn advance(ctx: &Context<'_>, order: &mut Draft, now: Timestamp) -> Result<(), NeedsDetails> {
     if order.state.locked_by().is_none() {
         set_complete_by(order, now);
-        return;
+        return Ok(());
     }
     // Bounded: each turn takes one step out of those that are due.
     loop {
         let due = startable(ctx, order).next();
         let Some(index) = due else { break };
-        start(ctx, order, index, now);
+        start(ctx, order, index, now)?;
     }
     settle(order, now);
+    Ok(())
 }
 
 /// Whether an undo could be started.
@@ -208,25 +217,30 @@ fn startable<'a>(ctx: &'a Context<'_>, order: &'a Order) -> impl Iterator<Item =
 }
 
 /// Starts an undo, or gives it up where its input has no value or its calls are used up.
-fn start(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
-    let input = input::undo(ctx, order, index).map(drop);
+fn start(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
+    let input = input::undo(ctx, order, index)?;
     let record = &mut order.steps[index];
     let StepState::UndoDue { attempt, applied } = record.state.clone() else {
-        return;
+        return Ok(());
     };
     let step = &ctx.workflow.steps[index];
     let left = budget::allowance(step, record, Direction::Undo);
-    let (Ok(()), Some(compensation), 1..) = (&input, &step.compensation, left) else {
+    let (Ok(input), Some(compensation), 1..) = (&input, &step.compensation, left) else {
         let failure = match input {
             Err(e) => Failure::new(FailureKind::Definition, "expression", &e.to_string()),
-            Ok(()) => {
+            Ok(_) => {
                 let text = "the declared total of calls is used up";
                 Failure::new(FailureKind::Transient, "budget", text)
             }
         };
         record.error = Some(failure.in_step(&record.step));
         record.state = StepState::NotUndone { attempt, applied };
-        return;
+        return Ok(());
     };
     let attempt = attempt.next();
     record.unheard_since = None;
@@ -236,11 +250,8 @@ fn start(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp)
         complete_by: ctx.timing.complete_by(compensation.complete_within, now),
         applied,
     };
-    order.outbox.entries.push(Emission::Request {
-        step: record.step.clone(),
-        direction: Direction::Undo,
-        attempt,
-    });
+    order.request(ctx, index, Direction::Undo, input.clone());
+    Ok(())
 }
 
 /// Places the order's complete-by, or finishes it: undone, or with what could not be undone.
@@ -265,7 +276,7 @@ pub(super) fn settle(order: &mut Order, now: Timestamp) {
         None => finish(order, now),
         Some(record) => {
             let known = record.error.clone();
-            let cause = known.unwrap_or_else(|| super::in_doubt(record));
+            let cause = known.unwrap_or_else(|| doubt::failure(record));
             fail(order, cause, now);
         }
     }
@@ -307,5 +318,9 @@ fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
             cause: cause.clone(),
         });
     }
-    order.state = ProcessState::CompensationFailed { at: now, cause };
+    order.state = ProcessState::CompensationFailed {
+        at: now,
+        cause,
+        compensated_for: order.state.cause().cloned(),
+    };
 }

@@ -10,10 +10,11 @@ use triad_core::ledger::Mark;
 use triad_core::message::{Alert, AlertKind, Pace, SchedulerMessage, StatusMessage};
 use triad_core::order::Incident;
 use triad_core::outbox::Outbox;
+use triad_core::render;
 use triad_core::status::Status;
 use triad_core::{
     Accepted, Event, Order, Outcome, Priority, ProcessState, Reply, Retry, StepRecord, StepRequest,
-    Timestamp, Untaken, outbox,
+    Timestamp, Untaken,
 };
 
 use crate::support::{BEGIN, FORK, LINE, Story, done, refused};
@@ -89,7 +90,7 @@ fn all() -> Vec<(String, Value)> {
         ),
     ];
     let request = &s.requests()[0];
-    let envelope = outbox::reply(request, 1, reply.outcome.clone(), PACE, s.now, None);
+    let envelope = render::reply(request, 1, reply.outcome.clone(), PACE, s.now, None);
     assert_eq!(
         serde_json::from_slice::<Value>(&envelope.value).unwrap(),
         all[2].1,

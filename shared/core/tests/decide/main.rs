@@ -8,6 +8,7 @@ mod ledger;
 mod migrate;
 mod operate;
 mod parked;
+mod pass;
 mod pause;
 mod repeat;
 mod replies;

@@ -35,10 +35,10 @@ fn tried(s: &Story, to: &Workflow) -> Result<Vec<Change>, Vec<String>> {
 fn moved(s: &mut Story, to: &str) -> Vec<Change> {
     let to = compile(to);
     let act = Act::new("ann", "because");
-    let (next, changes) =
+    let (change, changes) =
         migrate(&s.order, &s.workflow, &to, &act, s.timing, s.now).expect("nothing against it");
-    assert_eq!(invariants::of_write(&s.order, &next, &to), []);
-    s.order = next;
+    assert_eq!(invariants::of_write(&s.order, &change.next, &to), []);
+    s.order = change.next;
     s.workflow = to;
     changes
 }

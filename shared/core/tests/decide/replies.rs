@@ -51,7 +51,7 @@ fn a_late_reply_raises_the_version_so_that_a_write_that_took_it_in_time_conflict
     };
     s.after(QUEUE + 10_001);
     assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
-    assert_eq!(s.order.version, under_way.version);
+    assert_eq!(s.order.version, under_way.next.version);
     assert_eq!(s.asks(), [], "the attempt is over");
     assert_eq!(s.when(Event::Reply(reply)), Then::Repeat, "once");
     s.overdue();

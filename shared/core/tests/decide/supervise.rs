@@ -1,12 +1,10 @@
 //! The Supervisor: counting, delays, waits, giving up, announcing again.
 
 use triad_core::status::Status;
-use triad_core::{
-    Attempt, Direction, Event, ProcessState, Reason, StepState, Timing, Untaken, Verdict, plan,
-};
+use triad_core::{Attempt, Direction, Event, ProcessState, Reason, StepState, Untaken};
 use triad_workflow::Millis;
 
-use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, failed};
+use crate::support::{FORK, LINE, QUEUE, Story, Then, counted, failed};
 
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
     {"id": "a", "agent": "x", "action": "go", "complete_within": "10s", "compensation": "none",
@@ -203,36 +201,6 @@ fn an_undo_that_nobody_claims_is_announced_again() {
     s.overdue();
     assert!(s.announces());
     assert!(s.order.complete_by() > before);
-}
-
-#[test]
-fn a_plan_has_disjoint_buckets_and_a_second_pass_plans_no_more_writes() {
-    let mut overdue = Story::of(LINE).claimed();
-    overdue.after(20_000);
-    let mut finished = Story::of(LINE).claimed();
-    finished.refuse("a");
-    let fresh = Story::of(LINE).claimed();
-    let found =
-        [&overdue, &finished, &fresh].map(|s| (s.order.clone(), Untaken::new(), &s.workflow));
-    let now = triad_core::Timestamp(BEGIN + 20_000);
-    let first = plan(found, Timing::default(), now);
-    let (w, r, l) = (first.writes.len(), first.resend.len(), first.leave.len());
-    assert_eq!((w, r, l), (2, 1, 0), "two overdue, one to resend");
-    let again = first
-        .writes
-        .iter()
-        .map(|(_, next)| (next.clone(), Untaken::new(), &overdue.workflow));
-    let second = plan(again, Timing::default(), now);
-    assert!(second.writes.is_empty());
-    assert_eq!(second.leave.len(), 2);
-}
-
-#[test]
-fn the_verdict_on_a_record_that_does_not_fit_is_unsound() {
-    let mut s = Story::of(LINE);
-    s.order.steps.pop();
-    let verdict = triad_core::plan::verdict(&s.order, Untaken::new(), &s.workflow, s.timing, s.now);
-    assert!(matches!(verdict, Verdict::Unsound(_)));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What a write leaves to be sent, and who carries on what may not have gone out.
 
+use triad_core::effect::{Turn, told};
 use triad_core::outbox::{Emission, Writer};
 use triad_core::status::Status;
-use triad_core::{Event, Order, Untaken};
+use triad_core::{Effect, Event, Order, Untaken};
 
 use crate::support::{LINE, Story, Then, counted, failed};
 
@@ -145,9 +146,8 @@ fn every_message_about_an_order_has_its_id_as_the_key() {
 fn status_and_alert_go_to_the_front_of_what_lets_others_go_on() {
     let mut s = Story::of(LINE).claimed();
     s.overdue();
-    let sent = triad_core::outbox::messages(&s.ctx(), &s.order);
-    assert!(sent.first.iter().all(|m| m.topic == "status"));
-    assert!(sent.then.iter().all(|m| m.topic == "scheduler"));
+    let turns: Vec<Turn> = told(&s.order).iter().map(Effect::turn).collect();
+    assert_eq!(turns, [Turn::First, Turn::First, Turn::Then]);
 }
 
 #[test]

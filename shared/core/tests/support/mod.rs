@@ -4,13 +4,14 @@
 use serde_json::{Value, json};
 use triad_core::message::SchedulerMessage;
 use triad_core::order::IncidentKind;
-use triad_core::outbox::{self, Emission};
+use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
     Accepted, Act, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
     FailureKind, Illegal, Operation, Order, Outcome, Reason, Refusal, Reply, StepRecord,
     StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
 };
+use triad_core::{effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
 
 /// Three steps in a line, each undoable; one retry, at once.
@@ -102,7 +103,7 @@ impl Story {
     pub fn ctx(&self) -> Context<'_> {
         Context {
             workflow: &self.workflow,
-            details: &self.details,
+            details: Some(&self.details),
             timing: self.timing,
         }
     }
@@ -121,13 +122,22 @@ impl Story {
     /// An event happens; a write is taken over and must keep every invariant.
     pub fn when(&mut self, event: Event) -> Then {
         match self.asked(event) {
-            Ok(Decision::Transition(next)) => {
-                let breaches = invariants::of_write(&self.order, &next, &self.workflow);
+            Ok(Decision::Transition(change)) => {
+                let breaches = invariants::of_write(&self.order, &change.next, &self.workflow);
                 assert_eq!(breaches, [], "every write keeps every invariant");
-                self.order = *next;
+                let made_again = effect::of_record(&self.ctx(), &change.next);
+                if !change.effects.is_empty() {
+                    assert_eq!(
+                        made_again,
+                        Ok(change.effects),
+                        "a record says what it wants sent"
+                    );
+                }
+                self.order = change.next;
                 Then::Written
             }
             Ok(Decision::Repeat) => Then::Repeat,
+            Ok(Decision::NeedsDetails) => panic!("it has the details"),
             Ok(Decision::Ignore(reason)) => Then::Ignored(reason),
             Ok(Decision::Refuse(refusal)) => Then::Refused(refusal),
             Err(illegal) => Then::Illegal(illegal),
@@ -381,7 +391,9 @@ impl Story {
     }
 
     pub fn messages(&self) -> Vec<Envelope> {
-        outbox::messages(&self.ctx(), &self.order).all()
+        let effects = effect::of_record(&self.ctx(), &self.order).expect("a sound record");
+        let messages = effects.iter().map(|e| render::effect(e, &self.order));
+        messages.collect()
     }
 
     /// The requests that would be sent.

@@ -18,15 +18,15 @@ use futures::stream::{self, StreamExt};
 use lru::LruCache;
 use triad_core::agent::Span;
 use triad_core::message::{Outcome, Pace, StepRequest};
-use triad_core::outbox;
 use triad_core::planted::{Bug, planted};
+use triad_core::render;
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
 use triad_workflow::AgentName;
 
 use crate::control::ControlStore;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::decode;
-use crate::handled::Handled;
+use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::ports::{Bus, Clock, Entropy, StoreError};
 use crate::record::InputRecord;
@@ -172,7 +172,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     self.work(&request, span, &*remote, trace, until).await
                 }
                 Ok(Some(spent)) => spent,
-                Err(e) => return Handled::Again(e.to_string()),
+                Err(e) => return e.into(),
             },
         };
         match worked {
@@ -186,14 +186,14 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     return Handled::Done;
                 }
                 let pace = pace(record, taken, now);
-                let reply = outbox::reply(&request, calls, outcome, pace, now, trace.as_deref());
+                let reply = render::reply(&request, calls, outcome, pace, now, trace.as_deref());
                 self.send(vec![reply]).await
             }
             Worked::Silence => {
                 tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "complete-by has come, or is too near to begin: silent");
                 Handled::Done
             }
-            Worked::Interrupted => Handled::Again("time is up before the request's".into()),
+            Worked::Interrupted => Handled::Redeliver(Redelivery::OutOfTime),
         }
     }
 
@@ -234,7 +234,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let results = self.bus.publish(messages).await;
         match results.into_iter().find_map(Result::err) {
             None => Handled::Done,
-            Some(e) => Handled::Again(e.to_string()),
+            Some(e) => e.into(),
         }
     }
 }

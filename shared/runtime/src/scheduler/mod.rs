@@ -4,32 +4,31 @@ mod intake;
 mod load;
 mod pacing;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use serde_json::Value;
 use triad_core::message::{Retry, SchedulerMessage};
+use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
 use triad_core::planted::{Bug, planted};
-use triad_core::{
-    ClaimId, Context, Decision, Envelope, Event, Order, OrderId, Priority, Reason, Timestamp,
-    decide, invariants, outbox,
-};
-use triad_workflow::{Millis, Workflow};
+use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
+use triad_workflow::Millis;
 
-use crate::cache::{MAX_DETAILS_BYTES, OrderCache, Snapshot};
+use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
-use crate::handled::Handled;
+use crate::handled::{Handled, Redelivery};
 use crate::metric;
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, Write, Written};
+use crate::passes::{Carried, carry_out, report_breaches};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use crate::record::InputRecord;
 use crate::settings::Settings;
+use crate::waves::{Held, waves};
 use intake::Intake;
 
-use crate::waves::{Held, waves};
-
-/// Times that a lost race is run again before the record is left for redelivery.
+/// Times that an event is decided: once on a copy, then on the record.
 const MAX_ROUNDS: usize = 6;
+/// Times that a lost race is run again before the record is left for redelivery.
+const MAX_RACES: u32 = 4;
 /// Waiting orders that are started together.
 const STARTED_AT_ONCE: usize = 256;
 /// Times that waiting orders are started after one batch.
@@ -56,7 +55,7 @@ struct Told {
     at: Mutex<Timestamp>,
 }
 
-/// One message of a wave, on its way through the steps.
+/// One message of a wave, on its way.
 struct Work {
     index: usize,
     id: OrderId,
@@ -66,34 +65,28 @@ struct Work {
     unread: Millis,
     /// It was let in by the intake, or what it says of a downstream has been heard.
     is_passed: bool,
+    carried: Carried,
 }
 
-/// What is known of an order when its event is decided.
+/// A message and the order that it is about, as far as it has been read.
 struct Known {
-    snapshot: Snapshot,
-    workflow: Arc<Workflow>,
-    /// Read from the store just now, not a copy and not assumed.
-    fresh: bool,
-}
-
-/// A decided write.
-struct Decided {
     work: Work,
-    known: Known,
-    next: Arc<Order>,
+    read: Snapshot,
+    source: Source,
 }
 
-/// What a round leaves behind.
-#[derive(Default)]
-struct Round {
-    /// Messages to send, each with its record.
-    send: Vec<(usize, Envelope)>,
-    /// Finished orders that need a confirmation once their messages are out.
-    confirm: Vec<(usize, Order, Arc<Workflow>)>,
-    /// Copies to keep once their messages are out.
-    keep: Vec<(usize, Snapshot)>,
-    /// To be decided again on a fresh record.
-    again: Vec<Work>,
+/// A batch: its records, and what is said of each.
+struct Batch<'a> {
+    records: &'a [InputRecord],
+    answers: Vec<Handled>,
+    /// What is dead-lettered, by record.
+    letters: Vec<(usize, Cause)>,
+}
+
+impl Batch<'_> {
+    fn redeliver(&mut self, index: usize, why: Redelivery) {
+        self.answers[index] = Handled::Redeliver(why);
+    }
 }
 
 impl<S, B, C, E> Scheduler<S, B, C, E>
@@ -147,9 +140,12 @@ where
 
     async fn handle_all(&self, records: &[InputRecord], is_let_in: bool) -> Vec<Handled> {
         let now = self.clock.now();
-        let mut answers = vec![Handled::Done; records.len()];
+        let mut batch = Batch {
+            records,
+            answers: vec![Handled::Done; records.len()],
+            letters: Vec::new(),
+        };
         let mut works = Vec::new();
-        let mut letters = Vec::new();
         for (index, record) in records.iter().enumerate() {
             match decode(index, record, now) {
                 Ok(work) => {
@@ -159,120 +155,102 @@ where
                     };
                     works.push((work.id.clone(), work));
                 }
-                Err(cause) => letters.extend(self.refuse(index, record, &cause)),
+                Err(cause) => batch.letters.push((index, cause)),
             }
         }
-        self.publish(letters, &mut answers).await;
         let mut held = Held::new();
         for wave in waves(works) {
             let mut runnable = Vec::new();
             for (id, work) in wave {
                 if held.holds(&id) {
-                    answers[work.index] = Handled::Again("an earlier event waits".into());
+                    batch.redeliver(work.index, Redelivery::Behind);
                 } else {
                     runnable.push(work);
                 }
             }
             let members: Vec<_> = runnable.iter().map(|w| (w.index, w.id.clone())).collect();
-            self.run_wave(records, runnable, &mut answers).await;
+            self.run_wave(runnable, &mut batch).await;
             for (index, id) in members {
-                if !answers[index].is_done() {
+                if !batch.answers[index].is_done() {
                     held.hold(&id);
                 }
             }
         }
-        answers
+        self.dead_letter(&mut batch).await;
+        batch.answers
     }
 
-    /// Runs one event each of different orders, lost races included.
-    async fn run_wave(
-        &self,
-        records: &[InputRecord],
-        mut works: Vec<Work>,
-        answers: &mut [Handled],
-    ) {
-        for round in 0..MAX_ROUNDS {
+    /// Runs one event each of different orders: load, decide, commit, publish, confirm; and again
+    /// on the record itself for those that a copy did not serve or that lost a race.
+    async fn run_wave(&self, mut works: Vec<Work>, batch: &mut Batch<'_>) {
+        let mut source = Source::Copy;
+        for _ in 0..MAX_ROUNDS {
             if works.is_empty() {
                 return;
             }
-            let mut outcome = Round::default();
-            let known = self
-                .know(records, works, round == 0, &mut outcome, answers)
-                .await;
-            let decided = self.decide_all(records, known, &mut outcome);
-            self.commit(decided, &mut outcome, answers).await;
-            self.publish(std::mem::take(&mut outcome.send), answers)
-                .await;
-            self.keep(outcome.keep, answers);
-            self.confirm(outcome.confirm, answers).await;
-            works = outcome.again;
+            let (known, mut again) = self.load(works, source, batch).await;
+            let mut decided = self.decide_all(known, batch).await;
+            again.extend(
+                decided
+                    .extract_if(.., |k| matches!(k.work.carried.pass.task(), Task::Read))
+                    .map(|k| k.work),
+            );
+            let passes = decided.iter_mut().map(|k| &mut k.work.carried).collect();
+            carry_out(&self.store, &self.bus, &self.entropy, passes).await;
+            for known in decided {
+                again.extend(self.carried(known, batch));
+            }
+            works = again;
+            source = Source::Record;
         }
         for work in works {
-            answers[work.index] = Handled::Again("lost the race for the record repeatedly".into());
+            batch.redeliver(work.index, Redelivery::Raced);
         }
     }
 
-    /// Decide: pure, for each event by itself.
-    fn decide_all(
-        &self,
-        records: &[InputRecord],
-        known: Vec<(Work, Known)>,
-        outcome: &mut Round,
-    ) -> Vec<Decided> {
-        let now = self.clock.now();
+    /// Decide: pure, for each event by itself. Of orders of which a decision needs the details they
+    /// are read, and it is made then. What waits for room is left out.
+    async fn decide_all(&self, known: Vec<Known>, batch: &mut Batch<'_>) -> Vec<Known> {
         let mut decided = Vec::with_capacity(known.len());
-        for (mut work, known) in known {
-            let record = &records[work.index];
-            if !self.passes(&mut work, &known, record, now) {
-                continue;
+        let mut wanting = Vec::new();
+        for known in known {
+            match self.decide_one(known, batch.records) {
+                Decided::Yes(known) => decided.push(known),
+                Decided::NeedsDetails(known) => wanting.push(known),
+                Decided::Waits => {}
             }
-            let ctx = Context {
-                workflow: &known.workflow,
-                details: &known.snapshot.details,
-                timing: self.settings.timing,
-            };
-            let order = &known.snapshot.order;
-            let decision = decide(&ctx, order, self.event(&work.message), now);
-            match decision {
-                Ok(Decision::Transition(next)) => {
-                    report_breaches(&invariants::of_write(order, &next, &known.workflow));
-                    decided.push(Decided {
-                        work,
-                        next: Arc::new(*next),
-                        known,
-                    });
-                }
-                // Nothing is left undone on the word of a copy.
-                _ if !known.fresh && !planted(Bug::CopyTrusted) => outcome.again.push(work),
-                Ok(Decision::Repeat) => {
-                    self.track(order, &ctx, now);
-                    let messages = outbox::messages(&ctx, order).all();
-                    outcome
-                        .send
-                        .extend(messages.into_iter().map(|m| (work.index, m)));
-                    if order.state.is_finished() && order.due.is_some() {
-                        outcome.confirm.push((
-                            work.index,
-                            (**order).clone(),
-                            known.workflow.clone(),
-                        ));
-                    }
-                }
-                Ok(Decision::Ignore(reason)) => {
-                    self.track(order, &ctx, now);
-                    ignored(&work, order, reason);
-                }
-                // Only operators are refused anything.
-                Ok(Decision::Refuse(_)) => {}
-                Err(illegal) => {
-                    let cause = Cause::new("illegal-event", illegal.to_string());
-                    outcome
-                        .send
-                        .extend(self.refuse(work.index, &records[work.index], &cause));
-                }
+        }
+        for known in self.with_details(wanting, batch).await {
+            match self.decide_one(known, batch.records) {
+                Decided::Yes(known) => decided.push(known),
+                // It has them.
+                Decided::NeedsDetails(_) | Decided::Waits => {}
             }
         }
         decided
+    }
+
+    fn decide_one(&self, mut known: Known, records: &[InputRecord]) -> Decided {
+        let now = self.clock.now();
+        match self.passes(&mut known, records, now) {
+            Ok(true) => {}
+            Ok(false) => return Decided::Waits,
+            Err(NeedsDetails) => return Decided::NeedsDetails(known),
+        }
+        let event = self.event(&known.work.message);
+        let pass = &mut known.work.carried.pass;
+        let breaches = pass.decide(
+            known.read.clone(),
+            known.source,
+            event,
+            self.settings.timing,
+            now,
+        );
+        report_breaches(&breaches);
+        match pass.task() {
+            Task::ReadDetails => Decided::NeedsDetails(known),
+            _ => Decided::Yes(known),
+        }
     }
 
     fn event(&self, message: &SchedulerMessage) -> Event {
@@ -288,140 +266,130 @@ where
         }
     }
 
-    /// Commit: every decided write at once, each on its own condition.
-    async fn commit(&self, decided: Vec<Decided>, outcome: &mut Round, answers: &mut [Handled]) {
-        if decided.is_empty() {
-            return;
-        }
-        let writes = decided
-            .iter()
-            .map(|d| Write {
-                expected: d.known.snapshot.order.version,
-                next: d.next.clone(),
-                token: match planted(Bug::TokenShared) {
-                    true => 1,
-                    false => self.entropy.next_u64(),
-                },
-            })
-            .collect();
-        let results = self.store.commit(writes).await;
-        for (d, result) in decided.into_iter().zip(results) {
-            match result {
-                Ok(Written::Written) => self.committed(d, outcome),
-                Ok(Written::Conflict) if planted(Bug::ConflictTakenAsWritten) => {
-                    self.committed(d, outcome);
+    /// Takes note of what came of a pass; the event again, if it is to be decided again.
+    fn carried(&self, known: Known, batch: &mut Batch<'_>) -> Option<Work> {
+        let Known { mut work, read, .. } = known;
+        let index = work.index;
+        match work.carried.pass.task() {
+            Task::Ended(End::Done(carried)) => {
+                self.note(&read, carried);
+                match &carried.copy {
+                    Some(copy) if work.cacheable => self.cache.put(Copy {
+                        order: copy.clone(),
+                        details: read.details,
+                    }),
+                    _ if carried.was_written => self.cache.forget(&work.id),
+                    _ => {}
                 }
-                Ok(Written::Conflict) => {
-                    self.cache.forget(&d.work.id);
-                    outcome.again.push(d.work);
-                }
-                Err(e) => {
-                    // It may have taken effect all the same: the copy can no longer be trusted.
-                    self.cache.forget(&d.work.id);
-                    self.intake.forget(d.next.priority, &d.work.id);
-                    answers[d.work.index] = Handled::Again(e.to_string());
-                }
+                None
+            }
+            Task::Ended(End::Unsent(carried)) => {
+                self.note(&read, carried);
+                // The next write is to be decided on the record, which has what is unsent.
+                self.cache.forget(&work.id);
+                batch.answers[index] = match work.carried.unsent.take() {
+                    Some(e) => e.into(),
+                    None => Handled::Redeliver(Redelivery::Behind),
+                };
+                None
+            }
+            Task::Ended(End::Unwritten) => {
+                // It may have taken effect all the same: the copy can no longer be trusted.
+                self.cache.forget(&work.id);
+                self.intake.forget(read.order.priority, &work.id);
+                batch.answers[index] = match work.carried.unwritten.take() {
+                    Some(e) => e.into(),
+                    None => Handled::Redeliver(Redelivery::Raced),
+                };
+                None
+            }
+            Task::Ended(End::Ignored(reason)) => {
+                self.track(&read, self.clock.now());
+                tracing::debug!(
+                    order = %work.id,
+                    state = read.order.state.name(),
+                    ?reason,
+                    "event changes nothing"
+                );
+                None
+            }
+            Task::Ended(End::Illegal(illegal)) => {
+                let cause = Cause::new("illegal-event", illegal.to_string());
+                batch.letters.push((index, cause));
+                None
+            }
+            // Only operators are refused anything.
+            Task::Ended(End::Refused(_) | End::Absent) => None,
+            Task::Ended(End::Raced) => {
+                self.cache.forget(&work.id);
+                batch.redeliver(index, Redelivery::Raced);
+                None
+            }
+            // Somebody was faster: the copy is stale.
+            Task::Read
+            | Task::ReadDetails
+            | Task::Write { .. }
+            | Task::Publish(_)
+            | Task::Confirm { .. } => {
+                self.cache.forget(&work.id);
+                Some(work)
             }
         }
     }
 
-    fn committed(&self, d: Decided, outcome: &mut Round) {
-        metric::ended(&d.known.snapshot.order, &d.next);
-        let ctx = Context {
-            workflow: &d.known.workflow,
-            details: &d.known.snapshot.details,
-            timing: self.settings.timing,
+    /// Counts an end, and notes where the order is now.
+    fn note(&self, before: &Snapshot, carried: &pass::Carried) {
+        if carried.was_written {
+            metric::ended(&before.order, &carried.order);
+        }
+        let now = Snapshot {
+            order: carried.order.clone(),
+            ..before.clone()
         };
-        self.track(&d.next, &ctx, self.clock.now());
-        let messages = outbox::messages(&ctx, &d.next).all();
-        outcome
-            .send
-            .extend(messages.into_iter().map(|m| (d.work.index, m)));
-        if d.next.state.is_finished() {
-            self.cache.forget(&d.work.id);
-            if d.next.due.is_some() {
-                outcome
-                    .confirm
-                    .push((d.work.index, (*d.next).clone(), d.known.workflow));
-            }
-        } else if d.work.cacheable && !d.known.snapshot.details.is_null() {
-            let snapshot = Snapshot {
-                order: d.next,
-                details: d.known.snapshot.details,
-            };
-            outcome.keep.push((d.work.index, snapshot));
-        }
+        self.track(&now, self.clock.now());
     }
 
-    /// Keeps copies of the records whose messages are out, without those messages: the next
-    /// write need not carry them on. A copy whose messages are not out is forgotten, so that the
-    /// next write is decided on the record, which has them.
-    fn keep(&self, written: Vec<(usize, Snapshot)>, answers: &[Handled]) {
-        for (index, snapshot) in written {
-            if answers[index].is_done() {
-                let mut order = (*snapshot.order).clone();
-                order.outbox = order.outbox.settled();
-                self.cache.put(Snapshot {
-                    order: Arc::new(order),
-                    details: snapshot.details,
-                });
-            } else {
-                self.cache.forget(&snapshot.order.id);
+    /// Publishes the dead letters; a record whose letter is not acknowledged is to be delivered
+    /// again.
+    async fn dead_letter(&self, batch: &mut Batch<'_>) {
+        let now = self.clock.now();
+        let mut owners = Vec::new();
+        let mut messages = Vec::new();
+        for (index, cause) in batch.letters.drain(..) {
+            let record = &batch.records[index];
+            tracing::warn!(
+                metric = metric::DEAD_LETTER,
+                topic = record.topic,
+                partition = record.partition,
+                offset = record.offset,
+                cause = cause.message,
+                "record dead-lettered"
+            );
+            for message in dead_letter(record, &cause, now) {
+                owners.push(index);
+                messages.push(message);
             }
         }
-    }
-
-    /// Confirms finished orders whose messages are out. A confirmation that fails is left to
-    /// the Supervisor, which finds the order in the due index.
-    async fn confirm(&self, finished: Vec<(usize, Order, Arc<Workflow>)>, answers: &[Handled]) {
-        let sent = finished
-            .into_iter()
-            .filter(|(index, _, _)| answers[*index].is_done());
-        let orders: Vec<_> = sent.map(|(_, order, workflow)| (order, workflow)).collect();
-        confirm_all(
-            &self.store,
-            &self.entropy,
-            &orders,
-            self.settings.timing,
-            self.clock.now(),
-        )
-        .await;
-    }
-
-    fn refuse(
-        &self,
-        index: usize,
-        record: &InputRecord,
-        cause: &Cause,
-    ) -> impl Iterator<Item = (usize, Envelope)> + use<S, B, C, E> {
-        tracing::warn!(
-            metric = metric::DEAD_LETTER,
-            topic = record.topic,
-            partition = record.partition,
-            offset = record.offset,
-            cause = cause.message,
-            "record dead-lettered"
-        );
-        dead_letter(record, cause, self.clock.now())
-            .into_iter()
-            .map(move |m| (index, m))
-    }
-
-    /// Publish: all at once; a record with an unacknowledged message is to be delivered again.
-    async fn publish(&self, messages: Vec<(usize, Envelope)>, answers: &mut [Handled]) {
         if messages.is_empty() {
             return;
         }
-        let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
         let results = self.bus.publish(messages).await;
         for (index, result) in owners.into_iter().zip(results) {
             if let Err(e) = result
                 && !planted(Bug::SchedulerSendUnheard)
             {
-                answers[index] = Handled::Again(e.to_string());
+                batch.answers[index] = e.into();
             }
         }
     }
+}
+
+/// What came of deciding about an event.
+enum Decided {
+    Yes(Known),
+    NeedsDetails(Known),
+    /// The order has no room yet.
+    Waits,
 }
 
 /// The record that asks for an order in the place of one that is too large to be kept.
@@ -447,63 +415,6 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Ca
         message,
         unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
         is_passed: false,
+        carried: Carried::new(Pass::new(Place::InLine, MAX_RACES)),
     })
-}
-
-fn ignored(work: &Work, order: &Order, reason: Reason) {
-    tracing::debug!(
-        order = %work.id,
-        state = order.state.name(),
-        ?reason,
-        "event changes nothing"
-    );
-}
-
-/// Says loudly that an invariant does not hold.
-pub(crate) fn report_breaches(breaches: &[invariants::Breach]) {
-    for breach in breaches {
-        tracing::error!(
-            metric = metric::INVARIANT_BREACH,
-            invariant = breach.invariant,
-            seen = breach.seen,
-            "INVARIANT BREACH"
-        );
-    }
-}
-
-/// Writes down that all messages of finished orders are out. Losing a race, or failing, is
-/// harmless: the order stays in the due index and is confirmed by a later sweep.
-pub(crate) async fn confirm_all<S: StateStore, E: Entropy>(
-    store: &S,
-    entropy: &E,
-    orders: &[(Order, Arc<Workflow>)],
-    timing: triad_core::Timing,
-    now: triad_core::Timestamp,
-) -> usize {
-    let writes: Vec<Write> = orders
-        .iter()
-        .filter_map(|(order, workflow)| {
-            let ctx = Context {
-                workflow,
-                details: &Value::Null,
-                timing,
-            };
-            match decide(&ctx, order, Event::Confirmed, now) {
-                Ok(Decision::Transition(next)) => Some(Write {
-                    expected: order.version,
-                    next: Arc::new(*next),
-                    token: entropy.next_u64(),
-                }),
-                _ => None,
-            }
-        })
-        .collect();
-    if writes.is_empty() {
-        return 0;
-    }
-    let results = store.commit(writes).await;
-    results
-        .iter()
-        .filter(|r| matches!(r, Ok(Written::Written)))
-        .count()
 }

@@ -6,11 +6,12 @@ use std::sync::PoisonError;
 
 use triad_core::message::{Outcome, Reply, SchedulerMessage};
 use triad_core::needs::{asked, needs};
-use triad_core::{Context, Direction, Order, Priority, ProcessState, Timestamp};
+use triad_core::pass::Snapshot;
+use triad_core::{Direction, NeedsDetails, Priority, ProcessState, Timestamp};
 use triad_workflow::{Millis, Workflow};
 
 use super::intake::{Candidate, Entry};
-use super::{Known, Scheduler, Work};
+use super::{Known, Scheduler};
 use crate::control::ControlStore;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use crate::pressure;
@@ -24,20 +25,24 @@ where
     E: Entropy,
 {
     /// What an event says of a downstream, and whether an order that it wants started may be.
+    ///
+    /// # Errors
+    /// [`NeedsDetails`] where that depends on them.
     pub(super) fn passes(
         &self,
-        work: &mut Work,
-        known: &Known,
-        record: &InputRecord,
+        known: &mut Known,
+        records: &[InputRecord],
         now: Timestamp,
-    ) -> bool {
-        if std::mem::replace(&mut work.is_passed, true) {
-            return true;
+    ) -> Result<bool, NeedsDetails> {
+        let Known { work, read, .. } = known;
+        if work.is_passed {
+            return Ok(true);
         }
-        let order = &known.snapshot.order;
+        let order = &read.order;
         if let SchedulerMessage::Reply(reply) = &work.message {
-            self.hear(reply, work.unread, order.priority, &known.workflow, now);
-            return true;
+            work.is_passed = true;
+            self.hear(reply, work.unread, order.priority, &read.workflow, now);
+            return Ok(true);
         }
         let waits = matches!(
             order.state,
@@ -48,33 +53,30 @@ where
                 }
         );
         if !waits || order.paused.is_some() {
-            return true;
+            work.is_passed = true;
+            return Ok(true);
         }
-        let ctx = Context {
-            workflow: &known.workflow,
-            details: &known.snapshot.details,
-            timing: self.settings.timing,
-        };
-        let needs = needs(&ctx, order);
+        let needs = needs(&read.context(self.settings.timing), order)?;
+        work.is_passed = true;
         if needs.is_empty() {
             // Its claim ends it, and nobody but the redelivery of this record makes good for an end
             // whose status was not sent: it is not acknowledged before that.
-            return true;
+            return Ok(true);
         }
         let candidate = Candidate {
             order: &work.id,
             submitted_at: order.submitted_at,
             needs,
-            record,
+            record: &records[work.index],
         };
-        match self.intake.enter(order.priority, candidate, now) {
+        Ok(match self.intake.enter(order.priority, candidate, now) {
             Entry::Start => true,
             Entry::Waits => false,
             Entry::Full => {
                 tracing::debug!(order = %work.id, "too many orders wait here: left to the Supervisor");
                 false
             }
-        }
+        })
     }
 
     /// Learns from a reply how much its downstream bears.
@@ -113,16 +115,17 @@ where
         }
     }
 
-    /// Notes whether an order is under way, and what it still needs.
-    pub(super) fn track(&self, order: &Order, ctx: &Context<'_>, now: Timestamp) {
-        let at = asked(ctx, order);
-        let needs = if at.is_empty() {
-            BTreeSet::new()
-        } else {
-            needs(ctx, order)
+    /// Notes whether an order is under way, and what it still needs; as far as it is known.
+    pub(super) fn track(&self, read: &Snapshot, now: Timestamp) {
+        let Snapshot { order, .. } = read;
+        let ctx = read.context(self.settings.timing);
+        let at = asked(&ctx, order);
+        let needs = match at.is_empty() {
+            true => BTreeSet::new(),
+            false => needs(&ctx, order).unwrap_or_else(|NeedsDetails| at.clone()),
         };
-        let lane = order.priority;
-        self.intake.track(lane, &order.id, at, &needs, now);
+        self.intake
+            .track(order.priority, &order.id, at, &needs, now);
     }
 
     /// Tells operators what is held back, now and then and only while something is.

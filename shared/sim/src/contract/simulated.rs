@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::{Handled, InputRecord, Redelivery};
 
 use super::bus::{Answers, BusUnderTest, Next, PARTITIONS, answer};
 use crate::actors::{Assignment, consume};
@@ -85,12 +85,12 @@ fn handle(
     let mut handled = Vec::with_capacity(batch.len());
     for record in &batch {
         if ended.left.load(Ordering::SeqCst) {
-            handled.push(Handled::Again("it has left".into()));
+            handled.push(Handled::Redeliver(Redelivery::OutOfTime));
             continue;
         }
         match answer(&answers, record) {
             Next::Done => handled.push(Handled::Done),
-            Next::Again => handled.push(Handled::Again("asked for".into())),
+            Next::Again => handled.push(Handled::Redeliver(Redelivery::Raced)),
             Next::Leave => {
                 handled.push(Handled::Done);
                 ended.left.store(true, Ordering::SeqCst);

@@ -89,11 +89,11 @@ fn after(order: &Order, event: Event, now: u64) -> Order {
     let workflow = workflow();
     let ctx = Context {
         workflow: &workflow,
-        details: &Value::Null,
+        details: Some(&Value::Null),
         timing: Timing::default(),
     };
     match decide(&ctx, order, event, Timestamp(now)) {
-        Ok(Decision::Transition(next)) => *next,
+        Ok(Decision::Transition(change)) => change.next,
         other => panic!("the event must change the order: {other:?}"),
     }
 }

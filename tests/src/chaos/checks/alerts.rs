@@ -12,7 +12,7 @@ use crate::chaos::evidence::Evidence;
 fn called_for(order: &Order) -> Option<(String, AlertKind, String)> {
     let (kind, at, cause) = match &order.state {
         ProcessState::Error { at, cause } => (AlertKind::OrderError, at, cause),
-        ProcessState::CompensationFailed { at, cause } => {
+        ProcessState::CompensationFailed { at, cause, .. } => {
             (AlertKind::CompensationFailed, at, cause)
         }
         _ => return None,

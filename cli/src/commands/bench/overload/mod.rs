@@ -26,7 +26,7 @@ use crate::output::{Usage, print_line};
 const OFFERED: &str = "offered load";
 const BURST: &str = "burst";
 /// Bound: orders of one load.
-const MAX_ORDERS: f64 = 1_000_000.0;
+const MAX_ORDERS: f64 = 5_000_000.0;
 
 /// Options of the overload benchmark.
 #[derive(Debug, Args)]

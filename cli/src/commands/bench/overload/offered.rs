@@ -25,6 +25,8 @@ pub struct Figures {
     pub offered_per_second: f64,
     /// Normal orders completed, a second of the last three quarters of the load.
     pub goodput_per_second: f64,
+    /// The same in each tenth of the load.
+    pub goodput_by_tenth: Vec<f64>,
     /// High orders, from the moment they were due to their completion.
     pub high: Lane,
     /// Normal orders, the same.
@@ -115,6 +117,10 @@ pub async fn measure(
         load,
         offered_per_second: f64::from(notes.normal.offered()) / f64::from(seconds),
         goodput_per_second: rate(notes.normal.completed(), load_ms / 4, load_ms),
+        goodput_by_tenth: (0..10)
+            .map(|n| (load_ms / 10 * n, load_ms / 10 * (n + 1)))
+            .map(|(from, to)| rate(notes.normal.completed(), from, to))
+            .collect(),
         high,
         normal,
         started: Lane::of(notes.normal.started().count(), notes.normal.in_hand_ms()),

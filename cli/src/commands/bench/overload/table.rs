@@ -13,6 +13,7 @@ pub fn print(best: f64, all: &[Figures]) {
         "Load",
         "offered/s",
         "goodput/s",
+        "each tenth",
         "ideal/s",
         "drained/s",
         "open at end",
@@ -25,6 +26,7 @@ pub fn print(best: f64, all: &[Figures]) {
             format!("{}", f.load),
             format!("{:.0}", f.offered_per_second),
             format!("{:.0}", f.goodput_per_second),
+            range(&f.goodput_by_tenth),
             format!("{:.0}", f.load.min(1.0) * best),
             f.drained_per_second
                 .map_or_else(String::new, |rate| format!("{rate:.0}")),
@@ -65,6 +67,17 @@ pub fn print(best: f64, all: &[Figures]) {
             println!("load {}: {open} orders have not completed", f.load);
         }
     }
+}
+
+/// The smallest and the largest, the first one left out: orders are under way there for the first
+/// time.
+fn range(tenths: &[f64]) -> String {
+    let rest = tenths.get(1..).unwrap_or_default().iter().copied();
+    let (least, most) = (
+        rest.clone().fold(f64::INFINITY, f64::min),
+        rest.fold(0.0, f64::max),
+    );
+    format!("{least:.0} to {most:.0}")
 }
 
 fn cells(lane: &Lane) -> [String; 3] {

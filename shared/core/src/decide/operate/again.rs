@@ -1,12 +1,12 @@
 //! Setting a finished order going again, in a new, recorded round: forward, or back.
 
 use serde_json::Value;
-use triad_workflow::{Repeat, StepId, StepIndex};
+use triad_workflow::{StepId, StepIndex};
 
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{ask, input, next_version, tell};
-use crate::failure::Failure;
+use crate::decide::{Draft, Halt, ask, input, next_version, tell};
+use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
 use crate::ids::Timestamp;
 use crate::operate::{MAX_INPUT_BYTES, Refusal};
 use crate::order::{Act, IncidentKind, Order, ProcessState, StepRecord, StepState};
@@ -21,7 +21,7 @@ pub(super) fn resubmit(
     correction: Option<&(StepId, Value)>,
     act: &Act,
     now: Timestamp,
-) -> Result<Order, Refusal> {
+) -> Result<Draft, Halt> {
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
         ProcessState::Error { .. } => next.steps.iter_mut().for_each(try_again),
@@ -48,9 +48,10 @@ pub(super) fn try_again(record: &mut StepRecord) {
     let Some(attempt) = record.state.attempt() else {
         return;
     };
+    // Its request may have been out when the order stopped, and nobody has listened since.
+    doubt::abandon(record);
     match record.state {
-        // Its request was out when the order stopped, and nobody has listened since.
-        StepState::Running { .. } | StepState::Ambiguous { .. } => record.in_doubt = true,
+        StepState::Ambiguous { .. } => record.in_doubt = true,
         // The service may have kept its refusal under the key; there was no effect to repeat.
         StepState::Refused { .. } => record.key += 1,
         StepState::Completed { .. } => return,
@@ -88,10 +89,12 @@ fn correct(
     order: &mut Order,
     step: &StepId,
     corrected: &Value,
-) -> Result<StepIndex, Refusal> {
-    let refuse = |why: String| Refusal::Step {
-        step: step.clone(),
-        why,
+) -> Result<StepIndex, Halt> {
+    let refuse = |why: String| {
+        Halt::Refused(Refusal::Step {
+            step: step.clone(),
+            why,
+        })
     };
     let index = ctx
         .workflow
@@ -105,13 +108,10 @@ fn correct(
         let state = record.state.name();
         return Err(refuse(format!("it is {state} and will not be done again")));
     }
-    // An agent's word is about one delivery of a request. Where calls are not counted, another
-    // delivery may have had the effect that this one knows nothing of.
-    let was_refused = matches!(before.steps[index].state, StepState::Refused { .. });
-    let may_be_done = matches!(record.state, StepState::RetryDue { .. })
-        && !was_refused
-        && !ctx.workflow.steps[index].is_counted;
-    if (record.in_doubt || may_be_done) && !planted(Bug::CorrectionInDoubt) {
+    // As it was before it was set going again: a refusal says that it has not happened.
+    let was = happened(&before.steps[index], &ctx.workflow.steps[index]);
+    let goes_on = matches!(record.state, StepState::RetryDue { .. });
+    if goes_on && was == Happened::Maybe && !planted(Bug::CorrectionInDoubt) {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));
@@ -130,7 +130,7 @@ fn correct(
     }
     // Where the present input has no value, which may be why the step failed, there is no shape
     // to hold the new one against.
-    if let Ok(present) = input::forward(ctx, order, index) {
+    if let Ok(present) = input::forward(ctx, order, index)? {
         same_shape("input", &present, corrected).map_err(refuse)?;
     }
     let record = &mut order.steps[index];
@@ -187,15 +187,7 @@ fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
 /// The first such step.
 pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<&'a StepRecord> {
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
-    let stuck = steps.find(|(r, s)| {
-        let waits = matches!(
-            r.state,
-            StepState::RetryDue { .. } | StepState::NotUndone { .. }
-        );
-        let asks =
-            matches!(r.state, StepState::RetryDue { .. }) && matches!(s.repeat, Repeat::Probe(_));
-        waits && r.in_doubt && !s.repeat.is_safe() && !asks
-    });
+    let stuck = steps.find(|(r, s)| waits_for_operator(r, s));
     stuck.map(|(record, _)| record)
 }
 
@@ -203,9 +195,8 @@ pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<
 /// has had its effect, and that may not be repeated.
 fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
-    let left = steps.find(|(r, s)| {
-        matches!(r.state, StepState::Ambiguous { .. }) && r.in_doubt && !s.repeat.is_safe()
-    });
+    let left = steps
+        .find(|(r, s)| matches!(r.state, StepState::Ambiguous { .. }) && stops_compensation(r, s));
     left.map_or(Ok(()), |(r, _)| Err(Refusal::InDoubt(r.step.clone())))
 }
 
@@ -227,18 +218,27 @@ pub(super) fn retry_undo(
     order: &Order,
     act: &Act,
     now: Timestamp,
-) -> Result<Order, Refusal> {
-    let ProcessState::CompensationFailed { cause, .. } = &order.state else {
+) -> Result<Draft, Halt> {
+    if !matches!(order.state, ProcessState::CompensationFailed { .. }) {
         return Err(refused(order, "retry-undo", "CompensationFailed"));
-    };
+    }
     in_doubt(ctx, order)?;
     let mut next = next_version(order, Writer::Operator);
     next.note(line(IncidentKind::UndoRetried, act, now));
-    undo_again(ctx, &mut next, cause, now);
+    undo_again(ctx, &mut next, now);
     Ok(next)
 }
 
-pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, cause: &Failure, now: Timestamp) {
+/// Goes on with the compensation of an order that failed in it.
+pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+    let ProcessState::CompensationFailed {
+        cause,
+        compensated_for,
+        ..
+    } = order.state.clone()
+    else {
+        return;
+    };
     for record in &mut order.steps {
         if let StepState::NotUndone { attempt, applied } = record.state.clone() {
             record.undo_failures = 0;
@@ -246,21 +246,15 @@ pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, cause: &Failure, 
             record.state = StepState::UndoDue { attempt, applied };
         }
     }
-    // Why it was undone is in the timeline; the failed undo has been the cause since.
-    let began = order
-        .incidents
-        .iter()
-        .rev()
-        .find(|i| i.what == IncidentKind::UndoBegan)
-        .and_then(|i| i.failure.clone());
     order.round += 1;
     order.closed = None;
     order.due = None;
-    tell(order, Status::Compensating, Some(cause), now);
+    tell(order, Status::Compensating, Some(&cause), now);
     order.state = ProcessState::Compensating {
         locked_by: None,
         complete_by: now.plus(ctx.timing.announce_within),
-        cause: began.unwrap_or_else(|| cause.clone()),
+        // The failed compensation has been the cause since.
+        cause: compensated_for.unwrap_or(cause),
     };
     ask(order);
 }

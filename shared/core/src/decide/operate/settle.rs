@@ -6,7 +6,8 @@ use triad_workflow::StepId;
 use super::again::{first_in_doubt, set_going, try_again, undo_again};
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{forward, in_doubt, next_version};
+use crate::decide::{Draft, Halt, forward, next_version};
+use crate::doubt::{self, can_be_settled};
 use crate::ids::{Attempt, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
 use crate::operate::Refusal;
@@ -22,7 +23,7 @@ pub(super) fn settle(
     output: Option<&Value>,
     act: &Act,
     now: Timestamp,
-) -> Result<Order, Refusal> {
+) -> Result<Draft, Halt> {
     let index = settled_step(ctx, order, step, output)?;
     let was_ambiguous = matches!(order.steps[index].state, StepState::Ambiguous { .. });
     let mut next = next_version(order, Writer::Operator);
@@ -46,20 +47,28 @@ pub(super) fn settle(
             let mut again = next.clone();
             again.steps.iter_mut().for_each(try_again);
             if let Some(other) = first_in_doubt(ctx, &again) {
-                let cause = in_doubt(other);
+                let cause = doubt::failure(other);
                 next.state = ProcessState::Error { at: *at, cause };
                 return Ok(next);
             }
             set_going(ctx, &mut again, now);
             Ok(again)
         }
-        ProcessState::CompensationFailed { at, cause } if !was_ambiguous => {
+        ProcessState::CompensationFailed {
+            at,
+            compensated_for,
+            ..
+        } if !was_ambiguous => {
             if let Some(other) = first_in_doubt(ctx, &next) {
-                let cause = in_doubt(other);
-                next.state = ProcessState::CompensationFailed { at: *at, cause };
+                let cause = doubt::failure(other);
+                next.state = ProcessState::CompensationFailed {
+                    at: *at,
+                    cause,
+                    compensated_for: compensated_for.clone(),
+                };
                 return Ok(next);
             }
-            undo_again(ctx, &mut next, cause, now);
+            undo_again(ctx, &mut next, now);
             Ok(next)
         }
         // Nothing waited for it but a later round.
@@ -73,10 +82,12 @@ fn settled_step(
     order: &Order,
     step: &StepId,
     output: Option<&Value>,
-) -> Result<usize, Refusal> {
-    let refuse = |why: String| Refusal::Step {
-        step: step.clone(),
-        why,
+) -> Result<usize, Halt> {
+    let refuse = |why: String| {
+        Halt::Refused(Refusal::Step {
+            step: step.clone(),
+            why,
+        })
     };
     let index = ctx
         .workflow
@@ -84,15 +95,13 @@ fn settled_step(
         .ok_or_else(|| refuse("the workflow has no such step".into()))?;
     let record = &order.steps[index];
     let waits = match &order.state {
-        ProcessState::Error { .. } => {
-            record.in_doubt || matches!(record.state, StepState::Running { .. })
-        }
+        ProcessState::Error { .. } => can_be_settled(record),
         ProcessState::CompensationFailed { .. } | ProcessState::Compensated { .. } => {
             let open = matches!(
                 record.state,
                 StepState::NotUndone { .. } | StepState::Ambiguous { .. }
             );
-            record.in_doubt && open
+            can_be_settled(record) && open
         }
         _ => {
             let wanted = "Error, CompensationFailed or Compensated";

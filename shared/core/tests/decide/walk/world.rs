@@ -490,7 +490,8 @@ impl<'a> World<'a> {
         let act = Act::new("ann", "because");
         let from = &self.story.workflow;
         let moved = migrate(order, from, &self.other, &act, self.story.timing, now);
-        let Ok((next, _)) = moved else { return };
+        let Ok((change, _)) = moved else { return };
+        let next = change.next;
         self.log.lines.push(format!("{} moved", now.0));
         assert_eq!(invariants::of_write(order, &next, &self.other), []);
         let before = std::mem::replace(&mut self.story.order, next);

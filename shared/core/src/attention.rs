@@ -1,0 +1,42 @@
+//! Which orders need an operator.
+
+use crate::ids::Timestamp;
+use crate::order::{Order, ProcessState};
+
+/// What an order needs an operator for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Attention {
+    /// Stopped in Error and not closed.
+    Error,
+    /// Half undone and not closed.
+    CompensationFailed,
+    /// Held by an operator.
+    Paused,
+}
+
+impl Attention {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Error, Self::CompensationFailed, Self::Paused];
+
+    /// As tables and people have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "Error",
+            Self::CompensationFailed => "CompensationFailed",
+            Self::Paused => "Paused",
+        }
+    }
+
+    /// What an order needs of an operator, and since when.
+    #[must_use]
+    pub fn of(order: &Order) -> Option<(Self, Timestamp)> {
+        use ProcessState::{CompensationFailed, Error};
+        match (&order.state, &order.closed, &order.paused) {
+            (Error { at, .. }, None, _) => Some((Self::Error, *at)),
+            (CompensationFailed { at, .. }, None, _) => Some((Self::CompensationFailed, *at)),
+            (state, _, Some(hold)) if !state.is_finished() => Some((Self::Paused, hold.at)),
+            _ => None,
+        }
+    }
+}

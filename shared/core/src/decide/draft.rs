@@ -1,0 +1,115 @@
+//! A next version while it is being decided, with the requests that it makes.
+
+use std::ops::{Deref, DerefMut};
+
+use serde_json::Value;
+use triad_workflow::StepIndex;
+
+use super::{Decision, Transition};
+use crate::context::Context;
+use crate::effect::{self, Effect};
+use crate::ids::{Attempt, Direction};
+use crate::message::StepRequest;
+use crate::order::{Order, StepState};
+use crate::outbox::{Emission, Writer};
+use crate::planted::{Bug, planted};
+use crate::status::Status;
+
+/// The next version, as far as it is decided. What it tells is in its outbox; a request's input is
+/// computed once, when it is made, and kept beside.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    order: Order,
+    requests: Vec<StepRequest>,
+}
+
+impl Deref for Draft {
+    type Target = Order;
+    fn deref(&self) -> &Order {
+        &self.order
+    }
+}
+
+impl DerefMut for Draft {
+    fn deref_mut(&mut self) -> &mut Order {
+        &mut self.order
+    }
+}
+
+/// The next version, before any change.
+pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
+    let mut next = order.clone();
+    next.version = order.version.next();
+    next.outbox = order.outbox.carried_to(writer);
+    let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
+    if unheard && !planted(Bug::ReceivedNotMadeUp) {
+        // Nobody has taken the order up, so Submission may have died before it sent this, and it
+        // does not send it any more once the record has gone on.
+        next.outbox.entries.push(Emission::Status {
+            sequence: 1,
+            status: Status::Received,
+            at: order.submitted_at,
+            cause: None,
+        });
+    }
+    Draft {
+        order: next,
+        requests: Vec::new(),
+    }
+}
+
+impl Draft {
+    /// Asks an agent: for the attempt that the step's state says is out.
+    pub(super) fn request(
+        &mut self,
+        ctx: &Context<'_>,
+        index: StepIndex,
+        direction: Direction,
+        input: Value,
+    ) {
+        let Some(request) = effect::request(ctx, &self.order, index, direction, input) else {
+            return;
+        };
+        self.order.outbox.entries.push(Emission::Request {
+            step: request.step.clone(),
+            direction,
+            attempt: request.attempt,
+        });
+        self.requests.push(request);
+    }
+
+    /// Takes back the requests that this same write decided: their attempts have not been made.
+    pub(super) fn void_requests(&mut self) {
+        self.requests.clear();
+        let Order { steps, outbox, .. } = &mut self.order;
+        outbox.entries.retain(|entry| {
+            let Emission::Request { step, .. } = entry else {
+                return true;
+            };
+            for record in steps.iter_mut().filter(|r| &r.step == step) {
+                let (StepState::Running { attempt, .. } | StepState::Probing { attempt, .. }) =
+                    record.state
+                else {
+                    continue;
+                };
+                let last = Attempt(attempt.0.saturating_sub(1));
+                record.state = if last.0 <= record.earlier {
+                    StepState::Waiting
+                } else {
+                    StepState::RetryDue { attempt: last }
+                };
+            }
+            false
+        });
+    }
+
+    /// The decision to write it, and to send what it says.
+    pub(crate) fn decided(self) -> Decision {
+        let mut effects = effect::told(&self.order);
+        effects.extend(self.requests.into_iter().map(Effect::request));
+        Decision::Transition(Box::new(Transition {
+            next: self.order,
+            effects,
+        }))
+    }
+}

@@ -1,0 +1,142 @@
+//! Whether a step's effect may have happened, and what may be done about the step then.
+//!
+//! An attempt puts its effect in doubt when its answer is lost: it was silent, or an answer could
+//! not be read. An agent's word is about one delivery of a request only. Where calls are counted
+//! ([`crate::ledger`]) no other delivery can have made any; where they are not, another delivery may
+//! have had the effect that this one knows nothing of.
+//!
+//! What the step's policy permits while its effect may have happened:
+//!
+//! | policy | once more | compensate |
+//! |---|---|---|
+//! | safe to repeat: the service knows the idempotency key | yes | yes: what did not happen is a tombstone |
+//! | a probe | the service is asked first | no: an operator finds out |
+//! | never | no: an operator finds out | no: an operator finds out |
+
+use triad_workflow::{Probe, Repeat, Step};
+
+use crate::failure::{Failure, FailureKind};
+use crate::order::{StepRecord, StepState};
+use crate::planted::{Bug, planted};
+
+/// Whether a step's effect has happened, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// It has not, or it has been undone.
+    No,
+    /// In doubt.
+    Maybe,
+    /// It has.
+    Yes,
+}
+
+/// Whether a step's effect has happened.
+///
+/// # Example
+/// ```
+/// # use triad_workflow::{Limits, Workflow};
+/// use triad_core::doubt::{Happened, happened};
+/// use triad_core::{Attempt, StepRecord, StepState};
+/// # let text = r#"{"workflow": "w", "steps": [
+/// #     {"id": "post", "agent": "mail", "action": "post", "at_most_once": true, "compensation": "none"}]}"#;
+/// # let workflow = Workflow::compile(serde_json::from_str(text).unwrap(), &Limits::published()).unwrap();
+/// let step = &workflow.steps[0];
+/// let mut record = StepRecord::new(step.id.clone());
+/// assert_eq!(happened(&record, step), Happened::No);
+/// record.state = StepState::RetryDue { attempt: Attempt(1) };
+/// assert_eq!(happened(&record, step), Happened::No, "its one delivery said so");
+/// record.in_doubt = true;
+/// assert_eq!(happened(&record, step), Happened::Maybe);
+/// ```
+#[must_use]
+pub fn happened(record: &StepRecord, step: &Step) -> Happened {
+    let or_no = |maybe| match maybe {
+        true => Happened::Maybe,
+        false => Happened::No,
+    };
+    match &record.state {
+        StepState::Waiting
+        | StepState::Skipped
+        | StepState::Refused { .. }
+        | StepState::Undone { .. } => Happened::No,
+        StepState::Running { .. } | StepState::Ambiguous { .. } => Happened::Maybe,
+        StepState::Probing { .. }
+        | StepState::Parked { .. }
+        | StepState::Failed { .. }
+        | StepState::RetryDue { .. } => or_no(record.in_doubt || !step.is_counted),
+        StepState::Completed { .. } => Happened::Yes,
+        StepState::UndoDue { applied, .. }
+        | StepState::Undoing { applied, .. }
+        | StepState::UndoParked { applied, .. }
+        | StepState::UndoFailed { applied, .. }
+        | StepState::NotUndone { applied, .. } => {
+            // Where it may not be repeated an operator may have said that it happened.
+            let known = applied.position.is_some() || !(record.in_doubt || step.repeat.is_safe());
+            if known {
+                Happened::Yes
+            } else {
+                Happened::Maybe
+            }
+        }
+    }
+}
+
+/// What the next attempt at a step is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NextAttempt<'a> {
+    /// Its action.
+    Act,
+    /// The question whether an earlier attempt has had its effect.
+    Probe(&'a Probe),
+    /// None, before an operator has found out.
+    Operator,
+}
+
+/// What the next attempt at a step is, with no attempt out.
+#[must_use]
+pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
+    match (&step.repeat, happened(record, step)) {
+        (_, Happened::No) | (Repeat::Safe, _) => NextAttempt::Act,
+        (Repeat::Probe(_), _) if planted(Bug::ProbeSkipped) => NextAttempt::Act,
+        (Repeat::Never, _) if planted(Bug::DoubtRepeated) => NextAttempt::Act,
+        (Repeat::Probe(probe), _) => NextAttempt::Probe(probe),
+        (Repeat::Never, _) => NextAttempt::Operator,
+    }
+}
+
+/// Whether a step's effect is in doubt, and its policy lets nobody but an operator act on that: it
+/// is neither repeated unasked nor compensated.
+#[must_use]
+pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
+    happened(record, step) == Happened::Maybe && !step.repeat.is_safe()
+}
+
+/// Whether an operator has to find out about a step before its order can be set going again.
+#[must_use]
+pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
+    match record.state {
+        StepState::RetryDue { .. } => next_attempt(record, step) == NextAttempt::Operator,
+        StepState::NotUndone { .. } => stops_compensation(record, step),
+        _ => false,
+    }
+}
+
+/// Whether an operator can say about a step whether its effect happened.
+#[must_use]
+pub fn can_be_settled(record: &StepRecord) -> bool {
+    let was_out = matches!(record.state, StepState::Running { .. });
+    record.in_doubt || was_out
+}
+
+/// What the request that is out, if one is, leaves in doubt when nobody listens for its answer any
+/// more.
+pub(crate) fn abandon(record: &mut StepRecord) {
+    record.in_doubt |= matches!(record.state, StepState::Running { .. });
+}
+
+/// What an operator and people are told of it.
+#[must_use]
+pub(crate) fn failure(record: &StepRecord) -> Failure {
+    let text = "it is not known whether the effect happened, and it may not be repeated";
+    Failure::new(FailureKind::Ambiguous, "in-doubt", text).in_step(&record.step)
+}

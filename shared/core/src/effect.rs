@@ -1,0 +1,230 @@
+//! What a decision wants sent, as values.
+//!
+//! A decision makes them once. Where a record's messages may not have gone out they are made again
+//! from the record, and come out the same: [`of_record`].
+
+use serde_json::Value;
+use triad_workflow::{Repeat, StepIndex};
+
+use crate::budget;
+use crate::context::{Context, NeedsDetails};
+use crate::decide::{Illegal, input};
+use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
+use crate::message::{Alert, AlertKind, StatusMessage, StepRequest};
+use crate::order::{Order, StepState};
+use crate::outbox::Emission;
+
+/// One thing to send.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// To the submitting application.
+    Status(StatusMessage),
+    /// To operators.
+    Alert(Alert),
+    /// To the Scheduler: take the order up.
+    Wake,
+    /// To an agent.
+    Request(Box<StepRequest>),
+}
+
+/// When an effect is sent by a writer that stands beside the order's line of events: the Supervisor
+/// or an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// First: it must have reached the bus before anything that lets the next writer go on.
+    First,
+    /// Once all that goes first is acknowledged.
+    Then,
+    /// Never: only the Scheduler sends it, in the order of the order's events.
+    SchedulerOnly,
+}
+
+impl Effect {
+    pub(crate) fn request(request: StepRequest) -> Self {
+        Self::Request(Box::new(request))
+    }
+
+    /// When it is sent by somebody other than the Scheduler.
+    #[must_use]
+    pub fn turn(&self) -> Turn {
+        match self {
+            Self::Status(_) | Self::Alert(_) => Turn::First,
+            Self::Wake => Turn::Then,
+            Self::Request(_) => Turn::SchedulerOnly,
+        }
+    }
+}
+
+/// Why a record's effects could not be made again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unmade {
+    /// A request's input depends on the order's details.
+    NeedsDetails,
+    /// A request's input has no value, though it had one when the record was written: the record
+    /// or its definition is damaged.
+    Damaged(Illegal),
+}
+
+impl From<NeedsDetails> for Unmade {
+    fn from(_: NeedsDetails) -> Self {
+        Self::NeedsDetails
+    }
+}
+
+/// Everything that a record's last write wanted sent, in the order of sending.
+///
+/// # Errors
+/// [`Unmade`]; nothing is to be sent then.
+pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade> {
+    let mut effects = told(order);
+    for entry in &order.outbox.entries {
+        let Emission::Request {
+            step,
+            direction,
+            attempt,
+        } = entry
+        else {
+            continue;
+        };
+        let Some(index) = ctx.workflow.step_index(step.as_str()) else {
+            continue;
+        };
+        // An attempt that is over needs no request.
+        if out(order, index, *direction).is_none_or(|(out, _)| out != *attempt) {
+            continue;
+        }
+        let input = match direction {
+            Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
+            Direction::Undo => input::undo(ctx, order, index)?,
+        };
+        let input = input.map_err(|e| {
+            Unmade::Damaged(Illegal::NoInput {
+                step: step.to_string(),
+                why: e.to_string(),
+            })
+        })?;
+        effects.extend(request(ctx, order, index, *direction, input).map(Effect::request));
+    }
+    Ok(effects)
+}
+
+/// What of it anybody may send: statuses and alerts first, then what wakes the Scheduler.
+#[must_use]
+pub fn told(order: &Order) -> Vec<Effect> {
+    let entries = &order.outbox.entries;
+    let told = entries.iter().filter_map(|entry| match entry {
+        Emission::Status {
+            sequence,
+            status,
+            at,
+            cause,
+        } => Some(Effect::Status(StatusMessage {
+            order_id: order.id.clone(),
+            sequence: *sequence,
+            status: *status,
+            cause: cause.clone(),
+            at: *at,
+        })),
+        Emission::Alert { kind, at, cause } => Some(Effect::Alert(Alert {
+            alert_id: format!("{}/{}/{}", order.id, alert_name(*kind), at.0),
+            kind: *kind,
+            order_id: Some(order.id.to_string()),
+            cause: cause.to_string(),
+            at: *at,
+        })),
+        Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
+    });
+    let wakes = entries
+        .iter()
+        .filter(|e| matches!(e, Emission::Announce | Emission::Retry));
+    told.chain(wakes.map(|_| Effect::Wake)).collect()
+}
+
+fn alert_name(kind: AlertKind) -> &'static str {
+    match kind {
+        AlertKind::CompensationFailed => "CompensationFailed",
+        AlertKind::OrderError | AlertKind::DeadLetter | AlertKind::Breaker => "Error",
+    }
+}
+
+/// The attempt that is out in a direction, and its complete-by.
+fn out(order: &Order, index: StepIndex, direction: Direction) -> Option<(Attempt, Timestamp)> {
+    match (&order.steps[index].state, direction) {
+        (
+            StepState::Running {
+                attempt,
+                complete_by,
+                ..
+            },
+            Direction::Forward,
+        )
+        | (
+            StepState::Probing {
+                attempt,
+                complete_by,
+                ..
+            },
+            Direction::Probe,
+        )
+        | (
+            StepState::Undoing {
+                attempt,
+                complete_by,
+                ..
+            },
+            Direction::Undo,
+        ) => Some((*attempt, *complete_by)),
+        _ => None,
+    }
+}
+
+/// The request of the attempt that is out, with its input; `None` if none is out in that direction,
+/// or the definition has no such action.
+pub(crate) fn request(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+    direction: Direction,
+    input: Value,
+) -> Option<StepRequest> {
+    let (attempt, complete_by) = out(order, index, direction)?;
+    let (step, record) = (&ctx.workflow.steps[index], &order.steps[index]);
+    let (agent, action, retry, within) = match direction {
+        Direction::Forward => (&step.agent, &step.action, step.retry, step.complete_within),
+        Direction::Probe => {
+            let Repeat::Probe(probe) = &step.repeat else {
+                return None;
+            };
+            (
+                &step.agent,
+                &probe.action,
+                probe.retry,
+                probe.complete_within,
+            )
+        }
+        Direction::Undo => {
+            let undo = step.compensation.as_ref()?;
+            (&undo.agent, &undo.action, undo.retry, undo.complete_within)
+        }
+    };
+    let key = |direction| IdempotencyKey::of(&order.id, &record.step, direction, record.key);
+    Some(StepRequest {
+        order_id: order.id.clone(),
+        step: record.step.clone(),
+        direction,
+        attempt,
+        complete_by,
+        complete_within_ms: Some(within.0),
+        allowance: budget::allowance(step, record, direction),
+        counted: budget::is_counted(step, direction),
+        backoff_initial_ms: retry.initial.0,
+        backoff_max_ms: retry.max.0,
+        idempotency_key: key(direction),
+        undoes: (direction == Direction::Undo).then(|| key(Direction::Forward)),
+        action: action.clone(),
+        input,
+        priority: order.priority,
+        agent: agent.clone(),
+        workflow: Some(order.workflow.name.clone()),
+    })
+}

@@ -1,0 +1,449 @@
+//! The commit protocol: one event of one order, from what was read to what was confirmed.
+//!
+//! State first, then messages. A pass decides on the record or on a copy of it, has the next
+//! version written on the condition that the one decided on still stands, has what it wants sent
+//! published, and at last has a finished order confirmed: that all of it is out. It does no IO. It
+//! says what is to be done next ([`Pass::task`]) and is told what came of it; a process may stop
+//! for any time, or die, between any two tasks. Scheduler, Supervisor, operator and the model all
+//! go this way.
+//!
+//! The rules of the protocol, each here and nowhere else:
+//!
+//! - Nothing is left undone on the word of a copy: what is decided on a copy and is no write is
+//!   decided again on the record.
+//! - A race that is lost is decided again on the record, a bounded number of times.
+//! - The Scheduler sends everything at once: its input is acknowledged only after all of it, and
+//!   redelivered otherwise. Whoever writes beside the order's line of events sends statuses and
+//!   alerts first, and what lets the Scheduler go on once those are acknowledged; requests it
+//!   never sends ([`Turn`]).
+//! - What is kept as a copy has everything sent, so that the next write need not carry it on.
+//! - A finished order is confirmed once everything is acknowledged, and only then.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+use triad_workflow::Workflow;
+
+use crate::context::{Context, Timing};
+use crate::decide::{Decision, Illegal, Reason, Transition, decide};
+use crate::effect::{self, Effect, Turn, Unmade};
+use crate::event::Event;
+use crate::ids::{Timestamp, Version};
+use crate::invariants::{self, Breach};
+use crate::message::Envelope;
+use crate::operate::Refusal;
+use crate::order::Order;
+use crate::planted::{Bug, planted};
+use crate::render;
+
+/// Where a writer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In the order's line of events, as the Scheduler does: its input comes again until it is done.
+    InLine,
+    /// Beside it, as the Supervisor and operators do.
+    Beside,
+}
+
+/// An order as it was read.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The record.
+    pub order: Arc<Order>,
+    /// The definition that it is pinned to.
+    pub workflow: Arc<Workflow>,
+    /// The order's details, if they were read.
+    pub details: Option<Arc<Value>>,
+}
+
+impl Snapshot {
+    /// What decisions may look at.
+    #[must_use]
+    pub fn context(&self, timing: Timing) -> Context<'_> {
+        Context {
+            workflow: &self.workflow,
+            details: self.details.as_deref(),
+            timing,
+        }
+    }
+}
+
+/// How sure it is that a snapshot is the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A copy, or an eventually consistent read.
+    Copy,
+    /// The record itself, read consistently.
+    Record,
+}
+
+/// What to do next about a pass.
+#[derive(Debug, Clone, Copy)]
+pub enum Task<'a> {
+    /// Read the record itself, consistently, and [decide](Pass::decide).
+    Read,
+    /// Read the order's details, and [decide](Pass::decide) on the same record with them.
+    ReadDetails,
+    /// Write the next version if `expected` still stands; then [`Pass::written`].
+    Write {
+        /// The version that it was decided on.
+        expected: Version,
+        /// The next version.
+        next: &'a Arc<Order>,
+    },
+    /// Publish these; then [`Pass::published`].
+    Publish(&'a [Envelope]),
+    /// Write this version, in which nothing is unsent any more; then [`Pass::confirmed`]. To lose
+    /// the race or to fail is harmless: a sweep confirms it.
+    Confirm {
+        /// The version that is finished.
+        expected: Version,
+        /// The next version.
+        next: &'a Arc<Order>,
+    },
+    /// Nothing: the pass has ended.
+    Ended(&'a End),
+}
+
+/// What came of a conditional write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It took place.
+    Written,
+    /// Somebody was faster.
+    Conflict,
+    /// It failed, and may have taken place all the same.
+    Unknown,
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// Everything is written, sent and acknowledged.
+    Done(Carried),
+    /// The event changes nothing.
+    Ignored(Reason),
+    /// What the operator wants is not possible.
+    Refused(Refusal),
+    /// The event cannot happen to a sound order.
+    Illegal(Illegal),
+    /// There is no such order.
+    Absent,
+    /// Others were faster every time.
+    Raced,
+    /// The write failed, and may have taken place all the same.
+    Unwritten,
+    /// It is written, and not all of it was acknowledged by the bus.
+    Unsent(Carried),
+}
+
+/// What a pass has carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Carried {
+    /// The record that it wrote, or sent again.
+    pub order: Arc<Order>,
+    /// Whether it was written by this pass, and not only sent again.
+    pub was_written: bool,
+    /// Whether anything was sent.
+    pub was_sent: bool,
+    /// Whether it was confirmed that everything is sent.
+    pub was_confirmed: bool,
+    /// The record with nothing unsent, fit to be decided on; `None` of a finished order, and where
+    /// the pass did not write in the order's line.
+    pub copy: Option<Arc<Order>>,
+}
+
+/// One event of one order on its way.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    place: Place,
+    races_left: u32,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone)]
+enum Stage {
+    Reading,
+    ReadingDetails,
+    Writing {
+        expected: Version,
+        sent: Sent,
+        effects: Vec<Effect>,
+    },
+    Sending {
+        sent: Sent,
+        waves: VecDeque<Vec<Envelope>>,
+    },
+    Confirming {
+        sent: Sent,
+        next: Arc<Order>,
+    },
+    Ended(End),
+}
+
+/// The record whose messages are being sent, and on what occasion.
+#[derive(Debug, Clone)]
+struct Sent {
+    order: Arc<Order>,
+    workflow: Arc<Workflow>,
+    timing: Timing,
+    now: Timestamp,
+    was_written: bool,
+    was_sent: bool,
+}
+
+impl Pass {
+    /// A pass that has not read anything. Of a race that is lost it goes on at most `races` times.
+    #[must_use]
+    pub fn new(place: Place, races: u32) -> Self {
+        Self {
+            place,
+            races_left: races,
+            stage: Stage::Reading,
+        }
+    }
+
+    /// What is to be done next.
+    #[must_use]
+    pub fn task(&self) -> Task<'_> {
+        match &self.stage {
+            Stage::Reading => Task::Read,
+            Stage::ReadingDetails => Task::ReadDetails,
+            Stage::Writing { expected, sent, .. } => Task::Write {
+                expected: *expected,
+                next: &sent.order,
+            },
+            Stage::Sending { waves, .. } => Task::Publish(waves.front().map_or(&[], Vec::as_slice)),
+            Stage::Confirming { sent, next } => Task::Confirm {
+                expected: sent.order.version,
+                next,
+            },
+            Stage::Ended(end) => Task::Ended(end),
+        }
+    }
+
+    /// The record that is being written, sent or confirmed.
+    #[must_use]
+    pub fn order(&self) -> Option<&Arc<Order>> {
+        match &self.stage {
+            Stage::Writing { sent, .. }
+            | Stage::Sending { sent, .. }
+            | Stage::Confirming { sent, .. } => Some(&sent.order),
+            Stage::Reading | Stage::ReadingDetails | Stage::Ended(_) => None,
+        }
+    }
+
+    /// Decides what an event makes of the order as it was read. Invariants that the decision breaks
+    /// are returned; it stands all the same.
+    pub fn decide(
+        &mut self,
+        read: Snapshot,
+        source: Source,
+        event: Event,
+        timing: Timing,
+        now: Timestamp,
+    ) -> Vec<Breach> {
+        let ctx = read.context(timing);
+        let decision = decide(&ctx, &read.order, event, now);
+        let mut breaches = Vec::new();
+        self.stage = match decision {
+            Ok(Decision::Transition(change)) => {
+                breaches = invariants::of_write(&read.order, &change.next, &read.workflow);
+                Stage::writing(read, *change, timing, now)
+            }
+            Ok(Decision::NeedsDetails) => Stage::ReadingDetails,
+            _ if source == Source::Copy && !planted(Bug::CopyTrusted) => Stage::Reading,
+            Ok(Decision::Repeat) => match effect::of_record(&ctx, &read.order) {
+                Ok(effects) => {
+                    let sent = Sent {
+                        order: read.order,
+                        workflow: read.workflow,
+                        timing,
+                        now,
+                        was_written: false,
+                        was_sent: false,
+                    };
+                    self.place.sending(sent, &effects)
+                }
+                Err(Unmade::NeedsDetails) => Stage::ReadingDetails,
+                Err(Unmade::Damaged(illegal)) => Stage::Ended(End::Illegal(illegal)),
+            },
+            Ok(Decision::Ignore(reason)) => Stage::Ended(End::Ignored(reason)),
+            Ok(Decision::Refuse(refusal)) => Stage::Ended(End::Refused(refusal)),
+            Err(illegal) => Stage::Ended(End::Illegal(illegal)),
+        };
+        breaches
+    }
+
+    /// Takes a change that was decided elsewhere, of an order as it was read. Invariants that its
+    /// record breaks are returned; it stands all the same.
+    pub fn take(
+        &mut self,
+        read: Snapshot,
+        change: Transition,
+        timing: Timing,
+        now: Timestamp,
+    ) -> Vec<Breach> {
+        let breaches = invariants::of_record(&change.next, &read.workflow);
+        self.stage = Stage::writing(read, change, timing, now);
+        breaches
+    }
+
+    /// There was nothing to read. On a copy's word that is not believed either.
+    pub fn absent(&mut self, source: Source) {
+        self.stage = match source {
+            Source::Copy => Stage::Reading,
+            Source::Record => Stage::Ended(End::Absent),
+        };
+    }
+
+    /// What came of the write. Without a write to be done nothing happens.
+    pub fn written(&mut self, outcome: Outcome) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Reading);
+        let (sent, effects) = match stage {
+            Stage::Writing { sent, effects, .. } => (sent, effects),
+            other => {
+                self.stage = other;
+                return;
+            }
+        };
+        self.stage = match outcome {
+            Outcome::Written => self.place.sending(sent, &effects),
+            Outcome::Conflict if planted(Bug::ConflictTakenAsWritten) => {
+                self.place.sending(sent, &effects)
+            }
+            Outcome::Conflict if self.races_left > 0 => {
+                self.races_left -= 1;
+                Stage::Reading
+            }
+            Outcome::Conflict => Stage::Ended(End::Raced),
+            Outcome::Unknown => Stage::Ended(End::Unwritten),
+        };
+    }
+
+    /// Whether the bus has acknowledged all that was to be published. Without anything to be
+    /// published nothing happens.
+    pub fn published(&mut self, all: bool) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Reading);
+        let (sent, mut waves) = match stage {
+            Stage::Sending { sent, waves } => (sent, waves),
+            other => {
+                self.stage = other;
+                return;
+            }
+        };
+        waves.pop_front();
+        let unheard = match self.place {
+            Place::InLine => planted(Bug::SchedulerSendUnheard),
+            Place::Beside => planted(Bug::ConfirmsUnsent),
+        };
+        self.stage = if !all && !unheard {
+            Stage::Ended(End::Unsent(sent.carried(false, None)))
+        } else if waves.is_empty() {
+            self.place.all_sent(sent)
+        } else {
+            Stage::Sending { sent, waves }
+        };
+    }
+
+    /// Whether the confirmation was written. Without one to be written nothing happens.
+    pub fn confirmed(&mut self, was_written: bool) {
+        if let Stage::Confirming { sent, .. } = &self.stage {
+            let carried = sent.carried(was_written, None);
+            self.stage = Stage::Ended(End::Done(carried));
+        }
+    }
+}
+
+impl Stage {
+    fn writing(read: Snapshot, change: Transition, timing: Timing, now: Timestamp) -> Self {
+        let expected = read.order.version;
+        Self::Writing {
+            expected,
+            sent: Sent {
+                order: Arc::new(change.next),
+                workflow: read.workflow,
+                timing,
+                now,
+                was_written: true,
+                was_sent: false,
+            },
+            effects: change.effects,
+        }
+    }
+}
+
+impl Place {
+    /// Sends what a record wants sent, if it wants anything.
+    fn sending(self, sent: Sent, effects: &[Effect]) -> Stage {
+        let waves = self.waves(&sent.order, effects);
+        if waves.is_empty() {
+            return self.all_sent(sent);
+        }
+        let was_sent = true;
+        Stage::Sending {
+            sent: Sent { was_sent, ..sent },
+            waves,
+        }
+    }
+
+    /// Everything at once, or what goes first by itself; no wave is empty.
+    fn waves(self, order: &Order, effects: &[Effect]) -> VecDeque<Vec<Envelope>> {
+        let those = |wanted: &dyn Fn(Turn) -> bool| -> Vec<Envelope> {
+            let mine = effects.iter().filter(|e| wanted(e.turn()));
+            mine.map(|e| render::effect(e, order)).collect()
+        };
+        let mut waves: VecDeque<_> = match self {
+            Self::InLine => [those(&|_| true)].into(),
+            Self::Beside => [
+                those(&|turn| turn == Turn::First),
+                those(&|turn| turn == Turn::Then),
+            ]
+            .into(),
+        };
+        waves.retain(|wave| !wave.is_empty());
+        waves
+    }
+
+    /// Goes on when everything is acknowledged: confirms an order that has finished.
+    fn all_sent(self, sent: Sent) -> Stage {
+        let ctx = Context {
+            workflow: &sent.workflow,
+            details: None,
+            timing: sent.timing,
+        };
+        let finished = sent.order.state.is_finished();
+        let confirmed = finished.then(|| decide(&ctx, &sent.order, Event::Confirmed, sent.now));
+        match confirmed {
+            Some(Ok(Decision::Transition(change))) => Stage::Confirming {
+                next: Arc::new(change.next),
+                sent,
+            },
+            _ => {
+                let keeps = self == Self::InLine && sent.was_written && !finished;
+                let copy = keeps.then(|| sent.settled());
+                Stage::Ended(End::Done(sent.carried(false, copy)))
+            }
+        }
+    }
+}
+
+impl Sent {
+    /// The record with nothing unsent.
+    fn settled(&self) -> Arc<Order> {
+        let mut order = (*self.order).clone();
+        order.outbox = order.outbox.settled();
+        Arc::new(order)
+    }
+
+    fn carried(&self, was_confirmed: bool, copy: Option<Arc<Order>>) -> Carried {
+        Carried {
+            order: self.order.clone(),
+            was_written: self.was_written,
+            was_sent: self.was_sent,
+            was_confirmed,
+            copy,
+        }
+    }
+}

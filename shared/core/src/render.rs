@@ -1,0 +1,170 @@
+//! How what is to be sent becomes a message: its topic, key, identity and headers.
+
+use crate::effect::Effect;
+use crate::failure::Failure;
+use crate::ids::{OrderId, Timestamp};
+use crate::message::{
+    Accepted, Alert, Envelope, Outcome, Pace, Reply, Retry, SchedulerMessage, StatusMessage,
+    StepRequest,
+};
+use crate::order::Order;
+use crate::status::Status;
+use crate::topics;
+
+/// An effect of an order as a message.
+#[must_use]
+pub fn effect(effect: &Effect, order: &Order) -> Envelope {
+    match effect {
+        Effect::Status(body) => status(order, body),
+        Effect::Alert(body) => alert(order, body),
+        Effect::Wake => wake(order),
+        Effect::Request(body) => request(order, body),
+    }
+}
+
+fn status(order: &Order, body: &StatusMessage) -> Envelope {
+    Envelope::about(
+        order
+            .reply_topic
+            .clone()
+            .unwrap_or_else(|| topics::STATUS.to_owned()),
+        &order.id,
+        &format!("triad.order.{}", body.status.as_str()),
+        format!("{}/status/{}", order.id, body.sequence),
+        order.traceparent.as_deref(),
+        body,
+    )
+}
+
+fn alert(order: &Order, body: &Alert) -> Envelope {
+    Envelope::about(
+        topics::ALERTS.to_owned(),
+        &order.id,
+        "triad.alert",
+        body.alert_id.clone(),
+        order.traceparent.as_deref(),
+        body,
+    )
+}
+
+fn wake(order: &Order) -> Envelope {
+    let body = SchedulerMessage::Retry(Retry {
+        order_id: order.id.clone(),
+    });
+    Envelope::about(
+        topics::scheduler(order.priority).to_owned(),
+        &order.id,
+        "triad.order.retry",
+        format!("{}/retry/{}", order.id, order.version),
+        order.traceparent.as_deref(),
+        &body,
+    )
+}
+
+fn request(order: &Order, body: &StepRequest) -> Envelope {
+    let StepRequest {
+        idempotency_key,
+        direction,
+        attempt,
+        ..
+    } = body;
+    Envelope::about(
+        topics::agent(&body.agent, body.priority),
+        &order.id,
+        "triad.step.request",
+        format!("{idempotency_key}/{direction}/{attempt}"),
+        order.traceparent.as_deref(),
+        body,
+    )
+}
+
+/// The announcement of an order that was just accepted.
+#[must_use]
+pub fn announcement(accepted: Accepted) -> Envelope {
+    let order = accepted.order_id.clone();
+    let trace = accepted.traceparent.clone();
+    Envelope::about(
+        topics::scheduler(accepted.priority).to_owned(),
+        &order,
+        "triad.order.accepted",
+        format!("{order}/accepted"),
+        trace.as_deref(),
+        &SchedulerMessage::Accepted(accepted),
+    )
+}
+
+/// The status of a submission that was not accepted because too many orders are in flight.
+/// It has sequence 0: no order was stored.
+#[must_use]
+pub fn rejected(
+    order: &OrderId,
+    reply_topic: Option<&str>,
+    traceparent: Option<&str>,
+    cause: Failure,
+    at: Timestamp,
+) -> Envelope {
+    let body = StatusMessage {
+        order_id: order.clone(),
+        sequence: 0,
+        status: Status::Rejected,
+        cause: Some(cause),
+        at,
+    };
+    Envelope::about(
+        reply_topic.unwrap_or(topics::STATUS).to_owned(),
+        order,
+        "triad.order.rejected",
+        format!("{order}/rejected/{}", at.0),
+        traceparent,
+        &body,
+    )
+}
+
+/// The status `received`, which is sequence 1 of every order.
+#[must_use]
+pub fn received(order: &Order) -> Envelope {
+    status(
+        order,
+        &StatusMessage {
+            order_id: order.id.clone(),
+            sequence: 1,
+            status: Status::Received,
+            cause: None,
+            at: order.submitted_at,
+        },
+    )
+}
+
+/// An agent's answer, as a message to the Scheduler.
+#[must_use]
+pub fn reply(
+    request: &StepRequest,
+    calls: u32,
+    outcome: Outcome,
+    pace: Pace,
+    sent_at: Timestamp,
+    traceparent: Option<&str>,
+) -> Envelope {
+    let body = SchedulerMessage::Reply(Reply {
+        order_id: request.order_id.clone(),
+        step: request.step.clone(),
+        direction: request.direction,
+        attempt: request.attempt,
+        complete_by: request.complete_by,
+        calls,
+        outcome,
+        sent_at: Some(sent_at),
+        pace: Some(pace),
+    });
+    Envelope::about(
+        topics::scheduler(request.priority).to_owned(),
+        &request.order_id,
+        "triad.step.reply",
+        format!(
+            "{}/{}/{}/reply",
+            request.idempotency_key, request.direction, request.attempt
+        ),
+        traceparent,
+        &body,
+    )
+}

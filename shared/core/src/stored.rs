@@ -1,0 +1,331 @@
+//! The stored form of a process record: its attributes by name, the same in every state store.
+//!
+//! The pattern's own attributes are plain, so that any client of the store can read and filter them;
+//! what only Triad reads (steps, outbox, incidents) is JSON text: it is smaller than nested
+//! attributes, and a three-step record has to stay within one write unit of DynamoDB.
+//!
+//! The projections by which a store finds records are here too: the due index ([`Order::due`]), the
+//! attention index ([`Attention::of`]) and the time at which a record may be deleted
+//! ([`Order::kept_from`]).
+
+use serde::de::DeserializeOwned;
+use triad_workflow::Millis;
+
+use crate::attention::Attention;
+use crate::due::shard_of;
+use crate::ids::{ClaimId, OrderId, Timestamp, Version};
+use crate::order::{Claim, Order, Priority, ProcessState};
+
+/// Names of attributes.
+pub mod attribute {
+    /// The order's id: the key.
+    pub const ORDER_ID: &str = "OrderID";
+    /// The record's version.
+    pub const VERSION: &str = "Version";
+    /// Name of the process state.
+    pub const PROCESS_STATE: &str = "ProcessState";
+    /// The live claim; null while nobody holds the order.
+    pub const LOCKED_BY: &str = "LockedBy";
+    /// When somebody must have finished or looked, in milliseconds; null where nobody must.
+    pub const COMPLETE_BY: &str = "CompleteBy";
+    /// Most failures of one step in the present direction.
+    pub const FAILURE_COUNT: &str = "FailureCount";
+    /// The pinned definition.
+    pub const WORKFLOW: &str = "Workflow";
+    /// `high`, or absent.
+    pub const PRIORITY: &str = "Priority";
+    /// Topic for status messages, where it is not the default one.
+    pub const REPLY_TOPIC: &str = "ReplyTopic";
+    /// W3C trace context of the submission.
+    pub const TRACE: &str = "TraceParent";
+    /// When the submission was accepted, in milliseconds.
+    pub const SUBMITTED_AT: &str = "SubmittedAt";
+    /// When the order finished, in milliseconds.
+    pub const FINISHED_AT: &str = "FinishedAt";
+    /// Why the order failed or is being compensated, as JSON.
+    pub const CAUSE: &str = "Cause";
+    /// Why an order was being compensated whose compensation failed, as JSON.
+    pub const COMPENSATED_FOR: &str = "CompensatedFor";
+    /// The steps' records, as JSON.
+    pub const STEPS: &str = "Steps";
+    /// Sequence of the last status.
+    pub const SEQUENCE: &str = "Sequence";
+    /// What the last write wants sent, as JSON.
+    pub const OUTBOX: &str = "Outbox";
+    /// The timeline, as JSON.
+    pub const INCIDENTS: &str = "Incidents";
+    /// How often an operator has set the order going again.
+    pub const ROUND: &str = "Round";
+    /// An operator's hold, as JSON.
+    pub const PAUSED: &str = "Paused";
+    /// An operator's closing, as JSON.
+    pub const CLOSED: &str = "Closed";
+    /// Unique to the write that made the record what it is.
+    pub const WRITE_TOKEN: &str = "WriteToken";
+    /// Due index: its shard.
+    pub const DUE_SHARD: &str = "DueShard";
+    /// Due index: when somebody must look, in milliseconds.
+    pub const DUE_AT: &str = "DueAt";
+    /// Attention index: what an operator is needed for, and the shard.
+    pub const ATTENTION: &str = "Attention";
+    /// Attention index: since when, in milliseconds.
+    pub const ATTENTION_AT: &str = "AttentionAt";
+    /// When the record may be deleted, in seconds.
+    pub const EXPIRES_AT: &str = "ExpiresAt";
+}
+use attribute as attr;
+
+const HIGH: &str = "high";
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scalar {
+    /// Text; also JSON.
+    Text(String),
+    /// A whole number.
+    Number(u64),
+    /// Nothing.
+    Null,
+}
+
+/// An attribute of a stored record cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("attribute {attribute} of a stored record: {why}")]
+pub struct Damaged {
+    /// Its name.
+    pub attribute: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+fn text(value: impl Into<String>) -> Scalar {
+    Scalar::Text(value.into())
+}
+
+fn json(value: &impl serde::Serialize) -> Scalar {
+    text(serde_json::to_string(value).expect("records hold only JSON values"))
+}
+
+/// A record's attributes. `token` is unique to the write, `retention` is how long a finished record
+/// is kept.
+#[must_use]
+pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str, Scalar)> {
+    let mut attributes = Vec::with_capacity(24);
+    let mut put = |name, value| attributes.push((name, value));
+    put(attr::ORDER_ID, text(order.id.as_str()));
+    put(attr::VERSION, Scalar::Number(order.version.0));
+    put(attr::PROCESS_STATE, text(order.state.name()));
+    put(
+        attr::LOCKED_BY,
+        order.state.locked_by().map_or(Scalar::Null, |c| text(&c.0)),
+    );
+    put(
+        attr::COMPLETE_BY,
+        order
+            .complete_by()
+            .map_or(Scalar::Null, |t| Scalar::Number(t.0)),
+    );
+    put(
+        attr::FAILURE_COUNT,
+        Scalar::Number(order.failure_count().into()),
+    );
+    put(attr::WORKFLOW, text(order.workflow.to_string()));
+    put(attr::SUBMITTED_AT, Scalar::Number(order.submitted_at.0));
+    put(attr::SEQUENCE, Scalar::Number(order.sequence.into()));
+    put(attr::STEPS, json(&order.steps));
+    put(attr::OUTBOX, json(&order.outbox));
+    put(attr::WRITE_TOKEN, Scalar::Number(token));
+    if order.priority == Priority::High {
+        put(attr::PRIORITY, text(HIGH));
+    }
+    if let Some(topic) = &order.reply_topic {
+        put(attr::REPLY_TOPIC, text(topic));
+    }
+    if let Some(trace) = &order.traceparent {
+        put(attr::TRACE, text(trace));
+    }
+    if let Some(cause) = order.state.cause() {
+        put(attr::CAUSE, json(cause));
+    }
+    if let ProcessState::CompensationFailed {
+        compensated_for: Some(cause),
+        ..
+    } = &order.state
+    {
+        put(attr::COMPENSATED_FOR, json(cause));
+    }
+    if !order.incidents.is_empty() {
+        put(attr::INCIDENTS, json(&order.incidents));
+    }
+    if order.round > 0 {
+        put(attr::ROUND, Scalar::Number(order.round.into()));
+    }
+    if let Some(hold) = &order.paused {
+        put(attr::PAUSED, json(hold));
+    }
+    if let Some(hold) = &order.closed {
+        put(attr::CLOSED, json(hold));
+    }
+    if let Some((kind, at)) = Attention::of(order) {
+        let key = attention_key(kind, shard_of(&order.id));
+        put(attr::ATTENTION, text(key));
+        put(attr::ATTENTION_AT, Scalar::Number(at.0));
+    }
+    if let Some(due) = order.due {
+        put(attr::DUE_SHARD, Scalar::Number(shard_of(&order.id).into()));
+        put(attr::DUE_AT, Scalar::Number(due.0));
+    }
+    if let Some(at) = order.state.finished_at() {
+        put(attr::FINISHED_AT, Scalar::Number(at.0));
+    }
+    if let Some(at) = order.kept_from() {
+        // As DynamoDB's time to live counts.
+        put(
+            attr::EXPIRES_AT,
+            Scalar::Number(at.plus(retention).0 / 1000),
+        );
+    }
+    attributes
+}
+
+/// Hash key of a shard of the attention index.
+#[must_use]
+pub fn attention_key(kind: Attention, shard: u32) -> String {
+    format!("{}/{shard}", kind.name())
+}
+
+/// A record from its attributes; `read` gives the value of one, or says why it has none that fits.
+///
+/// # Errors
+/// [`Damaged`] naming the first attribute that is missing or cannot be read.
+pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<Order, Damaged> {
+    let item = &Stored(read);
+    let id = OrderId::new(item.string(attr::ORDER_ID)?).map_err(|e| bad(attr::ORDER_ID, e))?;
+    Ok(Order {
+        id,
+        version: Version(item.integer(attr::VERSION)?),
+        workflow: item
+            .string(attr::WORKFLOW)?
+            .parse()
+            .map_err(|e| bad(attr::WORKFLOW, e))?,
+        priority: match item.optional_string(attr::PRIORITY)?.as_deref() {
+            None => Priority::Normal,
+            Some(HIGH) => Priority::High,
+            Some(other) => return Err(bad(attr::PRIORITY, format!("is {other:?}"))),
+        },
+        reply_topic: item.optional_string(attr::REPLY_TOPIC)?,
+        traceparent: item.optional_string(attr::TRACE)?,
+        submitted_at: Timestamp(item.integer(attr::SUBMITTED_AT)?),
+        state: state(item)?,
+        steps: parse(&item.string(attr::STEPS)?, attr::STEPS)?,
+        sequence: item.small(attr::SEQUENCE)?,
+        outbox: parse(&item.string(attr::OUTBOX)?, attr::OUTBOX)?,
+        due: item.optional_integer(attr::DUE_AT)?.map(Timestamp),
+        incidents: item.optional_json(attr::INCIDENTS)?.unwrap_or_default(),
+        round: item
+            .optional_integer(attr::ROUND)?
+            .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::ROUND, e)))?,
+        paused: item.optional_json(attr::PAUSED)?,
+        closed: item.optional_json(attr::CLOSED)?,
+    })
+}
+
+fn state<R: Read>(item: &Stored<R>) -> Result<ProcessState, Damaged> {
+    let complete_by = item.optional_integer(attr::COMPLETE_BY)?.map(Timestamp);
+    let locked_by = item.optional_string(attr::LOCKED_BY)?.map(ClaimId);
+    let required = |value: Option<Timestamp>, name| value.ok_or_else(|| bad(name, "is missing"));
+    let at = || {
+        item.optional_integer(attr::FINISHED_AT)?
+            .map(Timestamp)
+            .ok_or_else(|| bad(attr::FINISHED_AT, "is missing"))
+    };
+    let cause = || parse(&item.string(attr::CAUSE)?, attr::CAUSE);
+    Ok(match item.string(attr::PROCESS_STATE)?.as_str() {
+        "Pending" => ProcessState::Pending { complete_by },
+        "Processing" => ProcessState::Processing(Claim {
+            locked_by: locked_by.ok_or_else(|| bad(attr::LOCKED_BY, "is missing"))?,
+            complete_by: required(complete_by, attr::COMPLETE_BY)?,
+        }),
+        "Processed" => ProcessState::Processed { at: at()? },
+        "Error" => ProcessState::Error {
+            at: at()?,
+            cause: cause()?,
+        },
+        "Compensating" => ProcessState::Compensating {
+            locked_by,
+            complete_by: required(complete_by, attr::COMPLETE_BY)?,
+            cause: cause()?,
+        },
+        "Compensated" => ProcessState::Compensated {
+            at: at()?,
+            cause: cause()?,
+        },
+        "CompensationFailed" => ProcessState::CompensationFailed {
+            at: at()?,
+            cause: cause()?,
+            compensated_for: item.optional_json(attr::COMPENSATED_FOR)?,
+        },
+        other => return Err(bad(attr::PROCESS_STATE, format!("is {other:?}"))),
+    })
+}
+
+fn bad(attribute: &'static str, why: impl std::fmt::Display) -> Damaged {
+    Damaged {
+        attribute,
+        why: why.to_string(),
+    }
+}
+
+fn parse<T: DeserializeOwned>(json: &str, name: &'static str) -> Result<T, Damaged> {
+    serde_json::from_str(json).map_err(|e| bad(name, e))
+}
+
+trait Read: Fn(&str) -> Result<Option<Scalar>, String> {}
+
+impl<R: Fn(&str) -> Result<Option<Scalar>, String>> Read for R {}
+
+/// Attributes, as a store reads them.
+struct Stored<R>(R);
+
+impl<R: Read> Stored<R> {
+    fn get(&self, name: &'static str) -> Result<Option<Scalar>, Damaged> {
+        let found = (self.0)(name).map_err(|why| bad(name, why))?;
+        Ok(found.filter(|value| *value != Scalar::Null))
+    }
+
+    fn optional_string(&self, name: &'static str) -> Result<Option<String>, Damaged> {
+        match self.get(name)? {
+            None => Ok(None),
+            Some(Scalar::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(bad(name, "is not text")),
+        }
+    }
+
+    fn string(&self, name: &'static str) -> Result<String, Damaged> {
+        self.optional_string(name)?
+            .ok_or_else(|| bad(name, "is missing"))
+    }
+
+    fn optional_integer(&self, name: &'static str) -> Result<Option<u64>, Damaged> {
+        match self.get(name)? {
+            None => Ok(None),
+            Some(Scalar::Number(number)) => Ok(Some(number)),
+            Some(_) => Err(bad(name, "is not a number")),
+        }
+    }
+
+    fn integer(&self, name: &'static str) -> Result<u64, Damaged> {
+        self.optional_integer(name)?
+            .ok_or_else(|| bad(name, "is missing"))
+    }
+
+    fn small(&self, name: &'static str) -> Result<u32, Damaged> {
+        u32::try_from(self.integer(name)?).map_err(|e| bad(name, e))
+    }
+
+    fn optional_json<T: DeserializeOwned>(&self, name: &'static str) -> Result<Option<T>, Damaged> {
+        self.optional_string(name)?
+            .map(|json| parse(&json, name))
+            .transpose()
+    }
+}

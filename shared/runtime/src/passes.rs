@@ -1,0 +1,146 @@
+//! Carries out passes: of many orders at once, every phase one call of its port.
+
+use triad_core::invariants::Breach;
+use triad_core::pass::{Outcome, Pass, Task};
+use triad_core::planted::{Bug, planted};
+
+use crate::metric;
+use crate::ports::{Bus, BusError, Entropy, StateStore, StoreError, Write, Written};
+
+/// Waves of messages that a pass may have.
+const MAX_WAVES: usize = 2;
+
+/// A pass, and what went wrong with it.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    pub(crate) pass: Pass,
+    /// Why the write is not known to have taken place.
+    pub(crate) unwritten: Option<StoreError>,
+    /// Why not everything was sent.
+    pub(crate) unsent: Option<BusError>,
+}
+
+impl Carried {
+    pub(crate) fn new(pass: Pass) -> Self {
+        Self {
+            pass,
+            unwritten: None,
+            unsent: None,
+        }
+    }
+}
+
+/// Writes, publishes and confirms what passes have decided, until each has ended or wants to read.
+pub(crate) async fn carry_out<S, B, E>(
+    store: &S,
+    bus: &B,
+    entropy: &E,
+    mut passes: Vec<&mut Carried>,
+) where
+    S: StateStore,
+    B: Bus,
+    E: Entropy,
+{
+    write(store, entropy, &mut passes).await;
+    for _ in 0..MAX_WAVES {
+        publish(bus, &mut passes).await;
+    }
+    confirm(store, entropy, &mut passes).await;
+}
+
+/// Every decided write at once, each on its own condition.
+async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [&mut Carried]) {
+    let mut writes = Vec::new();
+    let mut writers = Vec::new();
+    for carried in passes {
+        if let Task::Write { expected, next } = carried.pass.task() {
+            writes.push(Write {
+                expected,
+                next: next.clone(),
+                token: match planted(Bug::TokenShared) {
+                    true => 1,
+                    false => entropy.next_u64(),
+                },
+            });
+            writers.push(carried);
+        }
+    }
+    if writes.is_empty() {
+        return;
+    }
+    for (carried, result) in writers.into_iter().zip(store.commit(writes).await) {
+        let outcome = match result {
+            Ok(Written::Written) => Outcome::Written,
+            Ok(Written::Conflict) => Outcome::Conflict,
+            Err(e) => {
+                carried.unwritten = Some(e);
+                Outcome::Unknown
+            }
+        };
+        carried.pass.written(outcome);
+    }
+}
+
+/// The next wave of every pass, all under one acknowledgement.
+async fn publish<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
+    let mut messages = Vec::new();
+    let mut senders = Vec::new();
+    for carried in passes {
+        if let Task::Publish(wave) = carried.pass.task() {
+            messages.extend_from_slice(wave);
+            let count = wave.len();
+            senders.push((carried, count));
+        }
+    }
+    if messages.is_empty() {
+        return;
+    }
+    let mut results = bus.publish(messages).await.into_iter();
+    for (carried, count) in senders {
+        // Every result of its own is taken, whatever the first failure is.
+        let failed: Vec<BusError> = results
+            .by_ref()
+            .take(count)
+            .filter_map(Result::err)
+            .collect();
+        carried.pass.published(failed.is_empty());
+        carried.unsent = carried.unsent.take().or(failed.into_iter().next());
+    }
+}
+
+/// Writes down that everything is out. Losing the race, or failing, is harmless: the order stays
+/// in the due index, and a sweep confirms it.
+async fn confirm<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [&mut Carried]) {
+    let mut writes = Vec::new();
+    let mut writers = Vec::new();
+    for carried in passes {
+        if let Task::Confirm { expected, next } = carried.pass.task() {
+            writes.push(Write {
+                expected,
+                next: next.clone(),
+                token: entropy.next_u64(),
+            });
+            writers.push(carried);
+        }
+    }
+    if writes.is_empty() {
+        return;
+    }
+    for (carried, result) in writers.into_iter().zip(store.commit(writes).await) {
+        carried
+            .pass
+            .confirmed(matches!(result, Ok(Written::Written)));
+    }
+}
+
+/// Says loudly that an invariant does not hold.
+pub(crate) fn report_breaches(breaches: &[Breach]) {
+    for breach in breaches {
+        tracing::error!(
+            metric = metric::INVARIANT_BREACH,
+            invariant = breach.invariant,
+            seen = breach.seen,
+            "INVARIANT BREACH"
+        );
+    }
+}
