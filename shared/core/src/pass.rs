@@ -223,14 +223,16 @@ impl Pass {
         }
     }
 
-    /// The record that is being written, sent or confirmed.
+    /// The record that is being sent or confirmed, and whether this pass has written it.
     #[must_use]
-    pub fn order(&self) -> Option<&Arc<Order>> {
+    pub fn sending(&self) -> Option<(&Arc<Order>, bool)> {
         match &self.stage {
-            Stage::Writing { sent, .. }
-            | Stage::Sending { sent, .. }
-            | Stage::Confirming { sent, .. } => Some(&sent.order),
-            Stage::Reading | Stage::ReadingDetails | Stage::Ended(_) => None,
+            Stage::Sending { sent, .. } | Stage::Confirming { sent, .. } => {
+                Some((&sent.order, sent.was_written))
+            }
+            Stage::Writing { .. } | Stage::Reading | Stage::ReadingDetails | Stage::Ended(_) => {
+                None
+            }
         }
     }
 

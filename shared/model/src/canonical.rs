@@ -50,9 +50,11 @@ impl Canonical<Pass> {
         let text = match pass.task() {
             Task::Write { expected, next } => format!("write {expected} {}", text(next)),
             Task::Publish(wave) => {
-                let order = pass.order().map(|order| text(order));
-                let ids = wave.iter().map(|m| &m.value);
-                format!("publish {:?} {order:?}", ids.collect::<Vec<_>>())
+                let sending = pass
+                    .sending()
+                    .map(|(order, written)| (text(order), written));
+                let values = wave.iter().map(|m| &m.value);
+                format!("publish {:?} {sending:?}", values.collect::<Vec<_>>())
             }
             Task::Confirm { expected, next } => format!("confirm {expected} {}", text(next)),
             task => format!("{task:?}"),

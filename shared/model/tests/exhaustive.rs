@@ -19,7 +19,7 @@ fn small(policy: Policy) -> Bounds {
 #[cfg(not(feature = "planted"))]
 #[test]
 fn every_state_of_a_small_installation_keeps_every_property() {
-    for (policy, states) in [(Policy::Retry, 74_245), (Policy::Undo, 72_645)] {
+    for (policy, states) in [(Policy::Retry, 74_185), (Policy::Undo, 72_195)] {
         let checker = Installation::new(small(policy))
             .checker()
             .spawn_bfs()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use triad_core::pass::{Carried, End, Outcome, Pass, Place, Snapshot, Source, Task};
 use triad_core::{
-    ClaimId, Decision, Effect, Envelope, Event, Order, Reason, Transition, Untaken, Version, effect,
+    ClaimId, Decision, Effect, Envelope, Event, Reason, Transition, Untaken, Version, effect,
 };
 use triad_workflow::{Limits, Workflow};
 
@@ -179,8 +179,8 @@ fn a_bad_end_is_confirmed_once_it_is_sent_and_not_before() {
     story.sent();
     let mut pass = decided(&story, Place::InLine, reply);
     pass.written(Outcome::Written);
-    let order: &Order = pass.order().expect("it is being sent");
-    assert!(order.state.is_finished() && order.due.is_some());
+    let (order, was_written) = pass.sending().expect("it is being sent");
+    assert!(was_written && order.state.is_finished() && order.due.is_some());
     let mut unsent = pass.clone();
     unsent.published(false);
     assert!(matches!(end(&unsent), End::Unsent(_)));
@@ -206,7 +206,8 @@ fn a_redelivered_event_sends_the_very_same_messages_again() {
         }
     };
     let mut written = Story::of(LINE);
-    written.order = (**first.order().expect("written")).clone();
+    let (order, _) = first.sending().expect("it is written");
+    written.order = (**order).clone();
     let mut again = decided(&written, Place::InLine, claim());
     assert_eq!(wave(&again), wave(&first));
     again.published(true);
