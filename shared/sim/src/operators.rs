@@ -218,7 +218,14 @@ async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
             2 => DownstreamAction::Force(ForcedTo::Closed),
             3 | 4 => DownstreamAction::Release,
             5 | 6 => DownstreamAction::PauseStep(name, step),
-            _ => DownstreamAction::ResumeStep(name, step),
+            // One that is paused, where one is.
+            _ => match state
+                .downstream(service)
+                .and_then(|d| d.paused.first().cloned())
+            {
+                Some(held) => DownstreamAction::ResumeStep(held.workflow, held.step),
+                None => DownstreamAction::ResumeStep(name, step),
+            },
         };
         state.note(who, || format!("wants {service}: {action:?}"));
         (AgentName::new(service).expect("a good name"), action)
