@@ -1,4 +1,4 @@
-# What each function is told, in the terms of shared/setup/src/config.rs. A setting that is null
+# What each function is told, in the terms of shared/bootstrap/src/config.rs. A setting that is null
 # is left out: the function's own default holds.
 
 locals {

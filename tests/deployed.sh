@@ -3,7 +3,7 @@
 # what then runs. docs/DEPLOYED.md says what of it is real, what is emulated, what stays unproven.
 #
 # MiniStack (pinned, in .venv-deployed) stands for AWS, with IAM enforcement on; the embedded broker
-# with its data on disk for Kafka; triad-bridge for the event source mappings. All of it listens on
+# with its data on disk for Kafka; triad-mapping-emulator for the event source mappings. All of it listens on
 # loopback alone, in a directory of its own, and is stopped at the end.
 # Needs terraform, python3 with venv, cargo, and what infra/package.sh needs; PyPI and crates.io for
 # the first run. Exit codes: 0 all is well, 1 a check failed, 3 a tool or Terraform's providers could
@@ -53,5 +53,5 @@ case "$(uname -m)" in x86_64) TRIAD_ARCHITECTURES=x86_64 ;; *) TRIAD_ARCHITECTUR
 export TRIAD_ARCHITECTURES
 # As for the other tests: what OpenSSL the system has will do for the command line.
 if pkg-config --exists openssl 2>/dev/null; then openssl=(env OPENSSL_NO_VENDOR=1); else openssl=(env); fi
-"${openssl[@]}" cargo build --quiet --workspace --features triad-setup/kafka-auth --bins --locked
+"${openssl[@]}" cargo build --quiet --workspace --features triad-bootstrap/kafka-auth --bins --locked
 .venv-deployed/bin/python tests/deployed/run.py

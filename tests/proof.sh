@@ -58,7 +58,7 @@ done
 if [ "$long" = no ]; then exit 0; fi
 
 step "Real processes: 20,000 orders under kills and freezes"
-cargo build --release --locked --bins -p triad -p triad-broker -p triad-reference -p triad-embedded \
+cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
   -p triad-tests
 target/release/triad-chaos --orders 20000
 

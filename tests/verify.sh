@@ -1,44 +1,91 @@
 #!/usr/bin/env bash
-# Checks everything: form, lints, unit tests, the simulated world, real processes and protocols.
-# Needs a C compiler, make and zlib's headers (librdkafka is built from source), OpenSSL's headers
-# with pkg-config or else perl (its TLS), python3 with venv (two of the other clients), curl and jq
-# (the drill). Ends with exit code 0 if all is well.
+# Checks the work tree, and says what each part took.
+#
+#   tests/verify.sh          what a contributor runs: form, lints, the tests but the slow ones, and
+#                            2,000 seeds of the simulated world
+#   tests/verify.sh --all    what CI runs: with Kafka over TLS, every test, documentation examples, the
+#                            drill, the proof, what is deployed, licences and advisories
+#
+# Needs a C compiler, make and zlib's headers (librdkafka is built from source), curl and jq; with
+# --all also OpenSSL's headers with pkg-config or else perl (its TLS), and python3 with venv (two of
+# the other clients). Ends with 0 if all is well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+all=no
+case "${1:-}" in
+  "") ;;
+  --all) all=yes ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
 
-for tool in cargo cc curl jq make python3; do
+tools=(cargo cc make)
+if [ "$all" = yes ]; then tools+=(curl jq python3); fi
+for tool in "${tools[@]}"; do
   command -v "$tool" >/dev/null || { echo "verify: $tool is missing; install it first" >&2; exit 2; }
 done
 
-step "Python clients for the tests with other clients (.venv)"
-if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python-requirements.txt
+# Parts and what they took, told however it ends.
+took=()
+part=""
+finish_part() {
+  if [ -n "$part" ]; then took+=("$(printf '%5d s  %s' $((SECONDS - began)) "$part")"); fi
+}
+step() {
+  finish_part
+  part=$*
+  began=$SECONDS
+  printf '\n== %s\n' "$*"
+}
+report() {
+  finish_part
+  printf '\n== What it took\n'
+  printf '%s\n' "${took[@]}" "$(printf '%5d s  all of it' "$SECONDS")"
+}
+trap report EXIT
 
-# Everything, with Kafka over TLS, which is off by default for the sake of those who only try it.
-# OpenSSL from source takes minutes and perl: for tests, what the system has will do.
-everything=(--workspace --features triad-setup/kafka-auth --locked)
-if pkg-config --exists openssl 2>/dev/null; then export OPENSSL_NO_VENDOR=1; fi
+nextest() {
+  if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run "$@"
+  else
+    echo "verify: cargo-nextest is not there: cargo test runs every test, the slow ones too" >&2
+    cargo test "${everything[@]}" --no-fail-fast --lib --bins --tests
+  fi
+}
+
+everything=(--workspace --locked)
+if [ "$all" = yes ]; then
+  # With Kafka over TLS, which is off by default for the sake of those who only try it. OpenSSL from
+  # source takes minutes and perl: for tests, what the system has will do.
+  everything+=(--features triad-bootstrap/kafka-auth)
+  if pkg-config --exists openssl 2>/dev/null; then export OPENSSL_NO_VENDOR=1; fi
+fi
 
 step "Form"
 cargo fmt --all --check
 
 step "Lints"
 cargo clippy "${everything[@]}" --all-targets -- -D warnings
-# The places for planted bugs.
-cargo clippy -p triad-core -p triad-runtime -p triad-sim -p triad-model --all-targets \
-  --all-features --locked -- -D warnings
+
+if [ "$all" = yes ]; then
+  step "Lints of the places for planted bugs"
+  cargo clippy -p triad-core -p triad-runtime -p triad-sim -p triad-model --all-targets \
+    --all-features --locked -- -D warnings
+
+  step "Python clients for the tests with other clients (.venv)"
+  if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python-requirements.txt
+fi
 
 step "Binaries that the tests start"
 cargo build "${everything[@]}" --bins
 
 step "Tests"
-if cargo nextest --version >/dev/null 2>&1; then
-  cargo nextest run "${everything[@]}" --no-fail-fast
-else
-  cargo test "${everything[@]}" --no-fail-fast --lib --bins --tests
+if [ "$all" = no ]; then
+  nextest "${everything[@]}" --no-fail-fast --profile quick
+  exit 0
 fi
+nextest "${everything[@]}" --no-fail-fast
 
 step "Documentation examples"
 cargo test "${everything[@]}" --doc
@@ -46,7 +93,7 @@ cargo test "${everything[@]}" --doc
 step "The drill"
 examples/drill.sh target/debug/triad > target/drill.md
 
-# Seeds, crash points, planted bugs and the model.
+step "The proof: seeds, crash points, planted bugs and the model"
 tests/proof.sh
 
 step "What is deployed: templates, roles, compose files, secrets"

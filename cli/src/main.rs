@@ -8,14 +8,13 @@ mod dev;
 mod operate;
 mod output;
 mod terraform;
-mod worker;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use triad_setup::{ConfigError, environment, logging};
+use triad_bootstrap::{ConfigError, environment, logging};
 
 use output::Usage;
 
@@ -43,7 +42,6 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dev(Box<dev::DevArgs>),
-    Worker(commands::worker::WorkerArgs),
     Submit(commands::submit::SubmitArgs),
     Get(commands::get::GetArgs),
     List(operate::list::ListArgs),
@@ -73,11 +71,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let default = match &cli.command {
-        Command::Worker(_) => "info",
-        _ => "warn",
-    };
-    let filter = environment("TRIAD_LOG").unwrap_or_else(|| default.to_owned());
+    let filter = environment("TRIAD_LOG").unwrap_or_else(|| "warn".to_owned());
     logging::start(logging::Form::Text, Some(&filter));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -112,10 +106,6 @@ fn parse() -> anyhow::Result<Cli> {
     }
     let matches = command.get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    if cli.from_terraform.is_some() && matches!(cli.command, Command::Worker(_)) {
-        let why = "--from-terraform: a worker is configured by TRIAD_ variables alone, as the README lists them";
-        return Err(Usage(why.to_owned()).into());
-    }
     Ok(cli)
 }
 
@@ -125,7 +115,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             dev::check(&args)?;
             dev::run(*args).await
         }
-        Command::Worker(args) => commands::worker::run(args).await,
         Command::Submit(args) => commands::submit::run(args).await,
         Command::Get(args) => commands::get::run(args).await,
         Command::List(args) => operate::list::run(args).await,

@@ -47,7 +47,7 @@ def free_port():
 
 
 class Local:
-    """Broker, emulator, bridge and reference service, in a directory of their own."""
+    """Broker, emulator, mapping emulator and reference service, in a directory of their own."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -83,7 +83,7 @@ class Local:
             process.wait(20)
 
     def start_broker(self, plain="127.0.0.1:0", secured="127.0.0.1:0"):
-        """Two listeners: a plain one for the bridge, and TLS with SCRAM for all that is ours."""
+        """Two listeners: a plain one for the mapping emulator, and TLS with SCRAM for all that is ours."""
         here = self.directory
         command = [
             self.binaries / "triad-broker", "--listen", plain, "--data", here / "broker", "--no-auto-create",
@@ -108,7 +108,7 @@ class Local:
         self.start_broker()
         port = free_port()
         self.service = f"http://127.0.0.1:{port}"
-        self.start("reference", [self.binaries / "triad-reference", "--listen", f"127.0.0.1:{port}"])
+        self.start("reference", [self.binaries / "triad-reference-service", "--listen", f"127.0.0.1:{port}"])
         self.start(
             "ministack",
             [Path(sys.executable).with_name("ministack")],
@@ -133,10 +133,10 @@ class Local:
         until("the emulator answers", healthy)
         self.keep_secrets()
         command = [
-            self.binaries / "triad-bridge", "--listen", f"127.0.0.1:{self.front_port}",
+            self.binaries / "triad-mapping-emulator", "--listen", f"127.0.0.1:{self.front_port}",
             "--endpoint", self.emulator, "--brokers", self.plain, "--region", REGION,
         ]
-        self.start("bridge", command, env={"TRIAD_LOG": "info"}, first_line=True)
+        self.start("mapping-emulator", command, env={"TRIAD_LOG": "info"}, first_line=True)
 
     def stop_all(self):
         for name in list(self.processes):

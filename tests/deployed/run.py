@@ -271,7 +271,7 @@ def without_one_permission_exactly_its_step_fails(shop):
 
 
 def denied(shop):
-    log = (shop.local.directory / "bridge.log").read_text() + "".join(shop.log_lines("submission"))
+    log = (shop.local.directory / "mapping-emulator.log").read_text() + "".join(shop.log_lines("submission"))
     return "AccessDenied" in log
 
 

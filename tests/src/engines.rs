@@ -11,7 +11,7 @@ use triad_core::{Order, OrderId, WorkflowRef, topics};
 use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, connect, create_tables};
 use triad_embedded::Embedded;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_reference::{Faults, Handle, ReferenceService};
+use triad_reference_service::{Faults, Handle, ReferenceService};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock, DefinitionStore, StateStore};
 use triad_workflow::hash::canonical_json;
@@ -142,9 +142,9 @@ impl Engines {
         let store = Store::start().await;
         let workflow = workflow(yaml);
         store.publish(&workflow).await;
-        let service = ReferenceService::start(triad_reference::Config {
+        let service = ReferenceService::start(triad_reference_service::Config {
             faults,
-            ..triad_reference::Config::default()
+            ..triad_reference_service::Config::default()
         });
         let agents = workflow.steps.iter().flat_map(|step| {
             let undo = step.compensation.as_ref().map(|c| c.agent.clone());

@@ -121,5 +121,5 @@ pub fn failures(answer: &Answer) -> HashMap<String, i64> {
 /// The event of a batch, as the service documents it.
 pub fn event(records: &[&InputRecord]) -> String {
     let records: Vec<InputRecord> = records.iter().map(|r| (*r).clone()).collect();
-    triad_bridge::event(&records)
+    triad_mapping_emulator::event(&records)
 }

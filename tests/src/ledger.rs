@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use triad_reference::{Direction, KeyStatus, KeyView, Summary};
+use triad_reference_service::{Direction, KeyStatus, KeyView, Summary};
 
 /// What the reference service has done.
 pub struct Ledger {

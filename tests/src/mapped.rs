@@ -1,10 +1,10 @@
-//! A function under a Runtime API, invoked by the bridge's pollers; and what they gave up.
+//! A function under a Runtime API, invoked by the mapping emulator's pollers; and what they gave up.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use triad_bridge::{GivenUp, Invoke, Invoked, Keep};
+use triad_mapping_emulator::{GivenUp, Invoke, Invoked, Keep};
 
 use crate::runtime_api::{Answer, Function, InvokeError, RuntimeApi};
 

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
-use triad_reference::Faults;
+use triad_reference_service::Faults;
 use triad_runtime::InputRecord;
 use triad_tests::engines::Engines;
 use triad_tests::event_source::{failures, invoke, start_function};

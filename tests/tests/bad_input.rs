@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use triad_reference::Faults;
+use triad_reference_service::Faults;
 use triad_runtime::InputRecord;
 use triad_tests::bad::{Mixture, TOPICS, kind_counts};
 use triad_tests::dev::Dev;

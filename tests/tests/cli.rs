@@ -181,7 +181,7 @@ async fn the_schema_is_json_schema() {
 async fn every_command_helps() {
     let help = triad(&["--help"], &[], b"").await.good().out;
     for name in [
-        "dev", "worker", "submit", "get", "list", "validate", "publish", "init", "schema",
+        "dev", "submit", "get", "list", "validate", "publish", "init", "schema",
     ] {
         assert!(help.contains(name), "{name} in {help}");
         let ran = triad(&[name, "--help"], &[], b"").await.good();

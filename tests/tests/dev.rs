@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use triad_reference::contract::Cause;
+use triad_reference_service::contract::Cause;
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};

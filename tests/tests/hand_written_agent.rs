@@ -1,7 +1,7 @@
-//! The example of a hand-written agent, as a process beside `triad worker`.
+//! The example of a hand-written agent, as a process beside `triad-worker`.
 
 use serde_json::{Value, json};
-use triad_reference::Faults;
+use triad_reference_service::Faults;
 use triad_runtime::InputRecord;
 use triad_tests::engines::Engines;
 use triad_tests::process::{Process, command};
@@ -13,9 +13,9 @@ const WORKFLOW: &str = include_str!("../../examples/hand-written-agent/workflow.
 async fn an_order_runs_through_a_hand_written_agent() {
     let engines = Engines::start(WORKFLOW, Faults::default()).await;
     let variables = engines.variables(&engines.brokers());
-    let mut worker = command("triad");
+    let mut worker = command("triad-worker");
     worker
-        .args(["worker", "--functions", "submission,scheduler,supervisor"])
+        .args(["--functions", "submission,scheduler,supervisor"])
         .envs(variables.clone());
     let mut agent = command("hand-written-agent");
     agent.envs(variables);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use triad_reference::{FaultPlan, Faults};
+use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::InputRecord;
 use triad_tests::engines::Engines;
 use triad_tests::event_source::{EventSource, INVOCATION, failures, invoke, start_function};

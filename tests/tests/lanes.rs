@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_kafka::{KafkaConfig, Topic, WorkerConfig, create_topics, run_batches, run_stream};
-use triad_reference::{FaultPlan, Faults};
+use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
@@ -351,9 +351,8 @@ async fn a_slow_service_holds_up_no_other_ones_requests_and_each_agent_has_its_g
         .collect();
     let mut variables = engines.variables(&brokers);
     variables.retain(|(name, _)| *name != "TRIAD_AGENTS");
-    let mut worker = command("triad");
+    let mut worker = command("triad-worker");
     worker
-        .arg("worker")
         .envs(variables)
         .env("TRIAD_AGENTS", Value::Object(agents).to_string());
     let _running = Process::start(worker);

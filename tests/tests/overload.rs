@@ -3,7 +3,7 @@
 //! long it took.
 
 use serde_json::{Value, json};
-use triad_reference::{FaultPlan, Faults};
+use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_tests::cli::triad;
@@ -41,9 +41,9 @@ async fn submit(engines: &Engines, prefix: &str, count: usize) {
 }
 
 fn worker(engines: &Engines) -> Process {
-    let mut command = command("triad");
+    let mut command = command("triad-worker");
     command
-        .args(["worker", "--sweep-every", "500ms", "--functions"])
+        .args(["--sweep-every", "500ms", "--functions"])
         .arg("submission,scheduler,agent,supervisor")
         .envs(engines.variables(&engines.brokers()));
     Process::start(command)

@@ -1,8 +1,8 @@
-//! `triad worker` as separate processes, two of each, over one broker and one set of tables.
+//! `triad-worker` as separate processes, two of each, over one broker and one set of tables.
 
 use std::net::TcpListener;
 
-use triad_reference::{FaultPlan, Faults};
+use triad_reference_service::{FaultPlan, Faults};
 use triad_tests::engines::Engines;
 use triad_tests::orders::{FULFILMENT, orders};
 use triad_tests::poll::until;
@@ -12,9 +12,9 @@ use triad_tests::topics::{Raw, write};
 const KINDS: [&str; 3] = ["submission,scheduler", "agent", "supervisor"];
 
 fn worker(engines: &Engines, brokers: &str, functions: &str) -> Process {
-    let mut command = command("triad");
+    let mut command = command("triad-worker");
     command
-        .args(["worker", "--sweep-every", "500ms", "--functions", functions])
+        .args(["--sweep-every", "500ms", "--functions", functions])
         .envs(engines.variables(brokers));
     Process::start(command)
 }

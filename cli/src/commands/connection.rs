@@ -4,7 +4,7 @@ use clap::Args;
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_kafka::KafkaConfig;
 use triad_runtime::system::SystemClock;
-use triad_setup::{Account, AuthConfig, Way};
+use triad_bootstrap::{Account, AuthConfig, Way};
 use triad_workflow::Millis;
 
 use crate::output::Usage;

@@ -9,4 +9,3 @@ pub mod publish;
 pub mod submit;
 pub mod timeline;
 pub mod validate;
-pub mod worker;

@@ -12,11 +12,11 @@ use triad_core::{Timing, WorkflowRef, topics};
 use triad_dynamodb::{Endpoint, Tables, create_tables};
 use triad_embedded::Embedded;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_reference::Faults;
+use triad_reference_service::Faults;
 use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_runtime::settings::Settings;
-use triad_setup::{Account, AgentConfig, Config, Wiring, http_remotes};
+use triad_bootstrap::{Account, AgentConfig, Config, Wiring, http_remotes};
 use triad_workflow::{AgentName, Limits, Millis, Workflow, hash::canonical_json, load};
 
 use super::service::Service;
@@ -69,11 +69,11 @@ impl Engines {
         })
         .context("the embedded broker did not start")?;
         let embedded = Embedded::start(loopback(dynamodb_port), data)?;
-        let service = Service::start(triad_reference::Config {
+        let service = Service::start(triad_reference_service::Config {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
             faults: options.faults.clone(),
-            ..triad_reference::Config::default()
+            ..triad_reference_service::Config::default()
         })?;
 
         let kafka = KafkaConfig::new(broker.addr().to_string());
@@ -100,7 +100,7 @@ impl Engines {
             },
             alerts_topic: None,
             account: Account::of_user(),
-            auth: triad_setup::AuthConfig::default(),
+            auth: triad_bootstrap::AuthConfig::default(),
             partial_batch_responses: true,
         };
         let names: Vec<AgentName> = config.agents.keys().cloned().collect();

@@ -16,12 +16,13 @@ use clap::Args;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
-use triad_reference::{FaultPlan, Faults};
+use triad_reference_service::{FaultPlan, Faults};
 use triad_workflow::{Millis, Workflow};
+use triad_worker::Function;
 
 use crate::commands::validate::read_all;
 use crate::output::{Usage, print_line};
-use crate::worker::{self, Function};
+
 use engines::{EngineOptions, Engines};
 use follow::Follower;
 
@@ -196,7 +197,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
             stop.clone(),
         );
         let every = args.sweep_every.as_duration();
-        async move { worker::run(wiring, remotes, &functions, every, stop).await }
+        async move { triad_worker::run(wiring, remotes, &functions, every, stop).await }
     });
     let result = tokio::select! {
         result = work(&args, &engines, orders) => result,

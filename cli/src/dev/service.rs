@@ -5,13 +5,13 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
 use tokio::sync::oneshot;
-use triad_reference::{Config, ReferenceService};
+use triad_reference_service::{Config, ReferenceService};
 
 /// A running reference service. It stops when dropped.
 pub struct Service {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    questions: tokio::sync::mpsc::Sender<oneshot::Sender<triad_reference::Summary>>,
+    questions: tokio::sync::mpsc::Sender<oneshot::Sender<triad_reference_service::Summary>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -65,7 +65,7 @@ impl Service {
     }
 
     /// The counts of its ledger.
-    pub async fn summary(&self) -> Result<triad_reference::Summary> {
+    pub async fn summary(&self) -> Result<triad_reference_service::Summary> {
         let (ask, answer) = oneshot::channel();
         self.questions
             .send(ask)

@@ -17,7 +17,7 @@ use triad_kafka::KafkaBus;
 use triad_runtime::operator::Operator;
 use triad_runtime::settings::Settings;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_setup::environment;
+use triad_bootstrap::environment;
 
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;

@@ -1,6 +1,6 @@
 //! An agent of one's own: a remote service that is not reached over HTTP.
 //!
-//! Its configuration is that of `triad worker`: `TRIAD_BROKERS` and the other `TRIAD_` variables.
+//! Its configuration is that of `triad-worker`: `TRIAD_BROKERS` and the other `TRIAD_` variables.
 
 mod points;
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_stream};
 use triad_runtime::agent::Remotes;
-use triad_setup::{Account, Config, Wiring, environment, logging};
+use triad_bootstrap::{Account, Config, Wiring, environment, logging};
 use triad_workflow::AgentName;
 
 use points::Points;

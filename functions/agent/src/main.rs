@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use triad_lambda::RunError;
 use triad_runtime::agent::Remotes;
-use triad_setup::{http_remotes, lambda};
+use triad_bootstrap::{http_remotes, lambda};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RunError> {

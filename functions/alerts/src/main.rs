@@ -6,7 +6,7 @@ mod sns;
 use std::sync::Arc;
 
 use triad_lambda::RunError;
-use triad_setup::lambda;
+use triad_bootstrap::lambda;
 
 use crate::sns::Sns;
 

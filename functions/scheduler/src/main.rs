@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use triad_lambda::RunError;
-use triad_setup::lambda;
+use triad_bootstrap::lambda;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RunError> {

@@ -1,1 +1,34 @@
-../../topics.tf
+# Topics: who reads and who writes which. The names are those of shared/core/src/topics.rs.
+#
+# No resource is in this file, so that tests/inputs can take it without a provider.
+
+locals {
+  # The function that reads a topic; both lanes of a topic end in the same one.
+  read_by = merge(
+    {
+      "orders"         = "submission"
+      "orders.high"    = "submission"
+      "scheduler"      = "scheduler"
+      "scheduler.high" = "scheduler"
+      "alerts"         = "alerts"
+    },
+    { for agent in keys(var.agents) : "agent.${agent}" => "agent-${agent}" },
+    { for agent in keys(var.agents) : "agent.${agent}.high" => "agent-${agent}" },
+  )
+  read_topics = keys(local.read_by)
+
+  # Topics that each function writes to.
+  status_topics    = concat(["status"], var.reply_topics)
+  scheduler_topics = ["scheduler", "scheduler.high"]
+  agent_topics     = flatten([for agent in keys(var.agents) : ["agent.${agent}", "agent.${agent}.high"]])
+  written_topics = {
+    submission = concat(local.scheduler_topics, local.status_topics, ["alerts", "dead-letter"])
+    scheduler  = concat(local.scheduler_topics, local.agent_topics, local.status_topics, ["alerts", "dead-letter"])
+    supervisor = concat(local.scheduler_topics, local.status_topics, ["alerts"])
+    alerts     = ["alerts", "dead-letter"]
+    agent      = concat(local.scheduler_topics, ["alerts", "dead-letter"])
+  }
+
+  # Every topic that must exist.
+  all_topics = distinct(concat(local.read_topics, local.status_topics, ["alerts", "dead-letter"]))
+}

@@ -1,1 +1,254 @@
-../../variables_functions.tf
+# What the functions are made of, what they are told, and how large they are.
+
+variable "packages" {
+  description = "Paths of the functions' zips, each with one binary named bootstrap, built for `architecture`."
+  type = object({
+    submission = string
+    scheduler  = string
+    agent      = string
+    supervisor = string
+    alerts     = string
+  })
+  nullable = false
+  validation {
+    condition     = alltrue([for path in values(var.packages) : fileexists(path)])
+    error_message = "packages: there is no file at ${join(", ", [for path in values(var.packages) : path if !fileexists(path)])}; build the functions first."
+  }
+}
+
+variable "architecture" {
+  description = "Processor of the functions: arm64 or x86_64. The zips must be built for it."
+  type        = string
+  default     = "arm64"
+  nullable    = false
+  validation {
+    condition     = contains(["arm64", "x86_64"], var.architecture)
+    error_message = "architecture: use arm64 or x86_64."
+  }
+}
+
+variable "functions" {
+  description = <<-EOT
+    Size of the functions; agents have their own in `agents`.
+    reserved_concurrency: instances taken from the account's pool for this function alone, and its most; null: none.
+    timeout_seconds: up to 840, the most that a Kafka mapping allows; the Supervisor's up to 60.
+  EOT
+  type = object({
+    submission = optional(object({
+      memory_mb            = optional(number, 256)
+      timeout_seconds      = optional(number, 60)
+      reserved_concurrency = optional(number)
+    }), {})
+    scheduler = optional(object({
+      memory_mb            = optional(number, 256)
+      timeout_seconds      = optional(number, 60)
+      reserved_concurrency = optional(number)
+    }), {})
+    supervisor = optional(object({
+      memory_mb            = optional(number, 256)
+      timeout_seconds      = optional(number, 50)
+      reserved_concurrency = optional(number)
+    }), {})
+    alerts = optional(object({
+      memory_mb            = optional(number, 128)
+      timeout_seconds      = optional(number, 30)
+      reserved_concurrency = optional(number)
+    }), {})
+  })
+  default  = {}
+  nullable = false
+  validation {
+    condition = alltrue([
+      for size in [var.functions.submission, var.functions.scheduler, var.functions.supervisor, var.functions.alerts] :
+      size.memory_mb >= 128 && size.memory_mb <= 10240
+    ])
+    error_message = "functions: memory_mb is 128 to 10240."
+  }
+  validation {
+    condition = alltrue([
+      for size in [var.functions.submission, var.functions.scheduler, var.functions.alerts] :
+      size.timeout_seconds >= 2 && size.timeout_seconds <= 840
+    ])
+    error_message = "functions: timeout_seconds is 2 to 840; a Kafka mapping refuses functions with more than 14 minutes."
+  }
+  validation {
+    condition     = var.functions.supervisor.timeout_seconds >= 2 && var.functions.supervisor.timeout_seconds <= 60
+    error_message = "functions.supervisor: timeout_seconds is 2 to 60; it is started anew every minute."
+  }
+}
+
+variable "agents" {
+  description = <<-EOT
+    The HTTP agents by name, one function each; the name is the one that workflows use.
+    base_url: where the service is; actions are path segments below it.
+    call_timeout: longest single call, such as "5s".
+    headers: headers of every call that are no secrets; secret ones go into agent_secret_headers.
+    concurrency: calls at once in one instance. rate_per_second: of all instances together.
+    breaker: window, minimum, failure_percent, probes (whole numbers), open, max_open, probe_within (durations).
+    memory_mb, timeout_seconds, reserved_concurrency: as in `functions`.
+  EOT
+  type = map(object({
+    base_url             = string
+    call_timeout         = optional(string)
+    headers              = optional(map(string))
+    concurrency          = optional(number)
+    rate_per_second      = optional(number)
+    breaker              = optional(map(string))
+    memory_mb            = optional(number, 256)
+    timeout_seconds      = optional(number, 120)
+    reserved_concurrency = optional(number)
+  }))
+  nullable = false
+  validation {
+    condition     = length(var.agents) > 0
+    error_message = "agents: name at least one; without agents no step can be done."
+  }
+  validation {
+    condition     = alltrue([for name in keys(var.agents) : can(regex("^[a-z][a-z0-9_-]{0,31}$", name))])
+    error_message = "agents: a name is 1 to 32 lower-case letters, digits, '-' and '_', beginning with a letter (it becomes part of a function's name)."
+  }
+  validation {
+    condition     = alltrue([for agent in values(var.agents) : can(regex("^https?://[^/?#@ ]+(/[^?# ]*)?$", agent.base_url))])
+    error_message = "agents: base_url is an http or https address without user, query and fragment."
+  }
+  validation {
+    condition     = alltrue([for agent in values(var.agents) : can(regex(local.duration, coalesce(agent.call_timeout, "1s")))])
+    error_message = "agents: call_timeout is a duration such as \"800ms\", \"5s\" or \"1m\"."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) : alltrue([
+        for n in [coalesce(agent.concurrency, 1), coalesce(agent.rate_per_second, 1)] : n >= 1 && n <= 10000 && floor(n) == n
+      ])
+    ])
+    error_message = "agents: concurrency and rate_per_second are whole numbers from 1 to 10000; leave out what is not to be limited."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) : alltrue([
+        for name, value in agent.breaker == null ? tomap({}) : agent.breaker :
+        contains(["window", "minimum", "failure_percent", "probes"], name) ? can(regex("^[0-9]{1,9}$", value)) : (
+          contains(["open", "max_open", "probe_within"], name) && can(regex(local.duration, value))
+        )
+      ])
+    ])
+    error_message = "agents: breaker has window, minimum, failure_percent and probes, which are whole numbers, and open, max_open and probe_within, which are durations such as \"30s\"."
+  }
+  validation {
+    condition = alltrue([
+      for agent in values(var.agents) :
+      agent.memory_mb >= 128 && agent.memory_mb <= 10240 && agent.timeout_seconds >= 2 && agent.timeout_seconds <= 840
+    ])
+    error_message = "agents: memory_mb is 128 to 10240, timeout_seconds 2 to 840; a Kafka mapping refuses functions with more than 14 minutes."
+  }
+}
+
+variable "agent_secret_headers" {
+  description = "Headers with secrets, by agent and header name. They reach the agent's function only, in its encrypted environment; the Terraform state holds them too."
+  type        = map(map(string))
+  default     = {}
+  nullable    = false
+  sensitive   = true
+  validation {
+    condition     = length(setsubtract(keys(nonsensitive(var.agent_secret_headers)), keys(var.agents))) == 0
+    error_message = "agent_secret_headers: every key must be one of the agents."
+  }
+}
+
+variable "admission" {
+  description = <<-EOT
+    How many orders may be under way, and what happens to more.
+    max_in_flight: of all workflows together; null: no limit.
+    max_in_flight_per_workflow: of single workflows, by name.
+    when_full: slow (orders wait in their topic) or reject (they are refused with a status).
+    backlog_wait: with reject, how long an order may wait in its topic before, such as "10m"; null: not at all.
+  EOT
+  type = object({
+    max_in_flight              = optional(number)
+    max_in_flight_per_workflow = optional(map(number), {})
+    when_full                  = optional(string, "slow")
+    backlog_wait               = optional(string)
+  })
+  default  = {}
+  nullable = false
+  validation {
+    condition     = contains(["slow", "reject"], var.admission.when_full)
+    error_message = "admission.when_full: use slow or reject."
+  }
+  validation {
+    condition = alltrue([
+      for n in concat([coalesce(var.admission.max_in_flight, 1)], values(var.admission.max_in_flight_per_workflow)) :
+      n >= 1 && floor(n) == n
+    ])
+    error_message = "admission: limits are whole numbers from 1 on; leave out what is not to be limited."
+  }
+  validation {
+    condition     = alltrue([for name in keys(var.admission.max_in_flight_per_workflow) : can(regex("^[a-z][a-z0-9_-]{0,63}$", name))])
+    error_message = "admission.max_in_flight_per_workflow: a workflow's name is lower-case letters, digits, '-' and '_' after a letter."
+  }
+  validation {
+    condition     = can(regex(local.duration, coalesce(var.admission.backlog_wait, "1s")))
+    error_message = "admission.backlog_wait: give a duration such as \"30s\" or \"10m\"."
+  }
+}
+
+variable "timing" {
+  description = <<-EOT
+    Spans of the handlers; null is the functions' default.
+    skew: largest clock difference. announce_within: how long an order may wait for a Scheduler.
+    queue_within: how long a request may wait in its agent's topic, beside the step's complete-within.
+    retention: how long finished process records are kept.
+  EOT
+  type = object({
+    skew            = optional(string)
+    announce_within = optional(string)
+    queue_within    = optional(string)
+    retention       = optional(string)
+  })
+  default  = {}
+  nullable = false
+  validation {
+    condition     = alltrue([for span in values(var.timing) : can(regex(local.duration, coalesce(span, "1s")))])
+    error_message = "timing: give durations such as \"500ms\", \"1m\" or \"30days\"."
+  }
+}
+
+variable "log_filter" {
+  description = "Log filter of the functions, such as info or info,triad_runtime=debug; TRIAD_LOG. What is quieter than info hides the lines that the alarms count; a target alone silences all others."
+  type        = string
+  default     = "info"
+  nullable    = false
+  validation {
+    condition     = !var.alarms.enabled || length(setintersection([for part in split(",", var.log_filter) : lower(trimspace(part))], ["info", "debug", "trace"])) > 0
+    error_message = "log_filter: alarms count lines of the level info; begin with info, debug or trace, such as \"info,triad_runtime=debug\", or switch the alarms off."
+  }
+}
+
+variable "extra_environment" {
+  description = "Further environment variables of all functions."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+  validation {
+    condition     = length([for name in keys(var.extra_environment) : name if startswith(name, "TRIAD_")]) == 0
+    error_message = "extra_environment: TRIAD_ variables have inputs of their own; set those."
+  }
+}
+
+variable "tracing" {
+  description = "Record sampled invocations in X-Ray."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "code_signing_config_arn" {
+  description = "Code signing configuration of the functions, where zips are signed; null: none."
+  type        = string
+  default     = null
+}
+
+locals {
+  # The durations that the functions understand: a number with a unit, or several of them.
+  duration = "^[0-9]+(ms|s|m|h|d|days)( [0-9]+(ms|s|m|h|d|days))*$"
+}

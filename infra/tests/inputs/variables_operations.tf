@@ -1,1 +1,121 @@
-../../variables_operations.tf
+# What operators see and set: logs, alerts, alarms, the schedule, the workflows.
+
+variable "log_retention_days" {
+  description = "How long the functions' logs are kept."
+  type        = number
+  default     = 365
+  nullable    = false
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.log_retention_days)
+    error_message = "log_retention_days: CloudWatch knows 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 and 3653 days."
+  }
+}
+
+variable "failure_bucket_arn" {
+  description = "Bucket for records that Lambda gave up. Null: the module makes one. One of your own is encrypted by S3 or with the installation's key, as the roles may use no other, and has a notification that you put on it."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.failure_bucket_arn == null || can(regex("^arn:[a-z-]+:s3:::[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.failure_bucket_arn))
+    error_message = "failure_bucket_arn: give the ARN of a bucket (arn:aws:s3:::NAME)."
+  }
+}
+
+variable "failed_records_days" {
+  description = "How long given-up records are kept in the module's bucket."
+  type        = number
+  default     = 90
+  nullable    = false
+  validation {
+    condition     = var.failed_records_days >= 7 && floor(var.failed_records_days) == var.failed_records_days
+    error_message = "failed_records_days: whole days, 7 or more; they are replayed by hand."
+  }
+}
+
+variable "alert_subscriptions" {
+  description = "Who gets alerts and alarms: protocol (email, https, sqs, lambda …) and endpoint, by any name."
+  type = map(object({
+    protocol = string
+    endpoint = string
+  }))
+  default  = {}
+  nullable = false
+  validation {
+    condition     = alltrue([for s in values(var.alert_subscriptions) : contains(["email", "email-json", "https", "sqs", "lambda", "sms", "firehose", "application"], s.protocol)])
+    error_message = "alert_subscriptions: protocol is email, email-json, https, sqs, lambda, sms, firehose or application; plain http is not encrypted and not offered."
+  }
+}
+
+variable "alarms" {
+  description = <<-EOT
+    Thresholds of the alarms.
+    enabled: false makes none.
+    lag_records: records that a function is behind, for five minutes.
+    errors: failed invocations of a function in five minutes. throttles: throttled ones.
+    supervisor_silent_minutes: minutes without a finished sweep.
+    actions: ARNs that are told besides the alerts topic.
+  EOT
+  type = object({
+    enabled                   = optional(bool, true)
+    lag_records               = optional(number, 10000)
+    errors                    = optional(number, 5)
+    throttles                 = optional(number, 1)
+    supervisor_silent_minutes = optional(number, 5)
+    actions                   = optional(list(string), [])
+  })
+  default  = {}
+  nullable = false
+  validation {
+    condition     = var.alarms.lag_records >= 1 && var.alarms.errors >= 1 && var.alarms.throttles >= 1
+    error_message = "alarms: thresholds are 1 or more."
+  }
+  validation {
+    condition     = var.alarms.supervisor_silent_minutes >= 2 && var.alarms.supervisor_silent_minutes <= 60
+    error_message = "alarms.supervisor_silent_minutes: 2 to 60; the Supervisor runs every minute."
+  }
+  validation {
+    condition = !var.alarms.enabled || !startswith(var.supervisor_schedule, "rate") || try(
+      tonumber(regex("^rate\\(([0-9]+) minutes?\\)$", var.supervisor_schedule)[0]) < var.alarms.supervisor_silent_minutes, false
+    )
+    error_message = "alarms.supervisor_silent_minutes: must be more than the minutes between two sweeps (supervisor_schedule), or the alarm rings between them."
+  }
+}
+
+variable "supervisor_schedule" {
+  description = "How often the Supervisor sweeps, as an EventBridge Scheduler expression."
+  type        = string
+  default     = "rate(1 minute)"
+  nullable    = false
+  validation {
+    condition     = can(regex("^(rate|cron)\\(.+\\)$", var.supervisor_schedule))
+    error_message = "supervisor_schedule: write rate(1 minute) or cron(…)."
+  }
+}
+
+variable "supervisor_enabled" {
+  description = "False stops the Supervisor's schedule, for planned stops alone; the alarm supervisor-silent rings meanwhile."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "workflows" {
+  description = <<-EOT
+    Workflow files that are published on apply, by the command line on the machine that applies.
+    directory: where they are (*.yaml, *.yml). cli: the command triad, or a path to it.
+    Null: none is published.
+  EOT
+  type = object({
+    directory = string
+    cli       = optional(string, "triad")
+  })
+  default = null
+  validation {
+    condition     = var.workflows == null || try(length(fileset(var.workflows.directory, "*.{yaml,yml}")) > 0, false)
+    error_message = "workflows.directory: there is no .yaml or .yml file in it."
+  }
+  validation {
+    condition     = var.workflows == null || try(alltrue([for file in fileset(var.workflows.directory, "*.{yaml,yml}") : can(regex("^[A-Za-z0-9._-]+$", file))]), false)
+    error_message = "workflows.directory: names of workflow files are letters, digits, '.', '_' and '-'."
+  }
+}

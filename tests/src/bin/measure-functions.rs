@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use triad_reference::Faults;
+use triad_reference_service::Faults;
 use triad_tests::engines::Engines;
 use triad_tests::orders::FULFILMENT;
 use triad_tests::runtime_api::RuntimeApi;

@@ -12,8 +12,8 @@ use serde_json::Value;
 use triad_core::message::SchedulerMessage;
 use triad_core::{Order, OrderId, Outcome, StepRequest, topics};
 use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
-use triad_reference::KeyView;
-use triad_reference::book::LedgerLine;
+use triad_reference_service::KeyView;
+use triad_reference_service::book::LedgerLine;
 use triad_runtime::dead_letter::{Entry, LetterId};
 use triad_runtime::{InputRecord, StateStore};
 

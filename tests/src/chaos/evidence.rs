@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use triad_core::message::StatusMessage;
 use triad_core::{Alert, Direction, Order, Timestamp};
-use triad_reference::KeyView;
-use triad_reference::book::LedgerLine;
+use triad_reference_service::KeyView;
+use triad_reference_service::book::LedgerLine;
 use triad_runtime::dead_letter::LetterId;
 use triad_workflow::Workflow;
 
@@ -142,5 +142,5 @@ pub fn attempt_of(call: &LedgerLine) -> AttemptId {
 /// Whether a call undoes.
 #[must_use]
 pub fn undoes(call: &LedgerLine) -> bool {
-    call.head.direction == triad_reference::Direction::Undo
+    call.head.direction == triad_reference_service::Direction::Undo
 }

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use triad_core::{WorkflowRef, topics};
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect, create_tables};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_reference::Faults;
+use triad_reference_service::Faults;
 use triad_runtime::DefinitionStore;
 use triad_runtime::system::SystemClock;
 use triad_workflow::hash::canonical_json;
@@ -122,8 +122,8 @@ impl Installation {
         for number in 0..options.workers {
             let recipe = Recipe {
                 name: format!("worker-{number}"),
-                program: bin.join("triad"),
-                args: ["worker", "--sweep-every", "500ms", "--functions"]
+                program: bin.join("triad-worker"),
+                args: ["--sweep-every", "500ms", "--functions"]
                     .into_iter()
                     .chain(["submission,scheduler,agent,supervisor"])
                     .map(str::to_owned)
@@ -253,7 +253,7 @@ pub fn bin_dir(options: &Options) -> Result<PathBuf> {
     let beside = std::env::current_exe().context("where this program is")?;
     let beside = beside.parent().map(Path::to_owned).unwrap_or_default();
     let dir = options.bin_dir.clone().unwrap_or(beside);
-    let needed = ["triad", "triad-broker", "triad-store", "triad-reference"];
+    let needed = ["triad", "triad-broker", "triad-store", "triad-reference-service"];
     let missing: Vec<_> = needed.iter().filter(|n| !dir.join(n).exists()).collect();
     if !missing.is_empty() {
         bail!(

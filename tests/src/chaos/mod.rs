@@ -2,7 +2,7 @@
 //!
 //! Everything that is started is a process of its own, and everything that is checked is read as
 //! anybody could read it: tables through the DynamoDB API, topics through a Kafka consumer, the
-//! remote service's ledger. The simulated world (`shared/sim`) reaches far more interleavings;
+//! remote service's ledger. The simulated world (`testkit/sim`) reaches far more interleavings;
 //! this reaches the real broker, the real disk and the real kernel.
 //!
 //! [`load`] and [`schedule`] are made from a seed before the run. [`installation`] is the

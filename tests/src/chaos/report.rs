@@ -8,8 +8,8 @@ use std::time::Duration;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
-use triad_reference::book::LedgerLine;
-use triad_reference::contract::Cause;
+use triad_reference_service::book::LedgerLine;
+use triad_reference_service::contract::Cause;
 
 use super::checks::{Guarantee, Verdict};
 use super::evidence::{AttemptId, Evidence, Said, attempt_of};

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use triad_reference::{FaultPlan, Faults};
+use triad_reference_service::{FaultPlan, Faults};
 
 use super::checks::{Guarantee, Verdict};
 use super::collect::collect;

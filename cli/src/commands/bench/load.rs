@@ -7,10 +7,11 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use triad_workflow::load;
+use triad_worker::Function;
 
 use crate::dev::engines::{EngineOptions, Engines, limits};
 use crate::dev::follow::{Follower, OrderLine};
-use crate::worker::{self, Function};
+
 
 const WORKFLOW: (&str, &str) = (
     "three-steps.yaml",
@@ -55,7 +56,7 @@ impl Running {
                 Function::Agent,
                 Function::Supervisor,
             ];
-            async move { worker::run(wiring, remotes, &functions, SWEEP_EVERY, stop).await }
+            async move { triad_worker::run(wiring, remotes, &functions, SWEEP_EVERY, stop).await }
         });
         let running = Self {
             engines,

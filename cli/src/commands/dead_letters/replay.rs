@@ -22,7 +22,7 @@ use triad_runtime::dead_letter::replay::{Act, Refusal, marker, replay};
 use triad_runtime::dead_letter::{Entry, Letter, LetterId, MAX_VALUE_BYTES};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock};
-use triad_setup::environment;
+use triad_bootstrap::environment;
 
 use super::topic::Letters;
 use super::{Filter, FilterArgs, text};

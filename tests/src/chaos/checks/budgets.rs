@@ -105,7 +105,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::super::made_up::{asked, breached, call, sound};
-    use triad_reference::contract::Kind;
+    use triad_reference_service::contract::Kind;
 
     #[test]
     fn too_many_failures_are_seen() {

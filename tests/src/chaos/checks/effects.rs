@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use triad_core::{Direction, IdempotencyKey, Order, ProcessState, StepState};
-use triad_reference::book::LedgerLine;
-use triad_reference::contract::Kind;
-use triad_reference::{KeyStatus, KeyView};
+use triad_reference_service::book::LedgerLine;
+use triad_reference_service::contract::Kind;
+use triad_reference_service::{KeyStatus, KeyView};
 use triad_workflow::Step;
 
 use super::{Guarantee, Verdict};
@@ -65,7 +65,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             "the ledger's calls add up to the state of its keys",
             e.keys
                 .iter()
-                .filter(|k| k.direction == triad_reference::Direction::Forward),
+                .filter(|k| k.direction == triad_reference_service::Direction::Forward),
             |k| {
                 let told = done.get(&(k.service.as_str(), k.key.as_str()));
                 let told = told.copied().unwrap_or_default();
@@ -154,8 +154,8 @@ pub fn tombstones(keys: &[KeyView]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::made_up::{breached, call, sound};
-    use triad_reference::KeyStatus;
-    use triad_reference::contract::Kind;
+    use triad_reference_service::KeyStatus;
+    use triad_reference_service::contract::Kind;
 
     #[test]
     fn an_effect_that_happened_twice_is_seen() {

@@ -15,9 +15,9 @@ use triad_core::{
     Accepted, Alert, Attempt, Failure, FailureKind, Order, OrderId, Priority, ProcessState,
     StepState, Timestamp, Version, WorkflowRef,
 };
-use triad_reference::Direction;
-use triad_reference::book::{Book, LedgerLine};
-use triad_reference::contract::{CallHead, Cause, Kind};
+use triad_reference_service::Direction;
+use triad_reference_service::book::{Book, LedgerLine};
+use triad_reference_service::contract::{CallHead, Cause, Kind};
 use triad_runtime::dead_letter::LetterId;
 use triad_workflow::{Limits, StepId, Workflow, load};
 

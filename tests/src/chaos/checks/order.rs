@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use triad_reference::book::LedgerLine;
-use triad_reference::contract::Kind;
+use triad_reference_service::book::LedgerLine;
+use triad_reference_service::contract::Kind;
 use triad_workflow::{StepIndex, Workflow};
 
 use super::{Guarantee, Verdict};

@@ -1,0 +1,168 @@
+//! How the installation logs in to Kafka: which way, and where its credentials are.
+
+use triad_aws::Account;
+use triad_kafka::Login;
+
+/// The ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Way {
+    /// Neither encryption nor credentials.
+    #[default]
+    None,
+    /// Encryption alone.
+    Tls,
+    /// User name and password (SASL/SCRAM).
+    Scram,
+    /// A client certificate.
+    Mtls,
+    /// MSK's access control.
+    MskIam,
+}
+
+impl std::str::FromStr for Way {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "none" => Self::None,
+            "tls" => Self::Tls,
+            "scram" => Self::Scram,
+            "mtls" => Self::Mtls,
+            "msk-iam" => Self::MskIam,
+            other => {
+                return Err(format!(
+                    "{other:?} is none of none, tls, scram, mtls, msk-iam"
+                ));
+            }
+        })
+    }
+}
+
+/// Which way, and the secrets that belong to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuthConfig {
+    /// Which way (`TRIAD_KAFKA_AUTH`).
+    pub way: Way,
+    /// Secret with the credentials, for SCRAM and client certificates (`TRIAD_KAFKA_SECRET`).
+    pub secret: Option<String>,
+    /// Secret with the brokers' private CA (`TRIAD_KAFKA_CA_SECRET`).
+    pub ca_secret: Option<String>,
+}
+
+impl AuthConfig {
+    /// What does not fit together; each problem begins with its setting's name.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let needs_secret = matches!(self.way, Way::Scram | Way::Mtls);
+        if needs_secret && self.secret.is_none() {
+            problems.push("TRIAD_KAFKA_SECRET: is missing; scram and mtls read their credentials from a secret".to_owned());
+        }
+        if !needs_secret && self.secret.is_some() {
+            problems.push(
+                "TRIAD_KAFKA_SECRET: is read with TRIAD_KAFKA_AUTH scram or mtls only".to_owned(),
+            );
+        }
+        if self.way == Way::None && self.ca_secret.is_some() {
+            problems.push(
+                "TRIAD_KAFKA_CA_SECRET: there is no TLS with TRIAD_KAFKA_AUTH none".to_owned(),
+            );
+        }
+        if self.way != Way::None && !cfg!(feature = "kafka-auth") {
+            problems.push("TRIAD_KAFKA_AUTH: this program was built without TLS; build it with --features kafka-auth".to_owned());
+        }
+        problems
+    }
+
+    /// Reads the credentials: the secrets are this account's, and MSK is told its name.
+    ///
+    /// # Errors
+    /// Why they cannot be had.
+    #[cfg(feature = "kafka-auth")]
+    pub async fn log_in(&self, account: &Account) -> Result<Login, String> {
+        use std::sync::Arc;
+        use triad_kafka::Credentials;
+        use triad_kafka_auth::{MskTokens, Secrets};
+
+        let secrets = match (&self.secret, &self.ca_secret) {
+            (None, None) => None,
+            _ => Some(Secrets::connect(account).await),
+        };
+        let ca = match (&secrets, &self.ca_secret) {
+            (Some(secrets), Some(id)) => Some(secrets.ca(id).await.map_err(|e| e.to_string())?),
+            _ => None,
+        };
+        let credentials = match (self.way, &secrets, &self.secret) {
+            (Way::None, ..) => Credentials::Plaintext,
+            (Way::Tls, ..) => Credentials::Tls,
+            (Way::MskIam, ..) => Credentials::Tokens(Arc::new(MskTokens::new(account.clone()))),
+            (Way::Scram, Some(secrets), Some(id)) => {
+                secrets.scram(id).await.map_err(|e| e.to_string())?
+            }
+            (Way::Mtls, Some(secrets), Some(id)) => {
+                secrets.mtls(id).await.map_err(|e| e.to_string())?
+            }
+            (Way::Scram | Way::Mtls, ..) => return Err(self.problems().join("; ")),
+        };
+        Ok(Login { credentials, ca })
+    }
+
+    /// Without the feature `kafka-auth` there is one way only, checked by [`Self::problems`].
+    ///
+    /// # Errors
+    /// Any other way.
+    #[cfg(not(feature = "kafka-auth"))]
+    pub async fn log_in(&self, _account: &Account) -> Result<Login, String> {
+        match self.way {
+            Way::None => Ok(Login::default()),
+            _ => Err(self.problems().join("; ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(way: &str, secret: bool, ca: bool) -> AuthConfig {
+        AuthConfig {
+            way: way.parse().unwrap(),
+            secret: secret.then(|| "arn:s".to_owned()),
+            ca_secret: ca.then(|| "arn:ca".to_owned()),
+        }
+    }
+
+    #[test]
+    fn secrets_are_wanted_where_they_are_read_and_nowhere_else() {
+        let named =
+            |config: &AuthConfig, name: &str| config.problems().iter().any(|p| p.starts_with(name));
+        for way in ["none", "tls", "msk-iam"] {
+            assert!(
+                named(&config(way, true, false), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
+            assert!(
+                !named(&config(way, false, false), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
+        }
+        for way in ["scram", "mtls"] {
+            assert!(
+                named(&config(way, false, true), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
+            assert!(
+                !named(&config(way, true, true), "TRIAD_KAFKA_SECRET"),
+                "{way}"
+            );
+        }
+        assert!(named(&config("none", false, true), "TRIAD_KAFKA_CA_SECRET"));
+        assert!("kerberos".parse::<Way>().is_err());
+    }
+
+    #[test]
+    fn a_program_without_tls_says_so() {
+        let said = config("tls", false, false).problems();
+        assert_eq!(said.is_empty(), cfg!(feature = "kafka-auth"), "{said:?}");
+    }
+}

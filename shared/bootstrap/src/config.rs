@@ -1,0 +1,354 @@
+//! The configuration: one struct, read once, every problem in one message.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use triad_aws::Account;
+use triad_core::breaker::BreakerSettings;
+use triad_core::retry_budget::RetryBudgetSettings;
+use triad_core::{Timing, topics};
+use triad_dynamodb::{Endpoint, Tables};
+use triad_kafka::KafkaConfig;
+use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
+use triad_workflow::{AgentName, Millis, WorkflowName};
+
+use crate::auth::{AuthConfig, Way};
+
+/// Everything that an installation is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Kafka (`TRIAD_BROKERS`, `TRIAD_KAFKA_SETTINGS`).
+    pub kafka: KafkaConfig,
+    /// How to log in to Kafka (`TRIAD_KAFKA_AUTH`, `TRIAD_KAFKA_SECRET`, `TRIAD_KAFKA_CA_SECRET`).
+    pub auth: AuthConfig,
+    /// DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`; absent: AWS).
+    pub endpoint: Endpoint,
+    /// AWS, for what is there.
+    pub account: Account,
+    /// Table names (`TRIAD_TABLE_PREFIX`).
+    pub tables: Tables,
+    /// How long finished records are kept (`TRIAD_RETENTION`).
+    pub retention: Millis,
+    /// HTTP agents by name (`TRIAD_AGENTS`).
+    pub agents: BTreeMap<AgentName, AgentConfig>,
+    /// Bounds and spans of the handlers (`TRIAD_SKEW`, `TRIAD_ANNOUNCE_WITHIN`,
+    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY`, and for admission
+    /// `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`,
+    /// `TRIAD_BACKLOG_WAIT`).
+    pub settings: Settings,
+    /// SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`).
+    pub alerts_topic: Option<String>,
+    /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`).
+    pub partial_batch_responses: bool,
+}
+
+/// One HTTP agent.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// Where the service is; actions are path segments below it.
+    pub base_url: String,
+    /// Longest single call. Default 10 s.
+    #[serde(default)]
+    pub call_timeout: Option<Millis>,
+    /// Headers of every call.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Calls under way at once in one process. Absent: no limit of its own.
+    #[serde(default)]
+    pub concurrency: Option<std::num::NonZeroU16>,
+    /// Calls a second, of all processes together. Absent: no limit.
+    #[serde(default)]
+    pub rate_per_second: Option<std::num::NonZeroU16>,
+    /// When its circuit breaker opens and closes. Absent: the defaults.
+    #[serde(default)]
+    pub breaker: BreakerSettings,
+    /// How many calls may repeat earlier ones. Absent: the defaults.
+    #[serde(default)]
+    pub retry_budget: RetryBudgetSettings,
+}
+
+impl AgentConfig {
+    /// An agent of a service at a URL, with every default.
+    #[must_use]
+    pub fn at(base_url: String) -> Self {
+        Self {
+            base_url,
+            call_timeout: None,
+            headers: BTreeMap::new(),
+            concurrency: None,
+            rate_per_second: None,
+            breaker: BreakerSettings::default(),
+            retry_budget: RetryBudgetSettings::default(),
+        }
+    }
+
+    fn limits(&self) -> DownstreamSettings {
+        DownstreamSettings {
+            breaker: self.breaker,
+            retry_budget: self.retry_budget,
+            concurrency: self.concurrency.map(|n| usize::from(n.get())),
+            rate_per_second: self.rate_per_second.map(|n| u32::from(n.get())),
+        }
+    }
+}
+
+/// Every missing or bad setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(
+    /// One line a problem, each naming its setting.
+    pub Vec<String>,
+);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the configuration is wrong:")?;
+        for problem in &self.0 {
+            write!(f, "\n  {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+const DEFAULT_RETENTION: Millis = Millis(30 * 24 * 3_600_000);
+
+/// The process's environment.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one home of the environment"
+)]
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.trim().is_empty())
+}
+
+struct Reader<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        (self.lookup)(name)
+    }
+
+    /// A setting in some form; a problem is noted and the default used.
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        default: T,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> T {
+        match self.text(name) {
+            None => default,
+            Some(text) => match parse(&text) {
+                Ok(value) => value,
+                Err(why) => {
+                    self.problems.push(format!("{name}: {why}"));
+                    default
+                }
+            },
+        }
+    }
+
+    fn span(&mut self, name: &str, default: Millis) -> Millis {
+        self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
+    }
+}
+
+impl Config {
+    /// Reads the configuration through a lookup, normally [`environment`]; AWS, where it is used,
+    /// is this account.
+    ///
+    /// # Errors
+    /// [`ConfigError`] listing everything that is missing or wrong.
+    ///
+    /// # Example
+    /// ```
+    /// use triad_bootstrap::{Account, Config};
+    /// let lookup = |name: &str| (name == "TRIAD_BROKERS").then(|| "127.0.0.1:9092".to_owned());
+    /// let config = Config::read(&lookup, Account::of_function());
+    /// assert_eq!(config.unwrap().kafka.brokers, "127.0.0.1:9092");
+    /// assert!(Config::read(&|_| None, Account::of_function()).is_err());
+    /// ```
+    pub fn read(
+        lookup: &dyn Fn(&str) -> Option<String>,
+        account: Account,
+    ) -> Result<Self, ConfigError> {
+        let mut r = Reader {
+            lookup,
+            problems: Vec::new(),
+        };
+        let brokers = r.text("TRIAD_BROKERS").unwrap_or_else(|| {
+            r.problems
+                .push("TRIAD_BROKERS: is missing; give host:port[,host:port…]".into());
+            String::new()
+        });
+        let extra: BTreeMap<String, String> =
+            r.parsed("TRIAD_KAFKA_SETTINGS", BTreeMap::new(), |t| {
+                serde_json::from_str(t).map_err(|e| format!("is not a JSON object of texts: {e}"))
+            });
+        let endpoint = r.parsed(
+            "TRIAD_DYNAMODB_ENDPOINT",
+            Endpoint::Aws(account.clone()),
+            |t| {
+                if t.starts_with("http://") || t.starts_with("https://") {
+                    Ok(Endpoint::Url(t.to_owned()))
+                } else {
+                    Err(format!("{t:?} is not an http or https URL"))
+                }
+            },
+        );
+        let agents: BTreeMap<AgentName, AgentConfig> = r.parsed("TRIAD_AGENTS", BTreeMap::new(), |t| {
+            serde_json::from_str(t).map_err(|e| {
+                format!("is not a JSON object such as {{\"payment\": {{\"base_url\": \"https://…\"}}}}: {e}")
+            })
+        });
+        let defaults = Settings::default();
+        let timing = Timing {
+            skew: r.span("TRIAD_SKEW", defaults.timing.skew),
+            queue_within: r.span("TRIAD_QUEUE_WITHIN", defaults.timing.queue_within),
+            hear_within: defaults.timing.hear_within,
+            announce_within: r.span("TRIAD_ANNOUNCE_WITHIN", defaults.timing.announce_within),
+            confirm_within: defaults.timing.confirm_within,
+        };
+        let reply_topics = r.parsed("TRIAD_REPLY_TOPICS", Default::default(), |t| {
+            t.split(',')
+                .map(str::trim)
+                .filter(|t| !t.is_empty())
+                .map(|t| match topics::is_reply_topic(t) {
+                    true => Ok(t.to_owned()),
+                    false => Err(format!("{t:?} is not of the form reply.<app>")),
+                })
+                .collect()
+        });
+        let whole = |t: &str| match t {
+            "partial" => Ok(true),
+            "whole" => Ok(false),
+            other => Err(format!("{other:?} is neither partial nor whole")),
+        };
+        let count = |t: &str| match t.parse::<usize>() {
+            Ok(n) if (1..=10_000).contains(&n) => Ok(n),
+            _ => Err(format!("{t:?} is not a number from 1 to 10000")),
+        };
+        let admission = admission(&mut r);
+        let auth = auth(&mut r);
+        let alerts_topic = r.parsed("TRIAD_ALERTS_SNS_TOPIC", None, |t| {
+            match t.starts_with("arn:") && t.split(':').count() == 6 {
+                true => Ok(Some(t.to_owned())),
+                false => Err(format!("{t:?} is not the ARN of a topic")),
+            }
+        });
+        let config = Self {
+            kafka: KafkaConfig {
+                extra: extra.into_iter().collect(),
+                ..KafkaConfig::new(brokers)
+            },
+            auth,
+            endpoint,
+            tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
+            retention: r.span("TRIAD_RETENTION", DEFAULT_RETENTION),
+            settings: Settings {
+                timing,
+                reply_topics,
+                admission,
+                downstreams: agents
+                    .iter()
+                    .map(|(n, a)| (n.clone(), a.limits()))
+                    .collect(),
+                agent_concurrency: r.parsed(
+                    "TRIAD_AGENT_CONCURRENCY",
+                    defaults.agent_concurrency,
+                    count,
+                ),
+                ..defaults
+            },
+            agents,
+            alerts_topic,
+            account,
+            partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
+        };
+        if r.problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigError(r.problems))
+        }
+    }
+}
+
+/// How to log in to Kafka.
+fn auth(r: &mut Reader<'_>) -> AuthConfig {
+    let config = AuthConfig {
+        way: r.parsed("TRIAD_KAFKA_AUTH", Way::None, str::parse),
+        secret: r.text("TRIAD_KAFKA_SECRET"),
+        ca_secret: r.text("TRIAD_KAFKA_CA_SECRET"),
+    };
+    r.problems.extend(config.problems());
+    config
+}
+
+/// The caps on orders in flight, and what becomes of those beyond them.
+fn admission(r: &mut Reader<'_>) -> AdmissionSettings {
+    let in_flight = r.parsed("TRIAD_MAX_IN_FLIGHT", None, |t| match t.parse::<u32>() {
+        Ok(n) if n > 0 => Ok(Some(n)),
+        _ => Err(format!("{t:?} is not a number from 1")),
+    });
+    let per_workflow = r.parsed("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", BTreeMap::new(), |t| {
+        let caps: BTreeMap<WorkflowName, u32> = serde_json::from_str(t).map_err(|e| {
+            format!("is not a JSON object such as {{\"order-fulfilment\": 2000}}: {e}")
+        })?;
+        match caps.iter().find(|(_, cap)| **cap == 0) {
+            Some((name, _)) => Err(format!("{name} has a cap of 0, which lets no order in")),
+            None => Ok(caps),
+        }
+    });
+    let rejects = r.parsed("TRIAD_ADMISSION", false, |t| match t {
+        "slow" => Ok(false),
+        "reject" => Ok(true),
+        other => Err(format!("{other:?} is neither slow nor reject")),
+    });
+    let wait = r.span("TRIAD_BACKLOG_WAIT", Millis(0));
+    AdmissionSettings {
+        in_flight,
+        per_workflow,
+        reject_after: rejects.then_some(wait),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_in_one_message() {
+        let lookup = |name: &str| match name {
+            "TRIAD_DYNAMODB_ENDPOINT" => Some("localhost:8000".to_owned()),
+            "TRIAD_SKEW" => Some("soon".to_owned()),
+            "TRIAD_AGENTS" => Some("{".to_owned()),
+            "TRIAD_REPLY_TOPICS" => Some("reply.shop, status".to_owned()),
+            "TRIAD_MAX_IN_FLIGHT" => Some("0".to_owned()),
+            "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW" => Some(r#"{"line": 0}"#.to_owned()),
+            "TRIAD_KAFKA_AUTH" => Some("scram".to_owned()),
+            _ => None,
+        };
+        let text = Config::read(&lookup, Account::of_function())
+            .unwrap_err()
+            .to_string();
+        for name in [
+            "TRIAD_BROKERS",
+            "TRIAD_DYNAMODB_ENDPOINT",
+            "TRIAD_SKEW",
+            "TRIAD_AGENTS",
+            "TRIAD_REPLY_TOPICS",
+            "TRIAD_KAFKA_SECRET",
+            "TRIAD_MAX_IN_FLIGHT: ",
+            "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
+            "which lets no order in",
+        ] {
+            assert!(text.contains(name), "{name} in {text}");
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! How the service misbehaves, and when.
+//!
+//! Owns the fault settings and the decision, which is a pure function of the seed, the service,
+//! the key and the number of the call of that key. Architecture invariant: no clock and no
+//! random source here, so that a run can be repeated.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::Direction;
+use crate::hash;
+
+/// Longest latency, jitter or stall that a plan may ask for: ten minutes.
+pub const MAX_WAIT_MS: u64 = 600_000;
+
+/// Most services that may have a plan of their own.
+pub const MAX_SERVICE_PLANS: usize = 1_000;
+
+/// The fault settings of the whole process: a plan for every service, and overrides.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Faults {
+    /// Changes every decision; the same seed repeats them.
+    pub seed: u64,
+    /// Plan of each service that has none in `services`.
+    pub default: FaultPlan,
+    /// Plans by service; one replaces the default plan as a whole.
+    pub services: BTreeMap<String, FaultPlan>,
+}
+
+/// What one service does wrong. Fractions are in `[0, 1]`; a default plan does nothing wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FaultPlan {
+    /// Fraction of calls answered 429, 500 or 503.
+    pub transient: f64,
+    /// Fraction of those that fail after the effect was applied: the lost answer.
+    pub transient_after_effect: f64,
+    /// Fraction of forward keys that are always declined with 422, before any effect.
+    pub permanent: f64,
+    /// The same for undo keys.
+    pub undo_permanent: f64,
+    /// Fraction of calls whose answer is held for `stall_ms`; in one half of them the effect is
+    /// applied before the stall, in the other half after it.
+    pub stall: f64,
+    /// Length of a stall, in milliseconds, at most [`MAX_WAIT_MS`].
+    pub stall_ms: u64,
+    /// Fraction of calls answered 200 with a body that is not JSON; one half of them after the
+    /// effect was applied.
+    pub garbage: f64,
+    /// Wait before the effect of every call, in milliseconds, at most [`MAX_WAIT_MS`].
+    pub latency_ms: u64,
+    /// Upper bound of a further wait, different for each call, in milliseconds.
+    pub jitter_ms: u64,
+    /// Answers 503 with `Retry-After` to everything, without effect.
+    pub down: bool,
+    /// `Retry-After` of transient answers, in seconds; none is sent when absent (1 when down).
+    pub retry_after_s: Option<u32>,
+}
+
+impl Default for FaultPlan {
+    fn default() -> Self {
+        Self {
+            transient: 0.0,
+            transient_after_effect: 0.5,
+            permanent: 0.0,
+            undo_permanent: 0.0,
+            stall: 0.0,
+            stall_ms: 0,
+            garbage: 0.0,
+            latency_ms: 0,
+            jitter_ms: 0,
+            down: false,
+            retry_after_s: None,
+        }
+    }
+}
+
+/// A fault setting that is out of its bounds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("faults of {plan}: {what}")]
+pub struct FaultsError {
+    /// The plan concerned: `default` or a service.
+    pub plan: String,
+    /// What is out of bounds.
+    pub what: String,
+}
+
+/// What becomes of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Wait before anything is done, in milliseconds; a stall is not part of it.
+    pub wait_ms: u64,
+    /// The key is declined for good (unless it has had its effect already).
+    pub permanent: bool,
+    /// What else goes wrong.
+    pub mishap: Mishap,
+    /// `Retry-After` of a transient answer, in seconds.
+    pub retry_after_s: Option<u32>,
+}
+
+/// One fault of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// The call is handled as the contract says.
+    None,
+    /// 503 without effect.
+    Down,
+    /// A transient status, before or after the effect.
+    Transient {
+        /// 429, 500 or 503.
+        status: u16,
+        /// The effect took place and its answer is lost.
+        after_effect: bool,
+    },
+    /// 200 with a body that is not JSON, before or after the effect.
+    Garbage {
+        /// The effect took place.
+        after_effect: bool,
+    },
+    /// The answer is held back.
+    Stall {
+        /// For how long, in milliseconds.
+        stall_ms: u64,
+        /// The effect takes place before the stall rather than after it.
+        after_effect: bool,
+    },
+}
+
+/// Keeps the draws of one call apart from one another.
+#[derive(Clone, Copy)]
+enum Draw {
+    Permanent = 1,
+    Mishap,
+    After,
+    Status,
+    Jitter,
+}
+
+impl Faults {
+    /// The plan that `service` follows.
+    pub fn plan(&self, service: &str) -> &FaultPlan {
+        self.services.get(service).unwrap_or(&self.default)
+    }
+
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first setting that is out of bounds.
+    pub fn validate(&self) -> Result<(), FaultsError> {
+        if self.services.len() > MAX_SERVICE_PLANS {
+            return Err(FaultsError {
+                plan: "services".to_owned(),
+                what: format!("at most {MAX_SERVICE_PLANS} services may have a plan"),
+            });
+        }
+        let named = self.services.iter().map(|(name, plan)| (&**name, plan));
+        for (name, plan) in std::iter::once(("default", &self.default)).chain(named) {
+            plan.check().map_err(|what| FaultsError {
+                plan: name.to_owned(),
+                what,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Decides what becomes of the `call`-th call (from 1) of `key`.
+    ///
+    /// Whether a key is declined for good depends on the seed and the key alone, so every retry
+    /// of it meets the same answer; lowering the fraction lets declined keys through.
+    ///
+    /// ```
+    /// use triad_reference_service::{Direction, Faults};
+    /// let faults = Faults::default();
+    /// let one = faults.decide("payment", "o-1/charge/forward", Direction::Forward, 1);
+    /// assert_eq!(one, faults.decide("payment", "o-1/charge/forward", Direction::Forward, 1));
+    /// ```
+    pub fn decide(&self, service: &str, key: &str, direction: Direction, call: u32) -> Decision {
+        let plan = self.plan(service);
+        let of_key = hash::bytes(hash::bytes(self.seed, service.as_bytes()), key.as_bytes());
+        let of_call = hash::mix(of_key ^ hash::mix(u64::from(call)));
+        let draw = |base: u64, draw: Draw| hash::mix(base ^ hash::mix(draw as u64));
+        let permanent_fraction = match direction {
+            Direction::Forward => plan.permanent,
+            Direction::Undo => plan.undo_permanent,
+        };
+        let jitter_ms = match plan.jitter_ms {
+            0 => 0,
+            bound => draw(of_call, Draw::Jitter) % (bound + 1),
+        };
+        let after = draw(of_call, Draw::After);
+        let roll = hash::unit(draw(of_call, Draw::Mishap));
+        let mishap = if plan.down {
+            Mishap::Down
+        } else if roll < plan.transient {
+            let after_effect = hash::unit(after) < plan.transient_after_effect;
+            // Who answers 429 has not begun: it is never the answer after the effect.
+            let statuses: &[u16] = if after_effect {
+                &[503, 500]
+            } else {
+                &[503, 500, 429]
+            };
+            Mishap::Transient {
+                status: statuses[draw(of_call, Draw::Status) as usize % statuses.len()],
+                after_effect,
+            }
+        } else if roll < plan.transient + plan.garbage {
+            Mishap::Garbage {
+                after_effect: after & 1 == 1,
+            }
+        } else if roll < plan.transient + plan.garbage + plan.stall {
+            Mishap::Stall {
+                stall_ms: plan.stall_ms,
+                after_effect: after & 1 == 1,
+            }
+        } else {
+            Mishap::None
+        };
+        Decision {
+            wait_ms: plan.latency_ms + jitter_ms,
+            permanent: hash::unit(draw(of_key, Draw::Permanent)) < permanent_fraction,
+            mishap,
+            retry_after_s: plan.retry_after_s,
+        }
+    }
+}
+
+impl FaultPlan {
+    fn check(&self) -> Result<(), String> {
+        for (name, fraction) in [
+            ("transient", self.transient),
+            ("transient_after_effect", self.transient_after_effect),
+            ("permanent", self.permanent),
+            ("undo_permanent", self.undo_permanent),
+            ("stall", self.stall),
+            ("garbage", self.garbage),
+        ] {
+            if !(0.0..=1.0).contains(&fraction) {
+                return Err(format!("{name} must be from 0 to 1, not {fraction}"));
+            }
+        }
+        if self.transient + self.garbage + self.stall > 1.0 + 1e-9 {
+            return Err("transient, garbage and stall together must not exceed 1".to_owned());
+        }
+        for (name, wait_ms) in [
+            ("stall_ms", self.stall_ms),
+            ("latency_ms", self.latency_ms),
+            ("jitter_ms", self.jitter_ms),
+        ] {
+            if wait_ms > MAX_WAIT_MS {
+                return Err(format!(
+                    "{name} must not exceed {MAX_WAIT_MS}, not {wait_ms}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(plan: FaultPlan) -> Faults {
+        Faults {
+            seed: 7,
+            default: plan,
+            ..Faults::default()
+        }
+    }
+
+    #[test]
+    fn decisions_are_a_function_of_seed_key_and_call() {
+        let one = faults(FaultPlan {
+            transient: 0.3,
+            stall: 0.3,
+            stall_ms: 5,
+            jitter_ms: 50,
+            permanent: 0.2,
+            ..FaultPlan::default()
+        });
+        let other_seed = Faults {
+            seed: 8,
+            ..one.clone()
+        };
+        let mut differs = 0;
+        for call in 1..200 {
+            let first = one.decide("s", "k", Direction::Forward, call);
+            assert_eq!(first, one.decide("s", "k", Direction::Forward, call));
+            if first != other_seed.decide("s", "k", Direction::Forward, call) {
+                differs += 1;
+            }
+        }
+        assert!(
+            differs > 100,
+            "a seed must matter, differed {differs} times"
+        );
+    }
+
+    #[test]
+    fn each_kind_comes_up_about_as_often_as_asked() {
+        let faults = faults(FaultPlan {
+            transient: 0.2,
+            garbage: 0.1,
+            stall: 0.1,
+            stall_ms: 9,
+            ..FaultPlan::default()
+        });
+        let (mut lost, mut early, mut garbage, mut stall) = (0, 0, 0, 0);
+        for n in 0..10_000 {
+            match faults
+                .decide("s", &format!("k{n}"), Direction::Forward, 1)
+                .mishap
+            {
+                Mishap::Transient {
+                    after_effect: true, ..
+                } => lost += 1,
+                Mishap::Transient { .. } => early += 1,
+                Mishap::Garbage { .. } => garbage += 1,
+                Mishap::Stall { stall_ms, .. } => {
+                    assert_eq!(stall_ms, 9);
+                    stall += 1;
+                }
+                Mishap::None | Mishap::Down => {}
+            }
+        }
+        for seen in [lost, early, garbage, stall] {
+            assert!(
+                (800..1_200).contains(&seen),
+                "{lost} {early} {garbage} {stall}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_declined_key_stays_declined_and_undo_has_its_own_fraction() {
+        let faults = faults(FaultPlan {
+            permanent: 0.5,
+            ..FaultPlan::default()
+        });
+        let mut declined = 0;
+        for n in 0..1_000 {
+            let key = format!("k{n}");
+            let first = faults.decide("s", &key, Direction::Forward, 1).permanent;
+            declined += u32::from(first);
+            for call in 2..6 {
+                let again = faults.decide("s", &key, Direction::Forward, call).permanent;
+                assert_eq!(first, again);
+            }
+            assert!(!faults.decide("s", &key, Direction::Undo, 1).permanent);
+        }
+        assert!((420..580).contains(&declined), "{declined}");
+    }
+
+    #[test]
+    fn settings_out_of_bounds_are_named() {
+        for plan in [
+            FaultPlan {
+                transient: 1.5,
+                ..FaultPlan::default()
+            },
+            FaultPlan {
+                garbage: f64::NAN,
+                ..FaultPlan::default()
+            },
+            FaultPlan {
+                transient: 0.6,
+                stall: 0.6,
+                ..FaultPlan::default()
+            },
+            FaultPlan {
+                stall_ms: MAX_WAIT_MS + 1,
+                ..FaultPlan::default()
+            },
+        ] {
+            assert!(faults(plan).validate().is_err());
+        }
+        let named = Faults {
+            services: [(
+                "ship".to_owned(),
+                FaultPlan {
+                    stall: -0.1,
+                    ..FaultPlan::default()
+                },
+            )]
+            .into(),
+            ..Faults::default()
+        };
+        assert_eq!(named.validate().unwrap_err().plan, "ship");
+        assert_eq!(Faults::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_service_override_replaces_the_default_plan() {
+        let faults: Faults = serde_json::from_str(
+            r#"{"seed":1,"default":{"down":true},"services":{"ship":{"latency_ms":3}}}"#,
+        )
+        .unwrap();
+        let down = faults.decide("pay", "k", Direction::Forward, 1);
+        let up = faults.decide("ship", "k", Direction::Forward, 1);
+        assert_eq!(down.mishap, Mishap::Down);
+        assert_eq!((up.mishap, up.wait_ms), (Mishap::None, 3));
+        assert!(serde_json::from_str::<Faults>(r#"{"typo":1}"#).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! The long-running worker: the handlers over Kafka consumers, in one process.
+//!
+//! The binary `triad-worker` runs what it is told over an installation; `triad dev` runs all of it over
+//! its embedded engines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use triad_core::{Priority, topics};
+use triad_kafka::{WorkerConfig, run_batches, run_stream};
+use triad_runtime::agent::Remotes;
+use triad_bootstrap::{SchedulerHandler, Wiring};
+use triad_workflow::Millis;
+
+/// Orders of one lane that Submission takes up at once: few, for while their transactions are written
+/// the Schedulers' writes wait.
+const SUBMITTED_AT_ONCE: usize = 64;
+/// Records of one lane that the Scheduler takes up at once.
+const BATCH: usize = 64;
+/// Requests that are under way at once in each agent.
+const IN_FLIGHT: usize = 256;
+/// How often a Scheduler that reads nothing looks whether it can start what waits.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(100);
+/// Longest sweep; the next one goes on where it stopped.
+const SWEEP_TIME: Millis = Millis(20_000);
+
+/// Which handlers a worker runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Function {
+    /// Takes orders.
+    Submission,
+    /// Runs workflows.
+    Scheduler,
+    /// Calls remote services.
+    Agent,
+    /// Recovers overdue orders.
+    Supervisor,
+}
+
+/// Runs handlers until `stop`, then finishes what is in hand.
+///
+/// # Errors
+/// The first loop that cannot go on ends all of them.
+pub async fn run(
+    wiring: Wiring,
+    remotes: Remotes,
+    functions: &[Function],
+    sweep_every: Duration,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    for function in functions {
+        match function {
+            Function::Submission => submission(&mut loops, &wiring, &stop),
+            Function::Scheduler => scheduler(&mut loops, &wiring, &stop),
+            Function::Agent => agents(&mut loops, &wiring, &remotes, &stop),
+            Function::Supervisor => supervisor(&mut loops, &wiring, sweep_every, &stop),
+        }
+    }
+    let mut result = Ok(());
+    while let Some(ended) = loops.join_next().await {
+        let ended = ended.context("a worker loop panicked").and_then(|r| r);
+        if ended.is_err() && result.is_ok() {
+            result = ended;
+            stop.cancel();
+        }
+    }
+    wiring.bus.flush(Duration::from_secs(5));
+    result
+}
+
+/// A loop over both lanes: `name` says the group, the topics are those of either priority.
+fn config(
+    wiring: &Wiring,
+    name: &str,
+    topic: impl Fn(Priority) -> String,
+    max_records: usize,
+) -> WorkerConfig {
+    WorkerConfig {
+        kafka: wiring.config.kafka.clone(),
+        group: format!("triad-{name}"),
+        high: topic(Priority::High),
+        normal: topic(Priority::Normal),
+        max_records,
+    }
+}
+
+fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
+    let topic = |lane| topics::orders(lane).to_owned();
+    let config = config(wiring, "submission", topic, SUBMITTED_AT_ONCE);
+    let handler = Arc::new(wiring.submission());
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let handle = move |records: Vec<_>| {
+            let handler = handler.clone();
+            async move { handler.handle(&records).await }
+        };
+        Ok(run_batches(config, stop, handle).await?)
+    });
+}
+
+fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
+    let topic = |lane| topics::scheduler(lane).to_owned();
+    let config = config(wiring, "scheduler", topic, BATCH);
+    let handler = Arc::new(wiring.scheduler());
+    loops.spawn(start_waiting(handler.clone(), stop.clone()));
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let handle = move |records: Vec<_>| {
+            let handler = handler.clone();
+            async move { handler.handle(&records).await }
+        };
+        Ok(run_batches(config, stop, handle).await?)
+    });
+}
+
+/// Starts what waits in the Scheduler for room, also while there is nothing to read.
+async fn start_waiting(
+    handler: Arc<SchedulerHandler>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut timer = tokio::time::interval(LOOK_FOR_ROOM);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = timer.tick() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+        if handler.is_waiting() {
+            handler.handle(&[]).await;
+        }
+    }
+}
+
+/// A loop for each agent, with a consumer group and room of its own: another agent beside it
+/// changes nothing about its group, and a slow service holds up no other one's requests.
+fn agents(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring,
+    remotes: &Remotes,
+    stop: &CancellationToken,
+) {
+    let handler = Arc::new(wiring.agent(remotes.clone()));
+    for name in remotes.names() {
+        let topic = |lane| topics::agent(name, lane);
+        let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);
+        let (handler, stop) = (handler.clone(), stop.clone());
+        loops.spawn(async move {
+            let handle = move |record| {
+                let handler = handler.clone();
+                async move { handler.handle_one(&record, None).await }
+            };
+            Ok(run_stream(config, stop, handle).await?)
+        });
+    }
+}
+
+fn supervisor(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring,
+    every: Duration,
+    stop: &CancellationToken,
+) {
+    let handler = wiring.supervisor();
+    let stop = stop.clone();
+    loops.spawn(async move {
+        let mut timer = tokio::time::interval(every);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = timer.tick() => {}
+                () = stop.cancelled() => return Ok(()),
+            }
+            let report = handler.sweep(SWEEP_TIME).await;
+            if report.unread > 0 {
+                tracing::error!(?report, "sweep");
+            } else if report.found > 0 || report.failed > 0 {
+                tracing::info!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
+            } else {
+                tracing::debug!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
+            }
+        }
+    });
+}

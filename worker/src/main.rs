@@ -1,0 +1,143 @@
+//! `triad-worker`: the handlers in a long-running process, configured by `TRIAD_` variables.
+//!
+//! Exit codes: 0 stopped by a signal, 1 something failed for good, 2 the command line or a setting is
+//! wrong.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+use tokio_util::sync::CancellationToken;
+use triad_runtime::agent::Remotes;
+use triad_bootstrap::{Account, Config, ConfigError, Wiring, environment, http_remotes, logging};
+use triad_worker::Function;
+use triad_workflow::Millis;
+
+/// Most of the work is small short-lived allocations, of the SDK above all.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Run handlers over Kafka and DynamoDB until told to stop; configured by TRIAD_ variables
+#[derive(Debug, Parser)]
+#[command(
+    name = "triad-worker",
+    version,
+    after_help = "Examples:
+  TRIAD_BROKERS=kafka:9092 triad-worker --functions submission,scheduler,supervisor
+  TRIAD_BROKERS=kafka:9092 TRIAD_AGENTS='{\"payment\": {\"base_url\": \"https://pay.example\"}}' \\
+      triad-worker --functions agent
+
+A broker or store that is not there is waited for. SIGTERM and Ctrl-C end it cleanly."
+)]
+struct Arguments {
+    /// Which handlers to run
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "submission,scheduler,agent,supervisor"
+    )]
+    functions: Vec<Function>,
+    /// Time between the Supervisor's sweeps
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
+    sweep_every: Millis,
+}
+
+/// Bound of the wait between two looks for a broker.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = environment("TRIAD_LOG").unwrap_or_else(|| "info".to_owned());
+    logging::start(logging::Form::Text, Some(&filter));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("triad-worker: no threads can be started: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("triad-worker: {e:#}");
+            if e.is::<ConfigError>() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+async fn run(args: Arguments) -> Result<()> {
+    let mut config = Config::read(&environment, Account::of_user())?;
+    let login = config.auth.log_in(&config.account).await;
+    config.kafka.login = login.map_err(anyhow::Error::msg)?;
+    let remotes = if args.functions.contains(&Function::Agent) {
+        http_remotes(&config)?
+    } else {
+        Remotes::new()
+    };
+    let stop = CancellationToken::new();
+    tokio::spawn({
+        let stop = stop.clone();
+        async move {
+            ended_by_signal().await;
+            tracing::info!("stopping");
+            stop.cancel();
+        }
+    });
+    wait_for_broker(&config, &stop).await;
+    let wiring = Wiring::new(config).await?;
+    tracing::info!(functions = ?args.functions, "running");
+    triad_worker::run(
+        wiring,
+        remotes,
+        &args.functions,
+        args.sweep_every.as_duration(),
+        stop,
+    )
+    .await
+}
+
+/// Says clearly what is missing, and waits for it.
+async fn wait_for_broker(config: &Config, stop: &CancellationToken) {
+    let mut wait = Duration::from_millis(250);
+    while !stop.is_cancelled() {
+        let kafka = config.kafka.clone();
+        let look = tokio::task::spawn_blocking(move || {
+            triad_kafka::wait_for_broker(&kafka, Duration::from_secs(5))
+        });
+        match look.await {
+            Ok(Ok(())) => return,
+            Ok(Err(e)) => tracing::error!(next_try_in = ?wait, "{e}"),
+            Err(e) => tracing::error!("the look for a broker failed: {e}"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            () = stop.cancelled() => {}
+        }
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+async fn ended_by_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let interrupted = tokio::signal::ctrl_c();
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminated) => {
+            tokio::select! {
+                _ = interrupted => {}
+                _ = terminated.recv() => {}
+            }
+        }
+        Err(_) => {
+            let _ = interrupted.await;
+        }
+    }
+}
