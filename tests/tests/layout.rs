@@ -35,7 +35,13 @@ fn folder(of: &Path) -> String {
 #[test]
 fn crates_link_only_what_their_folder_may() {
     let told = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
         .output()
         .expect("cargo runs");
     assert!(told.status.success(), "cargo metadata");

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use triad_mapping_emulator::{GivenUp, Invoke, Invoked, Keep, Poller, Settings, Why, handle};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_mapping_emulator::{GivenUp, Invoke, Invoked, Keep, Poller, Settings, Why, handle};
 use triad_runtime::InputRecord;
 use triad_tests::engines::loopback;
 use triad_tests::mapped::{Environment, Kept};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use triad_bootstrap::{SchedulerHandler, Wiring};
 use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_batches, run_stream};
 use triad_runtime::agent::Remotes;
-use triad_bootstrap::{SchedulerHandler, Wiring};
 use triad_workflow::Millis;
 
 /// Orders of one lane that Submission takes up at once: few, for while their transactions are written

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use triad_runtime::agent::Remotes;
 use triad_bootstrap::{Account, Config, ConfigError, Wiring, environment, http_remotes, logging};
+use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 use triad_workflow::Millis;
 

@@ -1,10 +1,10 @@
 //! Where a command finds Kafka and DynamoDB: the same options for `triad dev`, LocalStack, AWS.
 
 use clap::Args;
+use triad_bootstrap::{Account, AuthConfig, Way};
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_kafka::KafkaConfig;
 use triad_runtime::system::SystemClock;
-use triad_bootstrap::{Account, AuthConfig, Way};
 use triad_workflow::Millis;
 
 use crate::output::Usage;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use triad_bootstrap::{Account, AgentConfig, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_core::{Timing, WorkflowRef, topics};
 use triad_dynamodb::{Endpoint, Tables, create_tables};
@@ -16,7 +17,6 @@ use triad_reference_service::Faults;
 use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_runtime::settings::Settings;
-use triad_bootstrap::{Account, AgentConfig, Config, Wiring, http_remotes};
 use triad_workflow::{AgentName, Limits, Millis, Workflow, hash::canonical_json, load};
 
 use super::service::Service;

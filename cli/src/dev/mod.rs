@@ -17,8 +17,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
 use triad_reference_service::{FaultPlan, Faults};
-use triad_workflow::{Millis, Workflow};
 use triad_worker::Function;
+use triad_workflow::{Millis, Workflow};
 
 use crate::commands::validate::read_all;
 use crate::output::{Usage, print_line};

@@ -11,13 +11,13 @@ pub mod select;
 pub mod workflows;
 
 use clap::Args;
+use triad_bootstrap::environment;
 use triad_core::Act;
 use triad_dynamodb::DynamoStore;
 use triad_kafka::KafkaBus;
 use triad_runtime::operator::Operator;
 use triad_runtime::settings::Settings;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_bootstrap::environment;
 
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;

@@ -7,10 +7,10 @@ mod points;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use triad_bootstrap::{Account, Config, Wiring, environment, logging};
 use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_stream};
 use triad_runtime::agent::Remotes;
-use triad_bootstrap::{Account, Config, Wiring, environment, logging};
 use triad_workflow::AgentName;
 
 use points::Points;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use triad_bootstrap::{http_remotes, lambda};
 use triad_lambda::RunError;
 use triad_runtime::agent::Remotes;
-use triad_bootstrap::{http_remotes, lambda};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RunError> {

@@ -5,8 +5,8 @@ mod sns;
 
 use std::sync::Arc;
 
-use triad_lambda::RunError;
 use triad_bootstrap::lambda;
+use triad_lambda::RunError;
 
 use crate::sns::Sns;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use triad_lambda::RunError;
 use triad_bootstrap::lambda;
+use triad_lambda::RunError;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RunError> {

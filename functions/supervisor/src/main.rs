@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use triad_bootstrap::lambda;
 use triad_lambda::{RunConfig, RunError};
 use triad_runtime::supervisor::Report;
-use triad_bootstrap::lambda;
 use triad_workflow::Millis;
 
 #[tokio::main(flavor = "current_thread")]

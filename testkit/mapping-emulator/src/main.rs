@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
-use triad_mapping_emulator::{Account, Front};
-use triad_kafka::KafkaConfig;
 use triad_bootstrap::{environment, logging};
+use triad_kafka::KafkaConfig;
+use triad_mapping_emulator::{Account, Front};
 
 /// Event source mappings from Kafka to Lambda functions, before an emulator that has none.
 ///

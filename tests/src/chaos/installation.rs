@@ -253,7 +253,12 @@ pub fn bin_dir(options: &Options) -> Result<PathBuf> {
     let beside = std::env::current_exe().context("where this program is")?;
     let beside = beside.parent().map(Path::to_owned).unwrap_or_default();
     let dir = options.bin_dir.clone().unwrap_or(beside);
-    let needed = ["triad", "triad-broker", "triad-store", "triad-reference-service"];
+    let needed = [
+        "triad",
+        "triad-broker",
+        "triad-store",
+        "triad-reference-service",
+    ];
     let missing: Vec<_> = needed.iter().filter(|n| !dir.join(n).exists()).collect();
     if !missing.is_empty() {
         bail!(

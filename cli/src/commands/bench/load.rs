@@ -6,12 +6,11 @@ use anyhow::Result;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use triad_workflow::load;
 use triad_worker::Function;
+use triad_workflow::load;
 
 use crate::dev::engines::{EngineOptions, Engines, limits};
 use crate::dev::follow::{Follower, OrderLine};
-
 
 const WORKFLOW: (&str, &str) = (
     "three-steps.yaml",

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior};
+use triad_bootstrap::environment;
 use triad_core::{Envelope, Timestamp};
 use triad_kafka::KafkaBus;
 use triad_runtime::dead_letter::index::Index;
@@ -22,7 +23,6 @@ use triad_runtime::dead_letter::replay::{Act, Refusal, marker, replay};
 use triad_runtime::dead_letter::{Entry, Letter, LetterId, MAX_VALUE_BYTES};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock};
-use triad_bootstrap::environment;
 
 use super::topic::Letters;
 use super::{Filter, FilterArgs, text};

@@ -4,7 +4,7 @@
 //!
 //! Needs the feature `tls`, which compiles OpenSSL.
 
-#[path = "../../../broker/tests/contract/authority.rs"]
+#[path = "../../../../engines/broker/tests/contract/authority.rs"]
 mod authority;
 mod logins;
 mod place;
