@@ -271,8 +271,16 @@ impl Engines {
     /// # Panics
     /// When the tables cannot be read.
     pub async fn ids(&self) -> BTreeSet<String> {
-        let orders = self.list(None).await;
+        let orders = self.records().await;
         orders.iter().map(|o| o.id.to_string()).collect()
+    }
+
+    /// The process records of all orders.
+    ///
+    /// # Panics
+    /// When the tables cannot be read.
+    pub async fn records(&self) -> Vec<Order> {
+        self.list(None).await
     }
 
     async fn list(&self, state: Option<&str>) -> Vec<Order> {

@@ -35,13 +35,28 @@ pub type Place = (String, i32, i64);
 /// # Panics
 /// When the broker does not take one.
 pub async fn write(brokers: &str, records: &[Raw]) -> Vec<Place> {
-    let producer: FutureProducer = ClientConfig::new()
+    write_with(&producer(brokers), records).await
+}
+
+/// A producer for [`write_with`], for who writes more than once.
+///
+/// # Panics
+/// When its settings are not sound.
+pub fn producer(brokers: &str) -> FutureProducer {
+    ClientConfig::new()
         .set("bootstrap.servers", brokers)
         .set("partitioner", "murmur2_random")
         .set("message.max.bytes", "4000000")
         .set("enable.idempotence", "true")
         .create()
-        .expect("the settings are sound");
+        .expect("the settings are sound")
+}
+
+/// The same as [`write`], through a producer that is there already.
+///
+/// # Panics
+/// When the broker does not take a record.
+pub async fn write_with(producer: &FutureProducer, records: &[Raw]) -> Vec<Place> {
     let mut deliveries = Vec::with_capacity(records.len());
     for raw in records {
         let mut record: FutureRecord<'_, Vec<u8>, Vec<u8>> = FutureRecord::to(&raw.topic);

@@ -251,6 +251,36 @@ async fn an_open_breaker_holds_for_every_instance_and_work_is_put_off_without_a_
 }
 
 #[tokio::test]
+async fn a_second_delivery_of_a_counted_attempt_under_way_waits_for_its_answer() {
+    let world = World::start(limits()).await;
+    let (agent, bus) = world.instance();
+    let mut request = world.request();
+    request["counted"] = json!(true);
+    *lock(&world.service.0.holds) = true;
+    let record = record(&request);
+    let both = async {
+        tokio::join!(
+            agent.handle_one(&record, None),
+            agent.handle_one(&record, None)
+        )
+    };
+    let release = async {
+        until("the call is under way", async || {
+            (world.service.calls() == 1).then_some(())
+        })
+        .await;
+        *lock(&world.service.0.holds) = false;
+        world.service.0.released.notify_waiters();
+    };
+    let (answers, ()) = tokio::join!(both, release);
+    assert_eq!(answers, (Handled::Done, Handled::Done));
+    assert_eq!(world.service.calls(), 1);
+    let replies = replies(&bus);
+    assert_eq!(replies.len(), 2);
+    assert!(replies.iter().all(|r| is_done(&r.outcome)), "{replies:?}");
+}
+
+#[tokio::test]
 async fn after_the_timer_probes_close_it_and_every_change_is_an_event() {
     let world = World::start(limits()).await;
     let (one, bus) = world.instance();

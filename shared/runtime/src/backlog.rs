@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use triad_core::planted::{Bug, planted};
-use triad_core::{Order, OrderId, Priority, Timestamp, Version};
+use triad_core::{Order, OrderId, Priority, Timestamp};
 use triad_workflow::Millis;
 
 use crate::ports::{StateStore, StoreError};
@@ -29,8 +29,9 @@ pub const LOOK_EVERY: Millis = Millis(2_000);
 const SEEN_AFTER: Millis = Millis(10_000);
 /// How far the places of two looks lie apart: odd, and no divisor of a likely bound.
 const STRIDE: usize = 389;
-/// The bound grows to so many times what it is set to, where the Schedulers are found idle.
-const GROWTH: usize = 16;
+/// The bound grows to so many times what it is set to, where the Schedulers are found idle: to no
+/// more than a Scheduler remembers of orders that need the same.
+const GROWTH: usize = 2;
 
 /// One Submission process's view of both lanes.
 #[derive(Debug)]
@@ -69,6 +70,12 @@ impl Lane {
             .filter_map(|&at| self.orders.get(at).cloned())
             .collect()
     }
+}
+
+/// Whether a Scheduler has claimed an order before. That its record was written again does not say
+/// so: the Supervisor announces one again that nobody has taken up.
+fn is_taken_up_by_scheduler(order: &Order) -> bool {
+    order.sequence > 1 || order.state.locked_by().is_some() || order.state.is_finished()
 }
 
 impl Backlog {
@@ -127,7 +134,7 @@ impl Backlog {
         let found = store.glance(ids).await;
         let is_taken_up = |since: Timestamp, found: &Result<Option<Order>, StoreError>| match found
         {
-            Ok(Some(order)) => order.version > Version::FIRST,
+            Ok(Some(order)) => is_taken_up_by_scheduler(order),
             // Too young to be seen by such a read, or it has finished, expired and is gone.
             Ok(None) => now.since(since) >= SEEN_AFTER,
             Err(_) => false,

@@ -6,6 +6,7 @@
 //! bounds the waiting too, it starts nothing and sends nothing: the Supervisor has taken over.
 
 mod guard;
+mod in_hand;
 mod ledger;
 mod rate;
 mod work;
@@ -34,6 +35,7 @@ use crate::remote::{AnyRemote, RemoteService};
 use crate::settings::Settings;
 use crate::submission::trace_of;
 use guard::Guard;
+use in_hand::InHand;
 use work::Worked;
 
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
@@ -83,7 +85,8 @@ fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
     }
 }
 
-type Done = (IdempotencyKey, Direction, Attempt);
+/// What tells one attempt from all others.
+type AttemptKey = (IdempotencyKey, Direction, Attempt);
 
 /// The agent handler; one process may run several agents.
 pub struct Agent<S, B, C, E> {
@@ -94,7 +97,8 @@ pub struct Agent<S, B, C, E> {
     clock: C,
     entropy: E,
     settings: Settings,
-    remembered: Mutex<LruCache<Done, (u32, Outcome)>>,
+    remembered: Mutex<LruCache<AttemptKey, (u32, Outcome)>>,
+    in_hand: InHand,
 }
 
 impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
@@ -121,6 +125,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             entropy,
             settings,
             remembered: Mutex::new(LruCache::new(remembered)),
+            in_hand: InHand::default(),
         }
     }
 
@@ -152,14 +157,15 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 return self.send(letter.to_vec()).await;
             }
         };
-        let taken = self.clock.now();
-        let span = Span::of(&request, self.settings.timing.skew, taken);
         let trace = trace_of(record);
-        let done: Done = (
+        let done: AttemptKey = (
             request.idempotency_key.clone(),
             request.direction,
             request.attempt,
         );
+        let _in_hand = self.in_hand.take(&done).await;
+        let taken = self.clock.now();
+        let span = Span::of(&request, self.settings.timing.skew, taken);
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
@@ -197,7 +203,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<Done, (u32, Outcome)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LruCache<AttemptKey, (u32, Outcome)>> {
         self.remembered
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
