@@ -38,7 +38,12 @@ async fn every_guarantee_holds_over_a_fault_of_each_kind() {
 #[tokio::test]
 async fn a_broker_that_forgets_is_found_out() {
     let files = Files::new();
-    for program in ["triad", "triad-store", "triad-reference-service"] {
+    for program in [
+        "triad",
+        "triad-worker",
+        "triad-store",
+        "triad-reference-service",
+    ] {
         symlink(binary(program), files.path(program)).expect("a link can be made");
     }
     let broker = binary("triad-broker");

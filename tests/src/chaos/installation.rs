@@ -106,7 +106,7 @@ impl Installation {
         };
         let broker = engine("broker", kafka, "--data", dir.join("broker")).await?;
         let store = engine("store", dynamodb, "--data", dir.join("store")).await?;
-        let service = engine("reference", service, "--ledger", ledger).await?;
+        let service = engine("reference-service", service, "--ledger", ledger).await?;
         let mut installation = Self {
             broker: Mutex::new(broker),
             store: Mutex::new(store),
@@ -255,6 +255,7 @@ pub fn bin_dir(options: &Options) -> Result<PathBuf> {
     let dir = options.bin_dir.clone().unwrap_or(beside);
     let needed = [
         "triad",
+        "triad-worker",
         "triad-broker",
         "triad-store",
         "triad-reference-service",

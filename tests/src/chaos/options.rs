@@ -20,7 +20,7 @@ use clap::Parser;
   triad-chaos --orders 2000 --faults 40 --json     many faults, for a program to read
   triad-chaos --template examples/orders/sample.jsonl --data ./state
 
-Needs triad, triad-broker, triad-store and triad-reference-service beside it: cargo build --workspace --bins"
+Needs triad, triad-worker, triad-broker, triad-store and triad-reference-service beside it: cargo build --workspace --bins"
 )]
 pub struct Options {
     /// Orders to submit

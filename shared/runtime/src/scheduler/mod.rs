@@ -287,20 +287,18 @@ where
                 self.note(&read, carried);
                 // The next write is to be decided on the record, which has what is unsent.
                 self.cache.forget(&work.id);
-                batch.answers[index] = match work.carried.unsent.take() {
-                    Some(e) => e.into(),
-                    None => Handled::Redeliver(Redelivery::Behind),
-                };
+                let why = work.carried.unsent.take();
+                batch.answers[index] =
+                    why.map_or(Handled::Redeliver(Redelivery::Raced), Into::into);
                 None
             }
             Task::Ended(End::Unwritten) => {
                 // It may have taken effect all the same: the copy can no longer be trusted.
                 self.cache.forget(&work.id);
                 self.intake.forget(read.order.priority, &work.id);
-                batch.answers[index] = match work.carried.unwritten.take() {
-                    Some(e) => e.into(),
-                    None => Handled::Redeliver(Redelivery::Raced),
-                };
+                let why = work.carried.unwritten.take();
+                batch.answers[index] =
+                    why.map_or(Handled::Redeliver(Redelivery::Raced), Into::into);
                 None
             }
             Task::Ended(End::Ignored(reason)) => {
