@@ -31,7 +31,7 @@ const SEEN_AFTER: Millis = Millis(10_000);
 const STRIDE: usize = 389;
 /// The bound grows to so many times what it is set to, where the Schedulers are found idle: to no
 /// more than a Scheduler remembers of orders that need the same.
-const GROWTH: usize = 2;
+const GROWTH: usize = 4;
 
 /// One Submission process's view of both lanes.
 #[derive(Debug)]

@@ -79,7 +79,7 @@ impl Default for Settings {
             refresh_downstreams: Millis(2_000),
             recheck_held: triad_core::downstream::HELD_RECHECK,
             unstarted: 2_048,
-            waiting: 8_192,
+            waiting: 16_384,
             admission: AdmissionSettings {
                 in_flight: None,
                 per_workflow: BTreeMap::new(),
