@@ -78,8 +78,8 @@ impl Default for Settings {
             downstreams: BTreeMap::new(),
             refresh_downstreams: Millis(2_000),
             recheck_held: triad_core::downstream::HELD_RECHECK,
-            unstarted: 2_048,
-            waiting: 16_384,
+            unstarted: 4_096,
+            waiting: 32_768,
             admission: AdmissionSettings {
                 in_flight: None,
                 per_workflow: BTreeMap::new(),
