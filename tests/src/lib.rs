@@ -8,6 +8,7 @@ pub mod clock;
 pub mod dev;
 pub mod engines;
 pub mod event_source;
+pub mod foreign;
 pub mod http;
 pub mod ledger;
 pub mod mapped;

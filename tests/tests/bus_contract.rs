@@ -87,7 +87,7 @@ impl BusUnderTest for Kafka {
         let ended = end.clone();
         let reading: tokio::task::JoinHandle<Result<(), KafkaError>> = match self.reads {
             Loop::Batches => tokio::spawn(run_batches(config, stop, move |records| {
-                handle_all(records, answers.clone(), ended.clone())
+                handle_all(records.to_vec(), answers.clone(), ended.clone())
             })),
             Loop::Stream => tokio::spawn(run_stream(
                 WorkerConfig {

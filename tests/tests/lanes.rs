@@ -136,7 +136,7 @@ fn committed(brokers: &str, group: &str, topic: &str) -> Option<i64> {
 fn batches<R>(
     lanes: &Arc<Lanes>,
     max_records: usize,
-    handle: impl Fn(Vec<InputRecord>) -> R + Clone + Send + Sync + 'static,
+    handle: impl Fn(Arc<Vec<InputRecord>>) -> R + Clone + Send + Sync + 'static,
 ) -> DropGuard
 where
     R: Future<Output = Vec<Handled>> + Send + 'static,
@@ -155,7 +155,7 @@ async fn high_records_go_before_all_normal_ones_but_the_batch_in_hand() {
     let normal_before_last_high = watch::Sender::new(0);
     let handle = {
         let (lanes, before) = (lanes.clone(), normal_before_last_high.clone());
-        move |records: Vec<InputRecord>| {
+        move |records: Arc<Vec<InputRecord>>| {
             let (lanes, before) = (lanes.clone(), before.clone());
             async move {
                 lanes.begin(&records);
@@ -191,7 +191,7 @@ async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'stati
     let healed = watch::Sender::new(false);
     let handle = {
         let (lanes, healed) = (lanes.clone(), healed.clone());
-        move |records: Vec<InputRecord>| {
+        move |records: Arc<Vec<InputRecord>>| {
             let (lanes, healed) = (lanes.clone(), healed.clone());
             async move {
                 if lane(&records[0]) == stuck && !*healed.borrow() {
@@ -234,7 +234,7 @@ async fn a_handler_that_hangs_on_a_high_record_slows_the_normal_lane_but_does_no
     lanes.write(HIGH, 1).await;
     let handle = {
         let lanes = lanes.clone();
-        move |records: Vec<InputRecord>| {
+        move |records: Arc<Vec<InputRecord>>| {
             let lanes = lanes.clone();
             async move {
                 lanes.begin(&records);
@@ -260,10 +260,10 @@ async fn slow_normal_requests_leave_room_for_high_ones() {
     let released = watch::Sender::new(false);
     let handle = {
         let (lanes, released) = (lanes.clone(), released.clone());
-        move |record: InputRecord| {
+        move |record: Arc<InputRecord>| {
             let (lanes, mut released) = (lanes.clone(), released.subscribe());
             async move {
-                let records = [record];
+                let records = [InputRecord::clone(&record)];
                 lanes.begin(&records);
                 if lane(&records[0]) == NORMAL {
                     released.wait_for(|r| *r).await.unwrap();

@@ -3,10 +3,12 @@
 //! The binary `triad-worker` runs what it is told over an installation; `triad dev` runs all of it over
 //! its embedded engines.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{SchedulerHandler, Wiring};
@@ -94,7 +96,7 @@ fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &C
     let handler = Arc::new(wiring.submission());
     let stop = stop.clone();
     loops.spawn(async move {
-        let handle = move |records: Vec<_>| {
+        let handle = move |records: Arc<Vec<_>>| {
             let handler = handler.clone();
             async move { handler.handle(&records).await }
         };
@@ -109,7 +111,7 @@ fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &Ca
     loops.spawn(start_waiting(handler.clone(), stop.clone()));
     let stop = stop.clone();
     loops.spawn(async move {
-        let handle = move |records: Vec<_>| {
+        let handle = move |records: Arc<Vec<_>>| {
             let handler = handler.clone();
             async move { handler.handle(&records).await }
         };
@@ -130,9 +132,16 @@ async fn start_waiting(
             () = stop.cancelled() => return Ok(()),
         }
         if handler.is_waiting() {
-            handler.handle(&[]).await;
+            survive("what waits for room", handler.handle(&[])).await;
         }
     }
+}
+
+/// What came of work that is done again and again; nothing if it panicked, which is told.
+async fn survive<T>(what: &str, work: impl Future<Output = T>) -> Option<T> {
+    let worked = AssertUnwindSafe(work).catch_unwind().await;
+    let told = |_| tracing::error!(what, "a handler panicked; it is tried again");
+    worked.map_err(told).ok()
 }
 
 /// A loop for each agent, with a consumer group and room of its own: another agent beside it
@@ -149,7 +158,7 @@ fn agents(
         let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);
         let (handler, stop) = (handler.clone(), stop.clone());
         loops.spawn(async move {
-            let handle = move |record| {
+            let handle = move |record: Arc<_>| {
                 let handler = handler.clone();
                 async move { handler.handle_one(&record, None).await }
             };
@@ -174,7 +183,9 @@ fn supervisor(
                 _ = timer.tick() => {}
                 () = stop.cancelled() => return Ok(()),
             }
-            let report = handler.sweep(SWEEP_TIME).await;
+            let Some(report) = survive("a sweep", handler.sweep(SWEEP_TIME)).await else {
+                continue;
+            };
             if report.unread > 0 {
                 tracing::error!(?report, "sweep");
             } else if report.found > 0 || report.failed > 0 {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -190,7 +190,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         Function::Agent,
         Function::Supervisor,
     ];
-    let worker = tokio::spawn({
+    let mut worker = tokio::spawn({
         let (wiring, remotes, stop) = (
             engines.wiring.clone(),
             engines.remotes.clone(),
@@ -202,6 +202,15 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let result = tokio::select! {
         result = work(&args, &engines, orders) => result,
         _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+        // Engines without handlers look alive and do nothing: better no process at all.
+        ended = &mut worker => {
+            let ended = ended.context("the worker panicked").and_then(|ended| ended);
+            let error = ended.err().unwrap_or_else(|| anyhow!("nobody told it to stop"));
+            let error = error.context("the handlers have ended");
+            tracing::error!("{error:#}");
+            engines.shutdown().await;
+            return Err(error);
+        }
     };
     stop.cancel();
     let ended = worker.await.context("the worker panicked")?;

@@ -42,7 +42,7 @@ async fn main() -> anyhow::Result<()> {
             }
         }
     });
-    let handle = move |record| {
+    let handle = move |record: Arc<_>| {
         let agent = agent.clone();
         async move { agent.handle_one(&record, None).await }
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 
 use crate::config::{KafkaConfig, KafkaError};
@@ -76,7 +76,7 @@ async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
 /// # Errors
 /// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried.
 pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), KafkaError> {
-    let client: StreamConsumer<Context> = config
+    let client: BaseConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])
         .create_with_context(config.login.context())
         .map_err(|e| KafkaError::Settings(e.to_string()))?;

@@ -2,209 +2,308 @@
 //!
 //! An offset is committed only when the handler has said that the record's effects are
 //! acknowledged. A record that must be delivered again is handed to the handler again, after a
-//! growing wait, without letting a later one of its partition pass.
+//! growing wait, without letting a later one of its partition pass. Its partition is paused
+//! meanwhile; the others go on, and the consumer is polled all the time: one that is not polled
+//! for five minutes is taken for dead, and what it was stuck with would stick the next one.
+//!
+//! A handler that panics has failed. Which record did it is found by handing over those of its
+//! batch one by one; after [`MAX_PANICS`](crate::MAX_PANICS) of its own it is put aside.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use rdkafka::consumer::{CommitMode, Consumer};
+use futures::FutureExt;
+use rdkafka::consumer::{BaseConsumer, CommitMode};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord};
 
+use crate::aside::{Aside, Item, said};
 use crate::config::KafkaError;
-use crate::consumer::{COMMIT_EVERY, GroupConsumer, commit, store};
+use crate::consumer::{COMMIT_EVERY, commit, store};
+use crate::context::Context;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
-use crate::retry::{tell, wait_for_room, wait_to_retry};
+use crate::retry::tell;
+use crate::stuck::{Partition, Stuck, Why};
+
+/// How often a consumer is polled while a handler is at work.
+const POLL_EVERY: Duration = Duration::from_secs(30);
 
 /// Runs a handler that takes batches over both lanes, until `stop`. The batches in hand are
 /// finished first.
 ///
 /// A batch holds records of one lane. At most two are in hand, one of each lane: the handler
-/// must be fit for that.
+/// must be fit for that. The records are shared with it, and not copied.
 ///
 /// # Errors
-/// [`KafkaError`] if the consumers cannot be made; what fails later is retried.
-///
-/// # Panics
-/// If the handler does.
+/// [`KafkaError`] if the consumers cannot be made, or one of them cannot be used any more
+/// ([`KafkaError::Fatal`]); what else fails later is retried.
 pub async fn run_batches<F, R>(
     config: WorkerConfig,
     stop: CancellationToken,
     handle: F,
 ) -> Result<(), KafkaError>
 where
-    F: Fn(Vec<InputRecord>) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Arc<Vec<InputRecord>>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send,
 {
+    let aside = Aside::new(&config.kafka);
     let mut tasks = JoinSet::new();
     for lane in join_lanes(&config)? {
-        let (stop, handle) = (stop.clone(), handle.clone());
+        let stop = stop.clone();
+        let mut lane = InHand {
+            lane,
+            max_records: config.max_records.max(1),
+            handle: handle.clone(),
+            aside: aside.clone(),
+            stuck: Stuck::default(),
+            fresh: VecDeque::new(),
+            stored: Arc::default(),
+        };
         tasks.spawn(async move {
-            let stored = AtomicBool::new(false);
-            tokio::select! {
-                () = consume(&lane, config.max_records, &stop, &handle, &stored) => {}
-                () = commit_now_and_then(&lane.consumer, &stored) => {}
-            }
-            commit(&lane.consumer, CommitMode::Sync);
+            let ended = lane.run(&stop).await;
+            commit(lane.lane.consumer(), CommitMode::Sync);
+            ended
         });
     }
-    // A panic of the handler goes on in the caller; the other lane ends with the set.
-    tasks.join_all().await;
+    first_end(tasks).await
+}
+
+/// Waits for the lanes; an error of one ends the other with it.
+pub(crate) async fn first_end(
+    mut lanes: JoinSet<Result<(), KafkaError>>,
+) -> Result<(), KafkaError> {
+    while let Some(ended) = lanes.join_next().await {
+        ended.map_err(|e| KafkaError::Fatal(format!("a loop ended: {e}")))??;
+    }
     Ok(())
 }
 
-async fn consume<F, R>(
-    lane: &Lane,
+/// One lane and what is in hand of it.
+struct InHand<F> {
+    lane: Lane,
     max_records: usize,
-    stop: &CancellationToken,
-    handle: &F,
-    stored: &AtomicBool,
-) where
-    F: Fn(Vec<InputRecord>) -> R,
+    handle: F,
+    aside: Aside,
+    stuck: Stuck,
+    /// Read while a handler was at work.
+    fresh: VecDeque<Item>,
+    /// Whether there is something to commit.
+    stored: Arc<AtomicBool>,
+}
+
+impl<F, R> InHand<F>
+where
+    F: Fn(Arc<Vec<InputRecord>>) -> R,
     R: Future<Output = Vec<Handled>>,
 {
-    loop {
-        let first = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            first = lane.next() => first,
-        };
-        let mut batch = vec![first];
-        while batch.len() < max_records
-            && let Some(another) = lane.at_hand()
-        {
-            batch.push(another);
-        }
-        handle_batch(lane, batch, stop, handle, stored).await;
-    }
-}
-
-/// Hands a batch to the handler until every record is done.
-async fn handle_batch<F, R>(
-    lane: &Lane,
-    mut batch: Vec<InputRecord>,
-    stop: &CancellationToken,
-    handle: &F,
-    stored: &AtomicBool,
-) where
-    F: Fn(Vec<InputRecord>) -> R,
-    R: Future<Output = Vec<Handled>>,
-{
-    let mut tries = 0;
-    let mut paused = Paused::new(lane);
-    loop {
-        lane.stand_first();
-        let had = batch.len();
-        let answers = handle(batch.clone()).await;
-        let failed = answers
-            .iter()
-            .any(|a| matches!(a, Handled::Redeliver(why) if !why.is_for_room()));
-        batch = store_done(&lane.consumer, batch, &answers);
-        stored.store(true, Ordering::Relaxed);
-        if batch.is_empty() {
-            return;
-        }
-        // What one lane cannot get done is no reason for the other one to wait.
-        lane.stand_back();
-        if batch.len() < had {
-            tries = 0;
-        }
-        let goes_on = match failed {
-            true => wait_to_retry(&mut tries, stop).await,
-            false => wait_for_room(stop).await,
-        };
-        if !goes_on {
-            return;
-        }
-        // A consumer that is not polled for some minutes is taken for dead. What was fetched
-        // before its partitions were paused comes behind what is in hand.
-        paused.pause();
-        while batch.len() < MAX_IN_HAND
-            && let Some(another) = lane.at_hand()
-        {
-            batch.push(another);
-        }
-    }
-}
-
-/// Bound: records in hand while some of them cannot be done.
-const MAX_IN_HAND: usize = 4_096;
-
-/// A lane's partitions, of which nothing is fetched while records in hand cannot be done.
-struct Paused<'a> {
-    lane: &'a Lane,
-    is_paused: bool,
-}
-
-impl<'a> Paused<'a> {
-    fn new(lane: &'a Lane) -> Self {
-        Self {
-            lane,
-            is_paused: false,
-        }
-    }
-
-    /// Those that are assigned now: a rebalance may have brought others.
-    fn pause(&mut self) {
-        self.is_paused = true;
-        let consumer = &self.lane.consumer;
-        if let Err(e) = consumer.assignment().and_then(|a| consumer.pause(&a)) {
-            tracing::debug!(error = %e, "partitions could not be paused");
-        }
-    }
-}
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        let consumer = &self.lane.consumer;
-        if self.is_paused
-            && let Err(e) = consumer.assignment().and_then(|a| consumer.resume(&a))
-        {
-            tracing::warn!(error = %e, "paused partitions could not be resumed");
-        }
-    }
-}
-
-/// Stores the offsets of what is done; returns what is left: of each partition the first record
-/// that must be delivered again, and every later one.
-fn store_done(
-    consumer: &GroupConsumer,
-    batch: Vec<InputRecord>,
-    answers: &[Handled],
-) -> Vec<InputRecord> {
-    let mut stuck: HashSet<(String, i32)> = HashSet::new();
-    let mut done: HashMap<(String, i32), i64> = HashMap::new();
-    let mut left = Vec::new();
-    for (record, answer) in batch.into_iter().zip(answers) {
-        let partition = (record.topic.clone(), record.partition);
-        match answer {
-            Handled::Done => {}
-            Handled::Redeliver(why) => {
-                tell(&record, why);
-                stuck.insert(partition.clone());
+    async fn run(&mut self, stop: &CancellationToken) -> Result<(), KafkaError> {
+        let mut commits = tokio::time::interval(COMMIT_EVERY);
+        commits.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let due = self.stuck.next_at();
+            let first = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                _ = commits.tick() => {
+                    commit_stored(self.lane.consumer(), &self.stored);
+                    continue;
+                }
+                () = sleep_until(due) => None,
+                first = next(&mut self.fresh, &self.lane) => Some(first?),
+            };
+            let batch = self.collect(first);
+            if !batch.is_empty() {
+                self.work(batch).await;
             }
         }
-        if stuck.contains(&partition) {
-            left.push(record);
-        } else {
-            done.insert(partition, record.offset + 1);
+    }
+
+    /// A batch: what is due again, then what has come.
+    fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
+        let revoked = self.lane.take_revoked();
+        self.stuck.forget(&revoked);
+        let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
+        let alone = match &*batch {
+            [one] => self.stuck.is_alone(&one.partition()),
+            _ => false,
+        };
+        if alone {
+            // It came first of what has come.
+            first.into_iter().for_each(|item| self.fresh.push_front(item));
+            return batch;
+        }
+        let mut next = first;
+        while let Some(item) = next {
+            batch.extend(self.stuck.put_behind(item));
+            next = match batch.len() < self.max_records {
+                true => self.fresh.pop_front().or_else(|| self.lane.at_hand()),
+                false => None,
+            };
+        }
+        batch
+    }
+
+    /// Hands a batch over once, and keeps what is left of it.
+    async fn work(&mut self, batch: Vec<Item>) {
+        self.lane.stand_first();
+        let mut items = Vec::with_capacity(batch.len());
+        let mut records = Vec::with_capacity(batch.len());
+        for item in batch {
+            match item {
+                Item::Record(record) => {
+                    records.push(record);
+                    items.push(None);
+                }
+                letter @ Item::Letter(_) => items.push(Some(letter)),
+            }
+        }
+        let alone = records.len() == 1;
+        let records = Arc::new(records);
+        let mut answers = match records.is_empty() {
+            true => Vec::new(),
+            false => self.handled(&records, alone).await,
+        }
+        .into_iter();
+        let records = Arc::try_unwrap(records).unwrap_or_else(|shared| (*shared).clone());
+        let mut records = records.into_iter();
+        let mut worked = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                Some(letter) => {
+                    let answer = match &letter {
+                        Item::Letter(about) => self.aside.put(about).await,
+                        Item::Record(_) => Handled::Done,
+                    };
+                    worked.push((letter, Answer::from(answer)));
+                }
+                None => {
+                    let answer = answers.next().unwrap_or(Answer::Again(Why::Failed));
+                    worked.extend(records.next().map(|r| (Item::Record(r), answer)));
+                }
+            }
+        }
+        self.settle(worked);
+    }
+
+    /// The handler's answers. The consumer is polled while it is at work.
+    async fn handled(&mut self, records: &Arc<Vec<InputRecord>>, alone: bool) -> Vec<Answer> {
+        let working = AssertUnwindSafe((self.handle)(records.clone())).catch_unwind();
+        let mut working = pin!(working);
+        let mut polls = tokio::time::interval(POLL_EVERY.min(COMMIT_EVERY));
+        let mut polled = Instant::now();
+        let worked = loop {
+            tokio::select! {
+                biased;
+                worked = &mut working => break worked,
+                _ = polls.tick() => {
+                    commit_stored(self.lane.consumer(), &self.stored);
+                    if polled.elapsed() >= POLL_EVERY {
+                        polled = Instant::now();
+                        self.fresh.extend(self.lane.at_hand());
+                    }
+                }
+            }
+        };
+        match worked {
+            Ok(answers) => {
+                for (record, answer) in records.iter().zip(&answers) {
+                    if let Handled::Redeliver(why) = answer {
+                        tell(record, why);
+                    }
+                }
+                answers.into_iter().map(Answer::from).collect()
+            }
+            Err(panic) => {
+                let said = said(&*panic);
+                let count = records.len();
+                tracing::error!(said, count, "a handler panicked; its records come again");
+                let answer = || Answer::Again(Why::Panicked { said: said.clone(), alone });
+                records.iter().map(|_| answer()).collect()
+            }
         }
     }
-    for ((topic, partition), next) in done {
-        store(consumer, &topic, partition, next);
+
+    /// Stores the offsets of what is done, and keeps of each partition the first that is not done
+    /// and every later one.
+    fn settle(&mut self, worked: Vec<(Item, Answer)>) {
+        let mut left: HashMap<Partition, (Why, Vec<Item>)> = HashMap::new();
+        let mut done: HashMap<Partition, i64> = HashMap::new();
+        for (item, answer) in worked {
+            let partition = item.partition();
+            if let Some((_, behind)) = left.get_mut(&partition) {
+                behind.push(item);
+                continue;
+            }
+            match answer {
+                Answer::Done => {
+                    done.insert(partition, item.next());
+                }
+                Answer::Again(why) => {
+                    left.insert(partition, (why, vec![item]));
+                }
+            }
+        }
+        let now = Instant::now();
+        for (partition, next) in &done {
+            store(self.lane.consumer(), &partition.0, partition.1, *next);
+            self.stored.store(true, Ordering::Relaxed);
+            if !left.contains_key(partition) && self.stuck.done(partition, now) {
+                self.lane.pause(partition, false);
+            }
+        }
+        if !left.is_empty() {
+            // What one lane cannot get done is no reason for the other one to wait.
+            self.lane.stand_back();
+        }
+        for (partition, (why, items)) in left {
+            let moved = done.contains_key(&partition);
+            if self.stuck.put_back(partition.clone(), items, moved, &why, now) {
+                self.lane.pause(&partition, true);
+            }
+        }
     }
-    left
 }
 
-/// Commits what is stored, when there is something new, for ever.
-async fn commit_now_and_then(consumer: &GroupConsumer, stored: &AtomicBool) {
-    let mut ticks = tokio::time::interval(COMMIT_EVERY);
-    loop {
-        ticks.tick().await;
-        if stored.swap(false, Ordering::Relaxed) {
-            commit(consumer, CommitMode::Async);
+/// What came of an item.
+enum Answer {
+    Done,
+    Again(Why),
+}
+
+impl From<Handled> for Answer {
+    fn from(handled: Handled) -> Self {
+        match handled {
+            Handled::Done => Self::Done,
+            Handled::Redeliver(why) if why.is_for_room() => Self::Again(Why::NoRoom),
+            Handled::Redeliver(_) => Self::Again(Why::Failed),
         }
+    }
+}
+
+async fn next(fresh: &mut VecDeque<Item>, lane: &Lane) -> Result<Item, KafkaError> {
+    match fresh.pop_front() {
+        Some(item) => Ok(item),
+        None => lane.next().await,
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Commits what is stored, when there is something new.
+fn commit_stored(consumer: &BaseConsumer<Context>, stored: &AtomicBool) {
+    if stored.swap(false, Ordering::Relaxed) {
+        commit(consumer, CommitMode::Async);
     }
 }

@@ -1,32 +1,54 @@
-//! Sending, and waiting until the broker has acknowledged.
+//! Sending, and waiting until the broker has acknowledged, for a bounded time.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::future::join_all;
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::future_producer::DeliveryFuture;
-use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _, PurgeConfig};
+use tokio::time::Instant;
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError};
 
 use crate::config::{KafkaConfig, KafkaError};
 use crate::context::Context;
+use crate::overdue::{Overdue, State, Waiting};
 use crate::tokens::Tokens;
 
 /// Bound: messages that wait to be sent in one process.
 const QUEUE_MESSAGES: &str = "100000";
 /// Bound: kilobytes that wait to be sent in one process.
 const QUEUE_KBYTES: &str = "65536";
-/// Tries to put a message into a full queue, and the wait between them.
-const FULL_QUEUE_TRIES: u32 = 200;
+/// Wait before a message is put into a full queue again.
 const FULL_QUEUE_WAIT: Duration = Duration::from_millis(5);
 
+/// Longest time for which a publish waits while the brokers acknowledge nothing of it. What is not
+/// acknowledged by then has failed for now, and may still go out: sent again, it waits for the first.
+pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
+/// The same for a topic of which a message is overdue: of its partitions only those without a leader
+/// need longer, and who sends to all of them must get on with the others.
+pub const PUBLISH_WITHIN_WHEN_LATE: Duration = Duration::from_secs(1);
+
 /// The bus on Kafka: an idempotent producer with the Java clients' partitioner.
+///
+/// A publish ends once nothing of it has been acknowledged for [`PUBLISH_WITHIN`]. A producer that can send nothing any more (librdkafka
+/// calls it a fatal error: the brokers have lost what it has sent, or know another one under its id)
+/// is replaced by a new one.
 #[derive(Clone)]
-pub struct KafkaBus {
-    producer: FutureProducer<Context>,
+pub struct KafkaBus(Arc<Shared>);
+
+struct Shared {
+    config: KafkaConfig,
+    producer: RwLock<Producer>,
+    overdue: Overdue,
+}
+
+#[derive(Clone)]
+struct Producer {
+    client: FutureProducer<Context>,
     tokens: Option<Arc<Tokens>>,
 }
 
@@ -36,9 +58,51 @@ impl KafkaBus {
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
+        Ok(Self(Arc::new(Shared {
+            config: config.clone(),
+            producer: RwLock::new(Producer::new(config)?),
+            overdue: Overdue::default(),
+        })))
+    }
+
+    /// Waits until all that was sent is acknowledged or has failed.
+    pub fn flush(&self, within: Duration) {
+        if let Err(e) = self.0.present().client.flush(within) {
+            tracing::warn!(error = %e, "messages were left unsent");
+        }
+    }
+}
+
+impl Shared {
+    fn present(&self) -> Producer {
+        let producer = self.producer.read();
+        producer.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A producer that can send: a new one in place of one that cannot any more.
+    fn sound(&self) -> Result<Producer, BusError> {
+        let present = self.present();
+        let Some(reason) = present.fatal() else {
+            return Ok(present);
+        };
+        let mut slot = self.producer.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.fatal().is_some() {
+            tracing::error!(reason, "the producer cannot go on; a new one takes its place");
+            let next = Producer::new(&self.config)
+                .map_err(|e| BusError::Transient(format!("no new producer: {e}")))?;
+            let before = std::mem::replace(&mut *slot, next);
+            before.client.purge(PurgeConfig::default().queue().inflight());
+            self.overdue.clear();
+        }
+        Ok(slot.clone())
+    }
+}
+
+impl Producer {
+    fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
         let context = config.login.context();
         let tokens = context.tokens.clone();
-        let producer = config
+        let client = config
             .client(&[
                 ("enable.idempotence", "true"),
                 ("acks", "all"),
@@ -46,26 +110,24 @@ impl KafkaBus {
                 ("linger.ms", "0"),
                 ("partitioner", "murmur2_random"),
                 // Never given up: a message that timed out while a later one of its partition got
-                // through would break the order of an order's statuses. A broker that is away is
-                // met by waiting; who must not wait puts a bound around the whole publish.
+                // through would break the order of an order's statuses. See `overdue`.
                 ("message.timeout.ms", "0"),
                 ("queue.buffering.max.messages", QUEUE_MESSAGES),
                 ("queue.buffering.max.kbytes", QUEUE_KBYTES),
             ])
             .create_with_context(context)
             .map_err(|e: RdError| KafkaError::Settings(e.to_string()))?;
-        Ok(Self { producer, tokens })
+        Ok(Self { client, tokens })
     }
 
-    /// Waits until all that was sent is acknowledged or has failed.
-    pub fn flush(&self, within: Duration) {
-        if let Err(e) = self.producer.flush(within) {
-            tracing::warn!(error = %e, "messages were left unsent");
-        }
+    /// Why it can send nothing any more, if that is so.
+    fn fatal(&self) -> Option<String> {
+        let (code, reason) = self.client.client().fatal_error()?;
+        Some(format!("{code}: {reason}"))
     }
 
-    async fn enqueue(&self, message: &Envelope) -> Result<DeliveryFuture, BusError> {
-        for _ in 0..FULL_QUEUE_TRIES {
+    async fn enqueue(&self, message: &Envelope, until: Instant) -> Result<DeliveryFuture, BusError> {
+        loop {
             let mut record: FutureRecord<'_, Vec<u8>, Vec<u8>> =
                 FutureRecord::to(&message.topic).payload(&message.value);
             if let Some(key) = &message.key {
@@ -81,35 +143,131 @@ impl KafkaBus {
                 });
                 record = record.headers(headers);
             }
-            match self.producer.send_result(record) {
+            match self.client.send_result(record) {
                 Ok(delivery) => return Ok(delivery),
-                Err((RdError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {
+                Err((RdError::MessageProduction(RDKafkaErrorCode::QueueFull), _))
+                    if Instant::now() < until =>
+                {
                     tokio::time::sleep(FULL_QUEUE_WAIT).await;
                 }
                 Err((e, _)) => return Err(classify(&e)),
             }
         }
-        Err(BusError::Transient("the producer's queue is full".into()))
+    }
+}
+
+impl Shared {
+    /// Puts a message into the queue, or finds it there.
+    async fn begin(
+        &self,
+        producer: &Producer,
+        message: Envelope,
+        state: State,
+        until: Instant,
+    ) -> Result<Waiting, BusError> {
+        let known = match state {
+            State::Well => None,
+            State::Late | State::Full => self.overdue.take(&message),
+        };
+        let delivery = match known {
+            Some(delivery) => delivery,
+            None if state == State::Full => {
+                return Err(BusError::Transient(format!(
+                    "too many messages for {} are not acknowledged yet",
+                    message.topic
+                )));
+            }
+            None => producer.enqueue(&message, until).await?,
+        };
+        Ok(Waiting::new(message, delivery, self.overdue.clone()))
     }
 }
 
 impl Bus for KafkaBus {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
-        if let Some(tokens) = &self.tokens {
+        let shared = &*self.0;
+        let producer = match shared.sound() {
+            Ok(producer) => producer,
+            Err(e) => return vec![Err(e); messages.len()],
+        };
+        if let Some(tokens) = &producer.tokens {
             tokens.fresh().await;
         }
+        let mut patience = Patience::new(&shared.overdue);
         let mut sent = Vec::with_capacity(messages.len());
-        for message in &messages {
-            sent.push(self.enqueue(message).await);
+        for message in messages {
+            let (state, within) = patience.of(&message.topic);
+            let until = Instant::now() + within;
+            let waiting = shared.begin(&producer, message, state, until).await;
+            sent.push((waiting, within));
         }
-        join_all(sent.into_iter().map(|delivery| async {
-            match delivery?.await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err((e, _))) => Err(classify(&e)),
-                Err(_) => Err(BusError::Transient("the producer has stopped".into())),
-            }
+        let moved = Mutex::new(Instant::now());
+        join_all(sent.into_iter().map(|(waiting, within)| {
+            let moved = &moved;
+            async move { acknowledged(waiting?, within, moved).await }
         }))
         .await
+    }
+}
+
+/// Waits for one acknowledgement until none of the publish has `moved` for so long.
+async fn acknowledged(
+    mut waiting: Waiting,
+    within: Duration,
+    moved: &Mutex<Instant>,
+) -> Result<(), BusError> {
+    let lock = || moved.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let until = *lock() + within;
+        match tokio::time::timeout_at(until, waiting.delivered()).await {
+            Ok(delivered) => {
+                *lock() = Instant::now();
+                return match delivered {
+                    Some(Ok(Ok(_))) => Ok(()),
+                    Some(Ok(Err((e, _)))) => Err(classify(&e)),
+                    Some(Err(_)) | None => {
+                        Err(BusError::Transient("the producer has stopped".into()))
+                    }
+                };
+            }
+            Err(_) if *lock() + within > Instant::now() => {}
+            Err(_) => {
+                let late = "the brokers have not acknowledged it in time";
+                return Err(BusError::Transient(late.into()));
+            }
+        }
+    }
+}
+
+/// How long a publish waits for messages of each topic.
+struct Patience<'a> {
+    overdue: &'a Overdue,
+    /// Topics of which something is overdue or may be: looked at once a publish.
+    known: HashMap<String, State>,
+}
+
+impl<'a> Patience<'a> {
+    fn new(overdue: &'a Overdue) -> Self {
+        Self {
+            overdue,
+            known: HashMap::new(),
+        }
+    }
+
+    fn of(&mut self, topic: &str) -> (State, Duration) {
+        let state = match self.known.get(topic) {
+            Some(state) => *state,
+            None => {
+                let state = self.overdue.state(topic);
+                self.known.insert(topic.to_owned(), state);
+                state
+            }
+        };
+        let within = match state {
+            State::Well => PUBLISH_WITHIN,
+            State::Late | State::Full => PUBLISH_WITHIN_WHEN_LATE,
+        };
+        (state, within)
     }
 }
 

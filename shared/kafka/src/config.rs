@@ -5,6 +5,15 @@ use rdkafka::config::RDKafkaLogLevel;
 
 use crate::login::Login;
 
+/// Bounds of what a consumer reads at once, in bytes: of an answer, which is librdkafka's bound of a
+/// Zstandard batch once it is decompressed, too; of the records that are asked for; and of those of
+/// one partition. Of a batch that is larger than it asks for a broker sends all.
+const READING: [(&str, &str); 3] = [
+    ("receive.message.max.bytes", "33554432"),
+    ("fetch.max.bytes", "2097152"),
+    ("max.partition.fetch.bytes", "1048576"),
+];
+
 /// Where Kafka is, and how to talk to it.
 #[derive(Debug, Clone, Default)]
 pub struct KafkaConfig {
@@ -41,6 +50,10 @@ pub enum KafkaError {
     /// A broker answered that it will not.
     #[error("Kafka refused: {0}")]
     Refused(String),
+    /// A client has met something after which it cannot be used any more, such as another member
+    /// under its name. Who started it has to start it anew.
+    #[error("the Kafka client cannot go on: {0}")]
+    Fatal(String),
 }
 
 impl KafkaConfig {
@@ -52,6 +65,11 @@ impl KafkaConfig {
             login: Login::default(),
             extra: Vec::new(),
         }
+    }
+
+    /// A consumer's settings, with the bounds of what is read.
+    pub(crate) fn reading(&self, ours: &[(&str, &str)]) -> ClientConfig {
+        self.client(&[&READING[..], ours].concat())
     }
 
     /// A client's settings: ours first, the user's over them.

@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{
-    BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer,
-};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::message::{BorrowedMessage, Headers, Message};
-use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
 use crate::context::Context;
 use crate::reader::Read;
+use crate::source::{Found, Source};
 
 /// How often stored offsets are committed.
 pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
@@ -20,27 +17,28 @@ pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
 // Commits what is stored before partitions are taken away.
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        if let Rebalance::Revoke(_) = rebalance {
+        if let Rebalance::Revoke(partitions) = rebalance {
             commit(consumer, CommitMode::Sync);
+            let all = partitions.elements();
+            self.revoke(all.iter().map(|p| (p.topic().to_owned(), p.partition())));
         }
     }
 }
-
-pub(crate) type GroupConsumer = StreamConsumer<Context>;
 
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
-pub(crate) async fn receive(consumer: &GroupConsumer, within: Duration) -> Read {
-    match tokio::time::timeout(within, consumer.recv()).await {
-        Ok(Ok(message)) => Read::Record(record(&message)),
-        Ok(Err(e)) => {
-            tracing::debug!(error = %e, "records cannot be read for now");
+pub(crate) async fn receive(source: &Source, within: Duration) -> Read {
+    match tokio::time::timeout(within, source.next()).await {
+        Ok(Found::Record(record)) => Read::Record(record),
+        Ok(Found::Failed(failed)) => {
+            tracing::debug!(error = failed.reason, "records cannot be read for now");
             tokio::time::sleep(AFTER_ERROR).await;
             Read::Nothing
         }
-        Err(_) => Read::Nothing,
+        // It has been told.
+        Ok(Found::Unreadable(_) | Found::End(_)) | Err(_) => Read::Nothing,
     }
 }
 
@@ -49,9 +47,9 @@ pub(crate) fn join(
     config: &KafkaConfig,
     group: &str,
     topic: &str,
-) -> Result<GroupConsumer, KafkaError> {
-    let consumer: GroupConsumer = config
-        .client(&[
+) -> Result<Source, KafkaError> {
+    let consumer: BaseConsumer<Context> = config
+        .reading(&[
             ("group.id", group),
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
@@ -62,7 +60,6 @@ pub(crate) fn join(
             // soon, or large records would come at the pace of these looks.
             ("queued.min.messages", "2000"),
             ("queued.max.messages.kbytes", "8192"),
-            ("fetch.max.bytes", "8388608"),
             ("fetch.queue.backoff.ms", "50"),
             ("fetch.wait.max.ms", "500"),
             ("partition.assignment.strategy", "range,roundrobin"),
@@ -72,7 +69,7 @@ pub(crate) fn join(
     consumer
         .subscribe(&[topic])
         .map_err(|e| KafkaError::Refused(e.to_string()))?;
-    Ok(consumer)
+    Source::new(consumer, config, group)
 }
 
 /// Commits the stored offsets.
@@ -88,7 +85,7 @@ pub(crate) fn commit<C: ConsumerContext>(consumer: &impl Consumer<C>, mode: Comm
 }
 
 /// Marks everything before `next` of a partition as done.
-pub(crate) fn store(consumer: &GroupConsumer, topic: &str, partition: i32, next: i64) {
+pub(crate) fn store(consumer: &BaseConsumer<Context>, topic: &str, partition: i32, next: i64) {
     let mut offsets = TopicPartitionList::with_capacity(1);
     let added = offsets.add_partition_offset(topic, partition, rdkafka::Offset::Offset(next));
     let stored = added.and_then(|()| consumer.store_offsets(&offsets));
@@ -98,20 +95,3 @@ pub(crate) fn store(consumer: &GroupConsumer, topic: &str, partition: i32, next:
     }
 }
 
-/// A record as handlers take it.
-pub(crate) fn record(message: &BorrowedMessage<'_>) -> InputRecord {
-    InputRecord {
-        topic: message.topic().to_owned(),
-        partition: message.partition(),
-        offset: message.offset(),
-        timestamp_ms: message.timestamp().to_millis().unwrap_or(-1),
-        key: message.key().map(<[u8]>::to_vec),
-        value: message.payload().map(<[u8]>::to_vec),
-        headers: message.headers().map_or_else(Vec::new, |headers| {
-            headers
-                .iter()
-                .map(|h| (h.key.to_owned(), h.value.map(<[u8]>::to_vec)))
-                .collect()
-        }),
-    }
-}

@@ -7,15 +7,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
 use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 
 use crate::config::KafkaError;
-use crate::tokens::Tokens;
+use crate::tokens::{Token, Tokens};
 
 /// How long the reason is waited for when a call has failed: events may be behind it.
 const REASON_WITHIN: Duration = Duration::from_millis(500);
@@ -31,6 +30,8 @@ const CONNECTION_FAILED: &str = "FAIL";
 pub(crate) struct Context {
     pub(crate) tokens: Option<Arc<Tokens>>,
     fault: Arc<Mutex<Option<Fault>>>,
+    /// Partitions that were taken from the consumer and of which its reader does not know yet.
+    revoked: Arc<Mutex<Vec<(String, i32)>>>,
 }
 
 /// Why there is no connection.
@@ -46,7 +47,28 @@ impl Context {
         Self {
             tokens,
             fault: Arc::default(),
+            revoked: Arc::default(),
         }
+    }
+
+    /// A token of the configured source.
+    pub(crate) fn token(&self) -> Result<Token, String> {
+        let tokens = self.tokens.as_ref().ok_or("no tokens are configured")?;
+        tokens.renew()
+    }
+
+    /// Notes that partitions were taken from the consumer.
+    pub(crate) fn revoke(&self, partitions: impl IntoIterator<Item = (String, i32)>) {
+        let revoked = self.revoked.lock();
+        revoked
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(partitions);
+    }
+
+    /// What was taken from the consumer since the last call.
+    pub(crate) fn take_revoked(&self) -> Vec<(String, i32)> {
+        let revoked = self.revoked.lock();
+        std::mem::take(&mut *revoked.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A fault of the login stays: what comes after it is that connections end.
@@ -106,7 +128,7 @@ fn advice(reason: &str) -> Option<&'static str> {
 
 /// What a consumer's failed call means. Blocks for at most half a second.
 pub(crate) fn explain(
-    consumer: &StreamConsumer<Context>,
+    consumer: &BaseConsumer<Context>,
     brokers: &str,
     error: &RdError,
 ) -> KafkaError {
@@ -127,7 +149,7 @@ pub(crate) fn explain(
         // Nobody else polls it yet, so nothing is lost: events come with the records, one a poll,
         // and lines of the log before them.
         for _ in 0..POLLS {
-            let _ = consumer.recv().now_or_never();
+            let _ = consumer.poll(Duration::ZERO);
         }
         std::thread::park_timeout(Duration::from_millis(10));
     }
@@ -141,8 +163,7 @@ impl ClientContext for Context {
         &self,
         _config: Option<&str>,
     ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
-        let tokens = self.tokens.as_ref().ok_or("no tokens are configured")?;
-        let token = tokens.renew().inspect_err(|error| {
+        let token = self.token().inspect_err(|error| {
             tracing::warn!(error, "no token for Kafka");
         })?;
         Ok(OAuthToken {

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{Consumer, StreamConsumer};
-use rdkafka::error::KafkaError as RdError;
-use rdkafka::message::Message;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::record;
 use crate::context::{Context, explain};
+use crate::source::{Found, Source};
 use crate::tokens::await_token;
 
 /// Longest time without a record before reading is given up.
@@ -20,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// What one topic holds at the moment of opening. Records come in the order of their partition;
 /// partitions come mixed.
 pub struct Held {
-    consumer: StreamConsumer<Context>,
+    source: Source,
     brokers: String,
     /// Where each partition that is not read to its end yet ends.
     ends: BTreeMap<i32, i64>,
@@ -40,8 +38,8 @@ impl Held {
         since_ms: Option<i64>,
         within: Duration,
     ) -> Result<Self, KafkaError> {
-        let consumer: StreamConsumer<Context> = config
-            .client(&[
+        let consumer: BaseConsumer<Context> = config
+            .reading(&[
                 ("group.id", "triad-reader"),
                 ("enable.auto.commit", "false"),
                 ("queued.max.messages.kbytes", "16384"),
@@ -96,7 +94,7 @@ impl Held {
         }
         consumer.assign(&assignment).map_err(unreachable)?;
         Ok(Self {
-            consumer,
+            source: Source::new(consumer, config, "triad-reader")?,
             brokers: config.brokers.clone(),
             ends,
             size,
@@ -113,8 +111,8 @@ impl Held {
         let mut reason = "no record came".to_owned();
         while !self.ends.is_empty() {
             let left = PATIENCE.saturating_sub(began.elapsed());
-            let next = match tokio::time::timeout(left, self.consumer.recv()).await {
-                Ok(next) if !left.is_zero() => next,
+            let found = match tokio::time::timeout(left, self.source.next()).await {
+                Ok(found) if !left.is_zero() => found,
                 _ => {
                     return Err(KafkaError::Unreachable {
                         brokers: self.brokers.clone(),
@@ -122,9 +120,9 @@ impl Held {
                     });
                 }
             };
-            match next {
-                Ok(message) => {
-                    let (partition, next) = (message.partition(), message.offset() + 1);
+            match found {
+                Found::Record(record) => {
+                    let (partition, next) = (record.partition, record.offset + 1);
                     // A partition at its end may have grown meanwhile.
                     let Some(end) = self.ends.get(&partition).copied() else {
                         continue;
@@ -134,13 +132,20 @@ impl Held {
                     }
                     if next <= end {
                         self.read += 1;
-                        return Ok(Some(record(&message)));
+                        return Ok(Some(record));
                     }
                 }
-                Err(RdError::PartitionEOF(partition)) => {
+                Found::End(partition) => {
                     self.ends.remove(&partition);
                 }
-                Err(e) => reason = e.to_string(),
+                // It has been told.
+                Found::Unreadable(unreadable) => {
+                    let partition = unreadable.partition;
+                    if self.ends.get(&partition).is_some_and(|end| unreadable.next >= *end) {
+                        self.ends.remove(&partition);
+                    }
+                }
+                Found::Failed(failed) => reason = failed.reason,
             }
         }
         Ok(None)

@@ -14,24 +14,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use rdkafka::error::KafkaError as RdError;
-use rdkafka::message::BorrowedMessage;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::watch;
-use triad_runtime::InputRecord;
 
+use crate::aside::Item;
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{GroupConsumer, join, record};
+use crate::consumer::join;
+use crate::context::Context;
+use crate::source::{Found, Source};
 
 /// Longest time for which the normal lane lets the high one go first without taking anything up.
 pub const LONGEST_YIELD: Duration = Duration::from_secs(5);
 
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
-
-/// Looks at a queue before it counts as empty: a look may meet an event of the client, such as
-/// the answer to a commit, in place of a record.
-const LOOKS: usize = 4;
 
 /// What a worker's loop reads.
 #[derive(Debug, Clone)]
@@ -62,7 +58,7 @@ pub(crate) enum Side {
 /// One lane: its consumer, and its place in the order of lanes.
 pub(crate) struct Lane {
     pub(crate) side: Side,
-    pub(crate) consumer: GroupConsumer,
+    source: Source,
     precedence: Precedence,
     brokers: String,
 }
@@ -73,7 +69,7 @@ pub(crate) fn join_lanes(config: &WorkerConfig) -> Result<[Lane; 2], KafkaError>
     let lane = |side, group: &str, topic: &str| {
         Ok(Lane {
             side,
-            consumer: join(&config.kafka, group, topic)?,
+            source: join(&config.kafka, group, topic)?,
             precedence: precedence.clone(),
             brokers: config.kafka.brokers.clone(),
         })
@@ -85,17 +81,26 @@ pub(crate) fn join_lanes(config: &WorkerConfig) -> Result<[Lane; 2], KafkaError>
 }
 
 impl Lane {
-    /// The next record, once it is this lane's turn. Nothing is lost if the future is dropped.
-    pub(crate) async fn next(&self) -> InputRecord {
+    /// What comes next, once it is this lane's turn. Nothing is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// [`KafkaError::Fatal`] once the consumer cannot be used any more.
+    pub(crate) async fn next(&self) -> Result<Item, KafkaError> {
         loop {
-            let next = match self.side {
+            let found = match self.side {
                 Side::High => self.next_of_high().await,
                 Side::Normal => self.next_of_normal().await,
             };
-            match next {
-                Ok(message) => return record(&message),
-                Err(e) => {
-                    tracing::warn!(error = %e, brokers = self.brokers, "records cannot be read for now");
+            match found {
+                Found::Record(record) => return Ok(Item::Record(record)),
+                Found::Unreadable(unreadable) => return Ok(Item::unreadable(unreadable)),
+                Found::End(_) => {}
+                Found::Failed(failed) if failed.is_fatal => {
+                    return Err(KafkaError::Fatal(failed.reason));
+                }
+                Found::Failed(failed) => {
+                    let error = failed.reason;
+                    tracing::warn!(error, brokers = self.brokers, "records cannot be read for now");
                     self.stand_back();
                     tokio::time::sleep(AFTER_ERROR).await;
                 }
@@ -103,23 +108,23 @@ impl Lane {
         }
     }
 
-    async fn next_of_high(&self) -> Result<BorrowedMessage<'_>, RdError> {
-        let next = match self.look() {
+    async fn next_of_high(&self) -> Found {
+        let next = match self.source.at_hand() {
             Some(next) => next,
             None => {
                 self.stand_back();
-                self.consumer.recv().await
+                self.source.next().await
             }
         };
         self.stand_first();
         next
     }
 
-    async fn next_of_normal(&self) -> Result<BorrowedMessage<'_>, RdError> {
+    async fn next_of_normal(&self) -> Found {
         loop {
             let yielded = tokio::time::timeout(LONGEST_YIELD, self.precedence.until(false)).await;
             if yielded.is_err() {
-                if let Some(next) = self.look() {
+                if let Some(next) = self.source.at_hand() {
                     return next;
                 }
                 continue;
@@ -127,19 +132,33 @@ impl Lane {
             tokio::select! {
                 biased;
                 () = self.precedence.until(true) => {}
-                next = self.consumer.recv() => return next,
+                next = self.source.next() => return next,
             }
         }
     }
 
-    /// A record that is at hand already.
-    pub(crate) fn at_hand(&self) -> Option<InputRecord> {
-        // An error is met again by whoever waits for the next record.
-        self.look()?.ok().map(|message| record(&message))
+    /// What is at hand already.
+    pub(crate) fn at_hand(&self) -> Option<Item> {
+        match self.source.at_hand()? {
+            Found::Record(record) => Some(Item::Record(record)),
+            Found::Unreadable(unreadable) => Some(Item::unreadable(unreadable)),
+            // It is met again by whoever waits for the next record.
+            Found::Failed(_) | Found::End(_) => None,
+        }
     }
 
-    fn look(&self) -> Option<Result<BorrowedMessage<'_>, RdError>> {
-        (0..LOOKS).find_map(|_| self.consumer.recv().now_or_never())
+    pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
+        self.source.consumer()
+    }
+
+    /// Partitions that were taken from the lane since the last call.
+    pub(crate) fn take_revoked(&self) -> Vec<(String, i32)> {
+        self.consumer().context().take_revoked()
+    }
+
+    /// See [`Source::pause`].
+    pub(crate) fn pause(&self, partition: &(String, i32), paused: bool) {
+        self.source.pause(partition, paused);
     }
 
     /// The lane has a record to hand over: the other one is to take up nothing.

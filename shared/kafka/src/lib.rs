@@ -6,6 +6,7 @@
 //! Architecture invariant: rdkafka's types do not leave this crate.
 
 mod admin;
+mod aside;
 mod batches;
 mod bus;
 mod config;
@@ -15,16 +16,23 @@ mod held;
 mod lanes;
 mod login;
 mod member;
+mod native;
+mod overdue;
 mod progress;
 mod reader;
 mod retry;
 mod roots;
+mod skip;
+mod source;
+mod stall;
 mod stream;
+mod stuck;
 mod tokens;
 
 pub use admin::{Topic, create_topics, wait_for_broker};
+pub use aside::{HANDLER_PANICKED, MAX_PANICS};
 pub use batches::run_batches;
-pub use bus::KafkaBus;
+pub use bus::{KafkaBus, PUBLISH_WITHIN, PUBLISH_WITHIN_WHEN_LATE};
 pub use config::{KafkaConfig, KafkaError};
 pub use held::Held;
 pub use lanes::{LONGEST_YIELD, WorkerConfig};

@@ -7,12 +7,13 @@ use rdkafka::consumer::CommitMode;
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{GroupConsumer, commit, join, receive, store};
+use crate::consumer::{commit, join, receive, store};
 use crate::reader::Read;
+use crate::source::Source;
 
 /// A member of a group that reads one topic, from its first record on.
 pub struct Member {
-    consumer: GroupConsumer,
+    source: Source,
 }
 
 impl Member {
@@ -21,23 +22,23 @@ impl Member {
     /// # Errors
     /// [`KafkaError`] if the consumer cannot be made; what fails later is retried.
     pub fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, KafkaError> {
-        let consumer = join(config, group, topic)?;
-        Ok(Self { consumer })
+        let source = join(config, group, topic)?;
+        Ok(Self { source })
     }
 
     /// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
     pub async fn next(&self, within: Duration) -> Read {
-        receive(&self.consumer, within).await
+        receive(&self.source, within).await
     }
 
     /// Commits that a record, and all before it in its partition, need not come again.
     pub fn commit_through(&self, record: &InputRecord) {
         store(
-            &self.consumer,
+            self.source.consumer(),
             &record.topic,
             record.partition,
             record.offset + 1,
         );
-        commit(&self.consumer, CommitMode::Sync);
+        commit(self.source.consumer(), CommitMode::Sync);
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use triad_runtime::InputRecord;
+use rdkafka::consumer::BaseConsumer;
 
-use crate::consumer::{GroupConsumer, store};
+use crate::aside::Item;
+use crate::consumer::store;
+use crate::context::Context;
 
 /// Which records of each partition are under way.
 #[derive(Debug, Default)]
@@ -22,25 +24,24 @@ struct Progress {
 
 impl UnderWay {
     /// A record has come.
-    pub(crate) fn begin(&self, record: &InputRecord) {
+    pub(crate) fn begin(&self, item: &Item) {
         let mut all = self.lock();
-        let key = (record.topic.clone(), record.partition);
-        let progress = all.entry(key).or_default();
-        progress.open.insert(record.offset);
+        let progress = all.entry(item.partition()).or_default();
+        progress.open.insert(item.record().offset);
         // After a rebalance a partition may come back at an earlier offset.
-        progress.next = record.offset + 1;
+        progress.next = item.next();
     }
 
     /// It is done.
-    pub(crate) fn end(&self, record: &InputRecord) {
+    pub(crate) fn end(&self, item: &Item) {
         let mut all = self.lock();
-        if let Some(progress) = all.get_mut(&(record.topic.clone(), record.partition)) {
-            progress.open.remove(&record.offset);
+        if let Some(progress) = all.get_mut(&item.partition()) {
+            progress.open.remove(&item.record().offset);
         }
     }
 
     /// Stores, for each partition, the offset before which all is done; whether any has moved.
-    pub(crate) fn store(&self, consumer: &GroupConsumer) -> bool {
+    pub(crate) fn store(&self, consumer: &BaseConsumer<Context>) -> bool {
         let mut moved = false;
         for ((topic, partition), progress) in self.lock().iter_mut() {
             let done = progress.done();
@@ -67,14 +68,16 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use triad_runtime::InputRecord;
+
     use super::*;
 
-    fn record(offset: i64) -> InputRecord {
-        InputRecord {
+    fn record(offset: i64) -> Item {
+        Item::Record(InputRecord {
             topic: "t".into(),
             offset,
             ..InputRecord::default()
-        }
+        })
     }
 
     fn done(under_way: &UnderWay) -> i64 {

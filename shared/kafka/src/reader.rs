@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
 use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{GroupConsumer, receive};
-use crate::context::explain;
+use crate::consumer::receive;
+use crate::context::{Context, explain};
+use crate::source::Source;
 use crate::tokens::await_token;
 
 /// Where to begin.
@@ -31,7 +32,7 @@ pub enum Read {
 
 /// A reader of whole topics.
 pub struct Reader {
-    consumer: GroupConsumer,
+    source: Source,
 }
 
 impl Reader {
@@ -45,8 +46,8 @@ impl Reader {
         start: ReaderStart,
         within: Duration,
     ) -> Result<Self, KafkaError> {
-        let consumer: GroupConsumer = config
-            .client(&[
+        let consumer: BaseConsumer<Context> = config
+            .reading(&[
                 ("group.id", "triad-reader"),
                 ("enable.auto.commit", "false"),
                 ("enable.partition.eof", "false"),
@@ -74,11 +75,13 @@ impl Reader {
             }
         }
         consumer.assign(&assignment).map_err(unreachable)?;
-        Ok(Self { consumer })
+        Ok(Self {
+            source: Source::new(consumer, config, "triad-reader")?,
+        })
     }
 
     /// The next record, waiting for at most `within`.
     pub async fn next(&self, within: Duration) -> Read {
-        receive(&self.consumer, within).await
+        receive(&self.source, within).await
     }
 }

@@ -12,22 +12,18 @@ use triad_workflow::Millis;
 const RETRY: (Millis, Millis) = (Millis(100), Millis(10_000));
 
 /// Wait before a record for which there was no room is handed over again.
-const FOR_ROOM: Duration = Duration::from_millis(50);
+pub(crate) const FOR_ROOM: Duration = Duration::from_millis(50);
+
+/// How long to wait before another try, and longer every time.
+pub(crate) fn wait_before(tries: &mut u32) -> Duration {
+    *tries = tries.saturating_add(1);
+    backoff(*tries, RETRY.0, RETRY.1, SystemEntropy.next_u64()).as_duration()
+}
 
 /// Waits before another try; false if the worker is to stop instead.
 pub(crate) async fn wait_to_retry(tries: &mut u32, stop: &CancellationToken) -> bool {
-    *tries = tries.saturating_add(1);
-    let wait = backoff(*tries, RETRY.0, RETRY.1, SystemEntropy.next_u64());
     tokio::select! {
-        () = tokio::time::sleep(wait.as_duration()) => true,
-        () = stop.cancelled() => false,
-    }
-}
-
-/// Waits until there may be room for what was held back; false if the worker is to stop instead.
-pub(crate) async fn wait_for_room(stop: &CancellationToken) -> bool {
-    tokio::select! {
-        () = tokio::time::sleep(FOR_ROOM) => true,
+        () = tokio::time::sleep(wait_before(tries)) => true,
         () = stop.cancelled() => false,
     }
 }

@@ -3,10 +3,14 @@
 //! Every record is a task of its own, so that one slow record does not hold up the others of its
 //! partition. An offset is committed when all before it are done.
 
+use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use rdkafka::consumer::CommitMode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -14,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use triad_runtime::{Handled, InputRecord};
 
+use crate::aside::{Aside, Item, MAX_PANICS, said};
+use crate::batches::first_end;
 use crate::config::KafkaError;
 use crate::consumer::{COMMIT_EVERY, commit};
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
@@ -24,80 +30,166 @@ use crate::retry::{tell, wait_to_retry};
 /// done then comes again.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// How often a consumer is polled while all room is taken.
+const POLL_EVERY: Duration = Duration::from_secs(30);
+
 /// Runs a handler that takes single records over both lanes, until `stop`.
 ///
 /// Of the records that may be under way at once, normal ones are at most seven eighths (but one
-/// at least): however slow they are, a high one finds room.
+/// at least): however slow they are, a high one finds room. A record for which the handler
+/// panics [`MAX_PANICS`](crate::MAX_PANICS) times is put aside. The record is shared with the
+/// handler, and not copied.
 ///
 /// # Errors
-/// [`KafkaError`] if the consumers cannot be made; what fails later is retried.
+/// [`KafkaError`] if the consumers cannot be made, or one of them cannot be used any more
+/// ([`KafkaError::Fatal`]); what else fails later is retried.
 pub async fn run_stream<F, R>(
     config: WorkerConfig,
     stop: CancellationToken,
     handle: F,
 ) -> Result<(), KafkaError>
 where
-    F: Fn(InputRecord) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Arc<InputRecord>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Handled> + Send + 'static,
 {
     let room = Room::of(config.max_records);
+    let aside = Aside::new(&config.kafka);
     let mut tasks = JoinSet::new();
     for lane in join_lanes(&config)? {
-        tasks.spawn(consume(lane, room.clone(), stop.clone(), handle.clone()));
+        let each = Each {
+            handle: handle.clone(),
+            aside: aside.clone(),
+            stop: stop.clone(),
+        };
+        tasks.spawn(consume(lane, room.clone(), stop.clone(), each));
     }
-    tasks.join_all().await;
-    Ok(())
+    first_end(tasks).await
 }
 
-async fn consume<F, R>(lane: Lane, room: Room, stop: CancellationToken, handle: F)
+async fn consume<F, R>(
+    lane: Lane,
+    room: Room,
+    stop: CancellationToken,
+    each: Each<F>,
+) -> Result<(), KafkaError>
 where
-    F: Fn(InputRecord) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Arc<InputRecord>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Handled> + Send + 'static,
 {
     let under_way = Arc::new(UnderWay::default());
     let tasks = TaskTracker::new();
     let start_all = async {
+        // Read while all room was taken.
+        let mut fresh: VecDeque<Item> = VecDeque::new();
         loop {
-            let record = lane.next().await;
-            under_way.begin(&record);
-            let permit = room.enter(lane.side).await;
-            let (handle, stop, under_way) = (handle.clone(), stop.clone(), under_way.clone());
+            let item = match fresh.pop_front() {
+                Some(item) => item,
+                None => match lane.next().await {
+                    Ok(item) => item,
+                    Err(e) => return e,
+                },
+            };
+            under_way.begin(&item);
+            let mut enter = pin!(room.enter(lane.side));
+            let permit = loop {
+                tokio::select! {
+                    permit = &mut enter => break permit,
+                    () = tokio::time::sleep(POLL_EVERY) => fresh.extend(lane.at_hand()),
+                }
+            };
+            let (each, under_way) = (each.clone(), under_way.clone());
             tasks.spawn(async move {
-                if until_done(&record, &stop, handle).await {
-                    under_way.end(&record);
+                let (item, is_done) = each.until_done(item).await;
+                if is_done {
+                    under_way.end(&item);
                 }
                 drop(permit);
             });
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         biased;
-        () = stop.cancelled() => {}
-        () = start_all => {}
-        () = commit_now_and_then(&lane, &under_way) => {}
-    }
+        () = stop.cancelled() => Ok(()),
+        fatal = start_all => Err(fatal),
+        () = commit_now_and_then(&lane, &under_way) => Ok(()),
+    };
     tasks.close();
     let _ = tokio::time::timeout(LAST_WAIT, tasks.wait()).await;
-    under_way.store(&lane.consumer);
-    commit(&lane.consumer, CommitMode::Sync);
+    under_way.store(lane.consumer());
+    commit(lane.consumer(), CommitMode::Sync);
+    ended
 }
 
-/// Hands a record to the handler until it is done; false if the worker is to stop before.
-async fn until_done<F, R>(record: &InputRecord, stop: &CancellationToken, handle: F) -> bool
+/// What is done about each record.
+#[derive(Clone)]
+struct Each<F> {
+    handle: F,
+    aside: Aside,
+    stop: CancellationToken,
+}
+
+impl<F, R> Each<F>
 where
-    F: Fn(InputRecord) -> R,
+    F: Fn(Arc<InputRecord>) -> R,
     R: Future<Output = Handled>,
 {
-    let mut tries = 0;
-    loop {
-        match handle(record.clone()).await {
-            Handled::Done => return true,
-            Handled::Redeliver(why) => tell(record, &why),
+    /// Hands a record to the handler until it is done; false if the worker is to stop before.
+    async fn until_done(&self, item: Item) -> (Item, bool) {
+        let letter = match item {
+            Item::Letter(_) => item,
+            Item::Record(record) => {
+                let record = Arc::new(record);
+                let worked = self.until_handled(&record).await;
+                let record = Arc::try_unwrap(record).unwrap_or_else(|shared| (*shared).clone());
+                match worked {
+                    Worked::Done => return (Item::Record(record), true),
+                    Worked::Stopped => return (Item::Record(record), false),
+                    Worked::Panicked(said) => Item::panicked(record, &said),
+                }
+            }
+        };
+        let mut tries = 0;
+        while let Item::Letter(about) = &letter
+            && let Handled::Redeliver(why) = self.aside.put(about).await
+        {
+            tell(&about.record, &why);
+            if !wait_to_retry(&mut tries, &self.stop).await {
+                return (letter, false);
+            }
         }
-        if !wait_to_retry(&mut tries, stop).await {
-            return false;
+        (letter, true)
+    }
+
+    async fn until_handled(&self, record: &Arc<InputRecord>) -> Worked {
+        let (mut tries, mut panics) = (0, 0);
+        loop {
+            let handled = AssertUnwindSafe((self.handle)(record.clone())).catch_unwind();
+            match handled.await {
+                Ok(Handled::Done) => return Worked::Done,
+                Ok(Handled::Redeliver(why)) => tell(record, &why),
+                Err(panic) => {
+                    let said = said(&*panic);
+                    tracing::error!(said, "a handler panicked; its record comes again");
+                    panics += 1;
+                    if panics >= MAX_PANICS {
+                        return Worked::Panicked(said);
+                    }
+                }
+            }
+            if !wait_to_retry(&mut tries, &self.stop).await {
+                return Worked::Stopped;
+            }
         }
     }
+}
+
+/// What came of a record.
+enum Worked {
+    Done,
+    /// The worker is to stop.
+    Stopped,
+    /// The handler panicked every time, and said this the last time.
+    Panicked(String),
 }
 
 /// Commits the offsets before which all is done, for ever.
@@ -105,8 +197,8 @@ async fn commit_now_and_then(lane: &Lane, under_way: &UnderWay) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
     loop {
         ticks.tick().await;
-        if under_way.store(&lane.consumer) {
-            commit(&lane.consumer, CommitMode::Async);
+        if under_way.store(lane.consumer()) {
+            commit(lane.consumer(), CommitMode::Async);
         }
     }
 }

@@ -5,13 +5,11 @@
 //! what is to be sent then waits until the timer has had a new one ([`Tokens::fresh`]), instead of
 //! opening connections that the brokers refuse.
 
-use std::ffi::CString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
 use rdkafka::client::Client;
-use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::watch;
 use triad_core::Timestamp;
 use triad_runtime::Clock;
@@ -19,6 +17,7 @@ use triad_runtime::system::SystemClock;
 
 use crate::config::KafkaError;
 use crate::context::Context;
+use crate::native::set_token;
 
 /// Longest wait for a new token before something is sent with the old one.
 const TOKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -80,14 +79,14 @@ impl Tokens {
 
 /// Polls a consumer until it has had its first token: what is asked of a consumer that nobody
 /// polls waits for it in vain. Returns at once where there are no tokens.
-pub(crate) fn await_token(consumer: &StreamConsumer<Context>) {
+pub(crate) fn await_token(consumer: &BaseConsumer<Context>) {
     let Some(tokens) = consumer.context().tokens.clone() else {
         return;
     };
     let began = Instant::now();
     while *tokens.expires.borrow() == 0 && began.elapsed() < TOKEN_WITHIN {
         // Nothing is assigned to it yet, so nothing is lost.
-        let _ = consumer.recv().now_or_never();
+        let _ = consumer.poll(Duration::ZERO);
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }
@@ -103,35 +102,7 @@ pub(crate) fn give_token(client: &Client<Context>, brokers: &str) -> Result<(), 
         brokers: brokers.to_owned(),
         reason: format!("there is no token: {reason}"),
     };
-    let token = tokens.renew().map_err(no_token)?;
-    let lifetime_ms = i64::try_from(token.expires.0).map_err(|e| no_token(e.to_string()))?;
-    let value = CString::new(token.value).map_err(|e| no_token(e.to_string()))?;
-    let principal = CString::new(token.principal).map_err(|e| no_token(e.to_string()))?;
-    let mut said = [0; 256];
-    #[expect(unsafe_code, reason = "rdkafka has no safe call for it")]
-    // SAFETY: the client is alive as long as it is borrowed. librdkafka copies both texts, which
-    // end in a zero byte, reads no extension as their number is 0, and writes at most so many
-    // bytes into `said`.
-    let code = unsafe {
-        rdkafka::bindings::rd_kafka_oauthbearer_set_token(
-            client.native_ptr(),
-            value.as_ptr(),
-            lifetime_ms,
-            principal.as_ptr(),
-            std::ptr::null_mut(),
-            0,
-            said.as_mut_ptr(),
-            said.len(),
-        )
-    };
-    if code == rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
-        return Ok(());
-    }
-    let said = said
-        .iter()
-        .map_while(|&c| u8::try_from(c).ok().filter(|&b| b != 0));
-    let said: Vec<u8> = said.collect();
-    Err(no_token(String::from_utf8_lossy(&said).into_owned()))
+    set_token(client, tokens.renew()).map_err(no_token)
 }
 
 #[cfg(test)]

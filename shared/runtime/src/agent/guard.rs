@@ -32,6 +32,8 @@ const PUT_OFF: Millis = Millis(5_000);
 const SPREAD: Millis = Millis(30_000);
 /// An event that its writer has not told after this is told by whoever reads the record.
 const TELL_AFTER: Millis = Millis(5_000);
+/// Longest wait of who changes the breaker for its event to be acknowledged.
+const TELL_WITHIN: Millis = Millis(2_000);
 
 /// What became of a call, as the breaker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -474,7 +476,16 @@ impl Guard {
         } else {
             tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
         }
-        let sent = ports.bus.publish(vec![record.event(&self.agent)]).await;
+        // News, and no more: the calls that wait for this change go on without it.
+        let publish = std::pin::pin!(ports.bus.publish(vec![record.event(&self.agent)]));
+        let enough = std::pin::pin!(ports.clock.sleep(TELL_WITHIN));
+        let sent = match select(publish, enough).await {
+            Either::Left((sent, _)) => sent,
+            Either::Right(_) => {
+                tracing::warn!(agent = %self.agent, "a circuit breaker's event is not sent yet");
+                return;
+            }
+        };
         if let Some(e) = sent.into_iter().find_map(Result::err) {
             tracing::warn!(agent = %self.agent, error = %e, "a circuit breaker's event could not be sent");
             return;

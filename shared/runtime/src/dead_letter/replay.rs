@@ -79,6 +79,9 @@ pub enum Refusal {
         "the record came in an event that could not be read, and is not kept itself; give its value"
     )]
     OfAnEvent,
+    /// It stands for a whole batch, of which nothing is kept.
+    #[error("the letter is about a batch that could not be read, and no record of it is kept; give one's value")]
+    OfABatch,
     /// It is from elsewhere: a replay would write where Triad takes no input.
     #[error("{0:?} is no topic from which Triad takes its input")]
     Elsewhere(String),
@@ -86,6 +89,9 @@ pub enum Refusal {
 
 /// Code of letters that hold the event in which a record came, not the record.
 pub const MALFORMED_EVENT_RECORD: &str = "malformed-event-record";
+
+/// Code of letters about batches that could not be read: they hold nothing of them.
+pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 
 /// The message that a replay sends: the record as it came, to the topic that it came from, with
 /// another value if one is given. The letter's own headers are left out.
@@ -130,6 +136,7 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
                 of: *of,
             });
         }
+        (None, _) if letter.cause == UNREADABLE_BATCH => return Err(Refusal::OfABatch),
         (None, Content::Tombstone) => return Err(Refusal::Tombstone),
         (None, Content::Whole(_)) if letter.cause == MALFORMED_EVENT_RECORD => {
             return Err(Refusal::OfAnEvent);

@@ -1,0 +1,153 @@
+//! What a loop cannot get handled is put aside: a dead letter and its alert, instead of a
+//! partition that stands still.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use triad_runtime::dead_letter::replay::UNREADABLE_BATCH;
+use triad_runtime::dead_letter::{Cause, dead_letter};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Bus, BusError, Clock, Handled, InputRecord, metric};
+
+use crate::bus::KafkaBus;
+use crate::config::KafkaConfig;
+use crate::skip::Unreadable;
+
+/// Bound: how often a record for which the handler panics is handed to it.
+pub const MAX_PANICS: u32 = 3;
+
+/// Code of letters about records for which the handler panicked every time.
+pub const HANDLER_PANICKED: &str = "handler-panicked";
+
+/// What a loop has to get done.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// A record, for the handler.
+    Record(InputRecord),
+    /// What no handler is to get: to be put aside.
+    Letter(Box<Letter>),
+}
+
+/// About what cannot be handled.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) record: InputRecord,
+    pub(crate) cause: Cause,
+    /// The offset from which on the letter says nothing.
+    pub(crate) next: i64,
+}
+
+impl Item {
+    /// About a record for which the handler panicked every time.
+    pub(crate) fn panicked(record: InputRecord, said: &str) -> Self {
+        let text = format!("the handler panicked {MAX_PANICS} times: {said}");
+        Self::Letter(Box::new(Letter {
+            cause: Cause::new(HANDLER_PANICKED, text),
+            next: record.offset + 1,
+            record,
+        }))
+    }
+
+    /// About a batch that cannot be read: the letter is that of its first record.
+    pub(crate) fn unreadable(batch: Unreadable) -> Self {
+        let Unreadable {
+            topic,
+            partition,
+            first,
+            next,
+            reason,
+        } = batch;
+        let last = next - 1;
+        let text = format!("the records at offsets {first} to {last} cannot be read: {reason}");
+        Self::Letter(Box::new(Letter {
+            record: InputRecord {
+                topic,
+                partition,
+                offset: first,
+                timestamp_ms: -1,
+                ..InputRecord::default()
+            },
+            cause: Cause::new(UNREADABLE_BATCH, text),
+            next,
+        }))
+    }
+
+    /// The record that it is, or that it is about.
+    pub(crate) fn record(&self) -> &InputRecord {
+        match self {
+            Self::Record(record) => record,
+            Self::Letter(letter) => &letter.record,
+        }
+    }
+
+    /// Topic and partition.
+    pub(crate) fn partition(&self) -> (String, i32) {
+        let record = self.record();
+        (record.topic.clone(), record.partition)
+    }
+
+    /// The offset that may be committed once it is done.
+    pub(crate) fn next(&self) -> i64 {
+        match self {
+            Self::Record(record) => record.offset + 1,
+            Self::Letter(letter) => letter.next,
+        }
+    }
+}
+
+/// Where things are put aside: a producer of its own, made when it is first needed.
+#[derive(Clone)]
+pub(crate) struct Aside {
+    config: KafkaConfig,
+    bus: Arc<Mutex<Option<KafkaBus>>>,
+}
+
+impl Aside {
+    pub(crate) fn new(config: &KafkaConfig) -> Self {
+        Self {
+            config: config.clone(),
+            bus: Arc::default(),
+        }
+    }
+
+    /// Sends a letter and its alert; done when both are acknowledged.
+    pub(crate) async fn put(&self, letter: &Letter) -> Handled {
+        match self.send(letter).await {
+            Ok(()) => Handled::Done,
+            Err(e) => e.into(),
+        }
+    }
+
+    async fn send(&self, letter: &Letter) -> Result<(), BusError> {
+        let Letter { record, cause, .. } = letter;
+        let messages = dead_letter(record, cause, SystemClock.now()).to_vec();
+        let sent = self.bus()?.publish(messages).await;
+        sent.into_iter().collect::<Result<(), _>>()?;
+        tracing::error!(
+            metric = metric::DEAD_LETTER,
+            topic = record.topic,
+            partition = record.partition,
+            offset = record.offset,
+            next = letter.next,
+            cause = cause.message,
+            "put aside: a dead letter stands for it"
+        );
+        Ok(())
+    }
+
+    fn bus(&self) -> Result<KafkaBus, BusError> {
+        let mut bus = self.bus.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bus) = &*bus {
+            return Ok(bus.clone());
+        }
+        let made =
+            KafkaBus::new(&self.config).map_err(|e| BusError::Permanent(e.to_string()))?;
+        Ok(bus.insert(made).clone())
+    }
+}
+
+/// What a panic said.
+pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a word").to_owned()
+}

@@ -1,0 +1,127 @@
+//! Reading what a consumer has, event by event.
+#![expect(unsafe_code, reason = "rdkafka's safe calls leave out what is needed")]
+
+use std::ptr::NonNull;
+
+use rdkafka::bindings::{
+    RD_KAFKA_EVENT_ERROR, RD_KAFKA_EVENT_FETCH, RD_KAFKA_EVENT_LOG,
+    RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH, RD_KAFKA_EVENT_REBALANCE,
+    rd_kafka_queue_destroy, rd_kafka_queue_get_consumer, rd_kafka_queue_t,
+};
+use rdkafka::ClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
+use triad_runtime::InputRecord;
+
+use super::event::Event;
+use super::token::set_token;
+use crate::config::KafkaError;
+use crate::context::Context;
+
+/// A place in a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+}
+
+/// An error that a consumer reports.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Failed {
+    pub(crate) code: RDKafkaErrorCode,
+    /// librdkafka's words.
+    pub(crate) reason: String,
+    /// The client cannot be used any more.
+    pub(crate) is_fatal: bool,
+    /// Where, if it is about a place.
+    pub(crate) place: Option<Place>,
+}
+
+/// What a look at a consumer found.
+#[derive(Debug)]
+pub(crate) enum Polled {
+    /// A record.
+    Record(InputRecord),
+    /// An error, or the end of a partition
+    /// ([`PartitionEOF`](RDKafkaErrorCode::PartitionEOF)).
+    Failed(Failed),
+    /// An event of the client, which has been seen to; there may be more.
+    Served,
+    /// Nothing for now.
+    Nothing,
+}
+
+/// A consumer and the queue of its events. Nobody else may poll the consumer.
+pub(crate) struct Polling {
+    queue: NonNull<rd_kafka_queue_t>,
+    consumer: BaseConsumer<Context>,
+}
+
+// SAFETY: librdkafka's queues are behind locks of their own, and this one is only polled and
+// given back.
+unsafe impl Send for Polling {}
+// SAFETY: as above.
+unsafe impl Sync for Polling {}
+
+impl Polling {
+    pub(crate) fn new(consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
+        // SAFETY: the client is alive. What is returned is ours to give back.
+        let queue = unsafe { rd_kafka_queue_get_consumer(consumer.client().native_ptr()) };
+        let queue = NonNull::new(queue)
+            .ok_or_else(|| KafkaError::Settings("a consumer without a group".into()))?;
+        Ok(Self { queue, consumer })
+    }
+
+    pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
+        &self.consumer
+    }
+
+    /// What is at hand. Never waits.
+    pub(crate) fn poll(&self) -> Polled {
+        // SAFETY: the queue lives until `self` is dropped.
+        let Some(event) = (unsafe { Event::next(self.queue) }) else {
+            return Polled::Nothing;
+        };
+        let context = self.consumer.context();
+        match event.kind() {
+            RD_KAFKA_EVENT_FETCH => match event.record() {
+                Some(Ok(record)) => return Polled::Record(record),
+                Some(Err(failed)) => return Polled::Failed(failed),
+                None => {}
+            },
+            RD_KAFKA_EVENT_ERROR => {
+                let failed = event.failure();
+                context.error(RdError::Global(failed.code), &failed.reason);
+                return Polled::Failed(failed);
+            }
+            RD_KAFKA_EVENT_REBALANCE => {
+                let (what, mut partitions) = event.rebalance();
+                context.rebalance(&self.consumer, what, &mut partitions);
+            }
+            RD_KAFKA_EVENT_LOG => {
+                if let Some((level, about, line)) = event.line() {
+                    context.log(level, &about, &line);
+                }
+            }
+            RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH => self.renew_token(),
+            // Answers to commits, statistics: nothing of ours hangs on them.
+            _ => {}
+        }
+        Polled::Served
+    }
+
+    fn renew_token(&self) {
+        let token = self.consumer.context().token();
+        if let Err(error) = set_token(self.consumer.client(), token) {
+            tracing::warn!(error, "no token for Kafka");
+        }
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        // SAFETY: it is ours and given back once; the consumer, dropped after this, is alive.
+        unsafe { rd_kafka_queue_destroy(self.queue.as_ptr()) };
+    }
+}

@@ -1,0 +1,203 @@
+//! A consumer to be read: records, what cannot be read, and what is wrong, one after the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
+use tokio::sync::Notify;
+use triad_runtime::InputRecord;
+
+use crate::config::{KafkaConfig, KafkaError};
+use crate::context::Context;
+use crate::native::{Failed, Polled, Polling};
+use crate::skip::{Looks, Unreadable, is_unreadable};
+use crate::stall::Stalls;
+
+/// Longest time between two looks at a consumer that somebody waits for: it is how the group
+/// knows that its member is alive.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Bound: events of a client that are seen to in one look at what is at hand.
+const EVENTS: usize = 64;
+
+/// What a consumer has.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A record.
+    Record(InputRecord),
+    /// What cannot be read; what comes next of its partition is behind it.
+    Unreadable(Unreadable),
+    /// The end of a partition, where its settings ask for it.
+    End(i32),
+    /// Something is wrong.
+    Failed(Failed),
+}
+
+/// A consumer to be read by one task at a time.
+pub(crate) struct Source {
+    polling: Polling,
+    wake: Arc<Notify>,
+    behind: Option<Behind>,
+}
+
+/// What it takes to go on behind what cannot be read.
+struct Behind {
+    config: KafkaConfig,
+    group: String,
+    looks: Looks,
+    stalls: Mutex<Stalls>,
+}
+
+impl Source {
+    /// A consumer of a group, or of what is assigned to it, that goes on behind what cannot be read.
+    pub(crate) fn new(
+        consumer: BaseConsumer<Context>,
+        config: &KafkaConfig,
+        group: &str,
+    ) -> Result<Self, KafkaError> {
+        let behind = Behind {
+            config: config.clone(),
+            group: group.to_owned(),
+            looks: Looks::default(),
+            stalls: Mutex::default(),
+        };
+        Ok(Self {
+            behind: Some(behind),
+            ..Self::plain(consumer)?
+        })
+    }
+
+    /// One that stands before what cannot be read, and says so.
+    pub(crate) fn plain(mut consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
+        let wake = Arc::new(Notify::new());
+        let woken = wake.clone();
+        // A permit is kept until somebody waits: no event is slept through.
+        consumer.set_nonempty_callback(move || woken.notify_one());
+        Ok(Self {
+            polling: Polling::new(consumer)?,
+            wake,
+            behind: None,
+        })
+    }
+
+    pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
+        self.polling.consumer()
+    }
+
+    /// What comes next. Nothing is lost if the future is dropped.
+    pub(crate) async fn next(&self) -> Found {
+        loop {
+            match self.look() {
+                Look::Found(found) => return found,
+                Look::More => tokio::task::yield_now().await,
+                Look::Nothing => {
+                    let _ = tokio::time::timeout(LOOK_EVERY, self.wake.notified()).await;
+                }
+            }
+        }
+    }
+
+    /// What is at hand.
+    pub(crate) fn at_hand(&self) -> Option<Found> {
+        match self.look() {
+            Look::Found(found) => Some(found),
+            Look::More | Look::Nothing => None,
+        }
+    }
+
+    /// Fetches nothing more of a partition, or goes on with it behind what was handed over last.
+    pub(crate) fn pause(&self, partition: &(String, i32), paused: bool) {
+        if let Some(behind) = &self.behind {
+            behind.stalls().pause(partition, paused);
+        }
+        let (topic, partition) = partition;
+        let mut one = TopicPartitionList::with_capacity(1);
+        let done = one
+            .add_partition_offset(topic, *partition, Offset::Invalid)
+            .and_then(|()| match paused {
+                true => self.consumer().pause(&one),
+                false => self.consumer().resume(&one),
+            });
+        if let Err(error) = done {
+            // The partition has moved to another member.
+            tracing::debug!(%error, topic, partition, paused, "a partition was not paused");
+        }
+    }
+
+    fn look(&self) -> Look {
+        if let Some(unreadable) = self.behind.as_ref().and_then(|b| b.looks.take())
+            && self.go_behind(&unreadable)
+        {
+            return Look::Found(Found::Unreadable(unreadable));
+        }
+        for _ in 0..EVENTS {
+            match self.polling.poll() {
+                Polled::Record(record) => return Look::Found(Found::Record(record)),
+                Polled::Failed(failed) => {
+                    if let Some(found) = self.judge(failed) {
+                        return Look::Found(found);
+                    }
+                }
+                Polled::Served => {}
+                Polled::Nothing => {
+                    self.look_for_stalls();
+                    return Look::Nothing;
+                }
+            }
+        }
+        Look::More
+    }
+
+    fn judge(&self, failed: Failed) -> Option<Found> {
+        if let (RDKafkaErrorCode::PartitionEOF, Some(place)) = (failed.code, &failed.place) {
+            return Some(Found::End(place.partition));
+        }
+        match (&self.behind, failed.place.clone()) {
+            (Some(behind), Some(place)) if is_unreadable(&failed) => {
+                let with = (&behind.config, behind.group.as_str());
+                behind.looks.begin(with, place, Some(failed.reason), &self.wake);
+                None
+            }
+            _ => Some(Found::Failed(failed)),
+        }
+    }
+
+    /// Whether it could be done: the partition may have gone elsewhere.
+    fn go_behind(&self, unreadable: &Unreadable) -> bool {
+        let Unreadable { topic, partition, next, .. } = unreadable;
+        let consumer = self.consumer();
+        let is_ours = consumer
+            .assignment()
+            .is_ok_and(|all| all.find_partition(topic, *partition).is_some());
+        // Without a time to wait for it, it is under way when this returns.
+        is_ours
+            && consumer
+                .seek(topic, *partition, Offset::Offset(*next), Duration::ZERO)
+                .inspect_err(|error| tracing::warn!(%error, topic, partition, "no way behind it"))
+                .is_ok()
+    }
+
+    fn look_for_stalls(&self) {
+        let Some(behind) = &self.behind else { return };
+        if let Some(place) = behind.stalls().look(self.consumer()) {
+            let with = (&behind.config, behind.group.as_str());
+            behind.looks.begin(with, place, None, &self.wake);
+        }
+    }
+}
+
+impl Behind {
+    fn stalls(&self) -> std::sync::MutexGuard<'_, Stalls> {
+        self.stalls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a look found.
+enum Look {
+    Found(Found),
+    /// Events have been seen to, and there may be more.
+    More,
+    Nothing,
+}

@@ -1,0 +1,87 @@
+//! Which partitions stand still although they hold more.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use rdkafka::Offset;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+
+use crate::context::Context;
+use crate::native::{Place, high_watermark};
+
+/// How often is looked, and how long a partition must have stood still.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const STILL_FOR: Duration = Duration::from_secs(15);
+
+/// Where the partitions of a consumer were at the last look, and since when.
+#[derive(Default)]
+pub(crate) struct Stalls {
+    looked: Option<Instant>,
+    at: HashMap<(String, i32), At>,
+    paused: HashSet<(String, i32)>,
+}
+
+struct At {
+    position: i64,
+    since: Instant,
+    /// It has been told already.
+    told: bool,
+}
+
+impl Stalls {
+    /// Notes that nothing is fetched of a partition, on purpose, or that it is again.
+    pub(crate) fn pause(&mut self, partition: &(String, i32), paused: bool) {
+        match paused {
+            true => self.paused.insert(partition.clone()),
+            false => self.paused.remove(partition),
+        };
+        self.at.remove(partition);
+    }
+
+    /// A partition that has stood still for 15 s and holds more, once; an offset of -1
+    /// where nothing of it has come yet. To be asked when
+    /// the consumer has nothing at hand.
+    pub(crate) fn look(&mut self, consumer: &BaseConsumer<Context>) -> Option<Place> {
+        let now = Instant::now();
+        if self.looked.is_some_and(|at| now - at < LOOK_EVERY) {
+            return None;
+        }
+        self.looked = Some(now);
+        let positions = consumer.position().ok()?;
+        let mut seen = HashMap::new();
+        let mut stalled = None;
+        for one in positions.elements() {
+            let partition = (one.topic().to_owned(), one.partition());
+            if self.paused.contains(&partition) {
+                continue;
+            }
+            let position = match one.offset() {
+                Offset::Offset(position) => position,
+                _ => -1,
+            };
+            let at = match self.at.remove(&partition) {
+                Some(at) if at.position == position => at,
+                _ => At {
+                    position,
+                    since: now,
+                    told: false,
+                },
+            };
+            let still = !at.told && now - at.since >= STILL_FOR;
+            let told = still
+                && stalled.is_none()
+                && high_watermark(consumer, &partition).is_some_and(|high| high > position);
+            if told {
+                stalled = Some(Place {
+                    topic: partition.0.clone(),
+                    partition: partition.1,
+                    offset: position,
+                });
+            }
+            let told = at.told || told;
+            seen.insert(partition, At { told, ..at });
+        }
+        self.at = seen;
+        stalled
+    }
+}
