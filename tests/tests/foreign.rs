@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio_util::sync::{CancellationToken, DropGuard};
+use rdkafka::ClientConfig;
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_kafka::{
-    HANDLER_PANICKED, Held, KafkaConfig, MAX_PANICS, Member, Read, Topic, WorkerConfig,
+    HANDLER_PANICKED, Held, KafkaConfig, KafkaError, MAX_PANICS, Member, Read, Topic, WorkerConfig,
     create_topics, run_batches, run_stream,
 };
 use triad_runtime::{Handled, InputRecord};
@@ -60,8 +63,8 @@ impl Kafka {
         produce(&self.config.brokers, TOPIC, partition, &batch)
     }
 
-    /// Runs a loop whose handler panics for a value of `panic`, until the guard is dropped.
-    fn read(&self, reads: Loop) -> DropGuard {
+    /// Runs a loop whose handler panics for a value of `panic`, until it is ended.
+    fn read(&self, reads: Loop) -> Reading {
         let stop = CancellationToken::new();
         let config = WorkerConfig {
             kafka: self.config.clone(),
@@ -77,17 +80,18 @@ impl Kafka {
                     let seen = seen.clone();
                     async move { records.iter().map(|r| take(&seen, r)).collect() }
                 };
-                tokio::spawn(run_batches(config, stop.clone(), handle));
+                let running = run_batches(config, stop.clone(), handle);
+                Reading(stop, tokio::spawn(running))
             }
             Loop::Stream => {
                 let handle = move |record: Arc<InputRecord>| {
                     let seen = seen.clone();
                     async move { take(&seen, &record) }
                 };
-                tokio::spawn(run_stream(config, stop.clone(), handle));
+                let running = run_stream(config, stop.clone(), handle);
+                Reading(stop, tokio::spawn(running))
             }
         }
-        stop.drop_guard()
     }
 
     /// Waits until the handler has been given so many values, each once or more.
@@ -106,6 +110,17 @@ impl Kafka {
 
     async fn told(&self, topic: &str, count: usize) -> Vec<InputRecord> {
         read_until(&self.config.brokers, &[topic], |r| r.len() >= count).await
+    }
+}
+
+/// A loop that runs.
+struct Reading(CancellationToken, JoinHandle<Result<(), KafkaError>>);
+
+impl Reading {
+    async fn end(self) {
+        self.0.cancel();
+        let ended = self.1.await.expect("no panic leaves a loop");
+        ended.expect("it could go on");
     }
 }
 
@@ -145,7 +160,7 @@ async fn odd_names_hold_up_nobody(reads: Loop) {
     let kafka = Kafka::start().await;
     kafka.put(0, &[plain("1"), odd("2"), plain("3")]);
     kafka.put(1, &[odd("4")]);
-    let _reading = kafka.read(reads);
+    let reading = kafka.read(reads);
     kafka.values(4).await;
     let seen = kafka.seen();
     let odd = seen.iter().find(|r| value(r) == "2").expect("it came");
@@ -154,6 +169,7 @@ async fn odd_names_hold_up_nobody(reads: Loop) {
     assert_eq!(odd.headers[0].1.as_deref(), Some(&[0x80][..]));
     assert_eq!(odd.headers[1].1, None);
     assert_eq!(odd.headers[3].1.as_deref(), Some(&[0xff][..]));
+    reading.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -194,7 +210,7 @@ async fn panics_put_one_record_aside(reads: Loop) {
     let all: Vec<Foreign> = ["1", "2", "panic", "3", "4"].map(plain).into();
     let bad = kafka.put(0, &all) + 2;
     kafka.put(1, &[plain("5"), odd("panic too"), plain("6")]);
-    let _reading = kafka.read(reads);
+    let reading = kafka.read(reads);
     kafka.values(8).await;
     let letters = kafka.told("dead-letter", 2).await;
     assert_eq!(letters.len(), 2, "{letters:?}");
@@ -211,6 +227,7 @@ async fn panics_put_one_record_aside(reads: Loop) {
     // Once more where it came with others first.
     let once_more = usize::from(reads == Loop::Batches);
     assert!((MAX_PANICS as usize..=MAX_PANICS as usize + once_more).contains(&times), "{times}");
+    reading.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -221,4 +238,131 @@ async fn a_record_that_makes_its_handler_panic_is_put_aside_and_its_batch_goes_o
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_makes_its_handler_panic_is_put_aside_and_its_stream_goes_on() {
     panics_put_one_record_aside(Loop::Stream).await;
+}
+
+/// A value that is worth compressing.
+fn long(n: usize) -> String {
+    format!("{n:04}").repeat(200)
+}
+
+async fn every_codec_is_read(reads: Loop) {
+    let kafka = Kafka::start().await;
+    let codecs = ["none", "gzip", "snappy", "lz4", "zstd"];
+    for (at, codec) in codecs.into_iter().enumerate() {
+        let producer: FutureProducer = ClientConfig::new()
+            .set("bootstrap.servers", &kafka.config.brokers)
+            .set("compression.codec", codec)
+            .set("linger.ms", "50")
+            .create()
+            .expect("librdkafka has the codec");
+        let sent = (0..10).map(|n| {
+            let record = FutureRecord::<(), _>::to(TOPIC).partition(0);
+            let value = long(10 * at + n);
+            let sent = producer.send_result(record.payload(&value));
+            sent.map_err(|(e, _)| e).expect("it is queued")
+        });
+        for delivery in sent.collect::<Vec<_>>() {
+            let delivered = delivery.await.expect("the producer lives");
+            delivered.map_err(|(e, _)| e).expect("the broker takes it");
+        }
+    }
+    let reading = kafka.read(reads);
+    let values = kafka.values(10 * codecs.len()).await;
+    let sent: BTreeSet<String> = (0..10 * codecs.len()).map(long).collect();
+    assert_eq!(values, sent);
+    reading.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_in_any_codec_is_read_by_batches() {
+    every_codec_is_read(Loop::Batches).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_in_any_codec_is_read_by_a_stream() {
+    every_codec_is_read(Loop::Stream).await;
+}
+
+/// Writes a batch of which nothing can be read; what its letter says.
+fn put_bad(kafka: &Kafka, codec: Codec, count: i32, content: &[u8]) -> String {
+    let bytes = batch(codec, count, content);
+    let first = produce(&kafka.config.brokers, TOPIC, 0, &bytes);
+    let last = first + i64::from(count) - 1;
+    format!("the records at offsets {first} to {last} cannot be read")
+}
+
+async fn unreadable_batches_are_passed_over(reads: Loop) {
+    let kafka = Kafka::start().await;
+    kafka.put(0, &[plain("1"), plain("2")]);
+    let mut bad = vec![put_bad(&kafka, Codec::Unknown, 5, b"of no codec")];
+    kafka.put(0, &[plain("3")]);
+    bad.push(put_bad(&kafka, Codec::Zstd, 300, b"not zstd"));
+    bad.push(put_bad(&kafka, Codec::Gzip, 1, b"not gzip"));
+    bad.push(put_bad(&kafka, Codec::Snappy, 2, &[0xff; 40]));
+    kafka.put(0, &[plain("4")]);
+    bad.push(put_bad(&kafka, Codec::Lz4, 2, b"not lz4, and at the end"));
+    kafka.put(1, &[plain("5")]);
+    let reading = kafka.read(reads);
+    let values = kafka.values(5).await;
+    assert_eq!(values, ["1", "2", "3", "4", "5"].map(str::to_owned).into());
+    let letters = kafka.told("dead-letter", bad.len()).await;
+    let why = |l: &InputRecord| header(l, "triad-cause-message").map(str::to_owned);
+    let mut told: Vec<String> = letters.iter().filter_map(why).collect();
+    // Letters of one batch may come twice; both are the same one.
+    told.sort();
+    told.dedup();
+    for bad in &bad {
+        assert!(told.iter().any(|t| t.starts_with(bad)), "{bad}: {told:?}");
+    }
+    assert_eq!(told.len(), bad.len(), "{told:?}");
+    for letter in &letters {
+        assert_eq!(header(letter, "triad-cause"), Some("unreadable-batch"));
+    }
+    kafka.told("alerts", bad.len()).await;
+    // What comes now is behind all of it.
+    kafka.put(0, &[plain("6")]);
+    kafka.values(6).await;
+    reading.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_cannot_be_read_is_passed_over_by_batches() {
+    unreadable_batches_are_passed_over(Loop::Batches).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_cannot_be_read_is_passed_over_by_a_stream() {
+    unreadable_batches_are_passed_over(Loop::Stream).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_cannot_be_read_is_passed_over_by_tools() {
+    let kafka = Kafka::start().await;
+    kafka.put(0, &[plain("1")]);
+    put_bad(&kafka, Codec::Unknown, 3, b"of no codec");
+    kafka.put(0, &[plain("2")]);
+    put_bad(&kafka, Codec::Zstd, 3, b"not zstd");
+    let read = read_until(&kafka.config.brokers, &[TOPIC], |r| r.len() >= 2).await;
+    let values: Vec<String> = read.iter().map(value).collect();
+    assert_eq!(values, ["1", "2"]);
+    let mut held = Held::open(&kafka.config, TOPIC, None, PATIENCE).expect("it opens");
+    let mut values = Vec::new();
+    while let Some(record) = held.next().await.expect("it reads to the end") {
+        values.push(value(&record));
+    }
+    assert_eq!(values, ["1", "2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_holds_no_records_is_passed_over_without_a_word_of_librdkafka() {
+    let kafka = Kafka::start().await;
+    let bad = put_bad(&kafka, Codec::None, 2, &[0x7e; 50]);
+    kafka.put(0, &[plain("1")]);
+    kafka.put(1, &[plain("2")]);
+    let reading = kafka.read(Loop::Batches);
+    kafka.values(2).await;
+    let letters = kafka.told("dead-letter", 1).await;
+    let why = header(&letters[0], "triad-cause-message").expect("why");
+    assert!(why.starts_with(&bad), "{why}");
+    reading.end().await;
 }

@@ -8,11 +8,15 @@ use rdkafka::error::RDKafkaErrorCode;
 
 use crate::config::{KafkaConfig, KafkaError};
 use crate::context::Context;
+use crate::native::commit_within;
 use crate::reader::Read;
 use crate::source::{Found, Source};
 
 /// How often stored offsets are committed.
 pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
+
+/// Longest wait for a commit, where its answer is waited for.
+const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
 // Commits what is stored before partitions are taken away.
 impl ConsumerContext for Context {
@@ -72,14 +76,20 @@ pub(crate) fn join(
     Source::new(consumer, config, group)
 }
 
-/// Commits the stored offsets.
-pub(crate) fn commit<C: ConsumerContext>(consumer: &impl Consumer<C>, mode: CommitMode) {
+/// Commits the stored offsets, and waits for it for a bounded time where it is to be waited for.
+pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     use RDKafkaErrorCode::{AssignmentLost, NoOffset};
-    match consumer.commit_consumer_state(mode) {
-        Ok(()) => {}
-        Err(e) if matches!(e.rdkafka_error_code(), Some(NoOffset | AssignmentLost)) => {}
-        Err(e) => {
-            tracing::warn!(error = %e, "offsets could not be committed; records may come again")
+    let error = match mode {
+        CommitMode::Sync => commit_within(consumer, COMMIT_WITHIN).err(),
+        CommitMode::Async => {
+            let begun = consumer.commit_consumer_state(mode);
+            begun.err().and_then(|e| e.rdkafka_error_code())
+        }
+    };
+    match error {
+        None | Some(NoOffset | AssignmentLost) => {}
+        Some(error) => {
+            tracing::warn!(%error, "offsets could not be committed; records may come again");
         }
     }
 }

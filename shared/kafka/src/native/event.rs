@@ -1,7 +1,7 @@
 //! One event of a client's queue.
 #![expect(unsafe_code, reason = "rdkafka's safe calls leave out what is needed")]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::{NonNull, null};
 
 use rdkafka::bindings::{
@@ -36,9 +36,24 @@ impl Event {
     /// # Safety
     /// The queue is alive.
     pub(super) unsafe fn next(queue: NonNull<rd_kafka_queue_t>) -> Option<Self> {
+        // SAFETY: the caller's.
+        unsafe { Self::wait(queue, 0) }
+    }
+
+    /// The same, waiting for at most so many milliseconds.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    pub(super) unsafe fn wait(queue: NonNull<rd_kafka_queue_t>, within_ms: c_int) -> Option<Self> {
         // SAFETY: the queue is alive. An event is the caller's to destroy.
-        let event = unsafe { rd_kafka_queue_poll(queue.as_ptr(), 0) };
+        let event = unsafe { rd_kafka_queue_poll(queue.as_ptr(), within_ms) };
         NonNull::new(event).map(Self)
+    }
+
+    /// What the event says of what it answers.
+    pub(super) fn code(&self) -> RDKafkaErrorCode {
+        // SAFETY: the event is alive as long as it is borrowed.
+        unsafe { rd_kafka_event_error(self.0.as_ptr()) }.into()
     }
 
     /// Which kind of event it is, one of `RD_KAFKA_EVENT_…`.

@@ -1,7 +1,9 @@
 //! Reading what a consumer has, event by event.
 #![expect(unsafe_code, reason = "rdkafka's safe calls leave out what is needed")]
 
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
 use rdkafka::bindings::{
     RD_KAFKA_EVENT_ERROR, RD_KAFKA_EVENT_FETCH, RD_KAFKA_EVENT_LOG,
@@ -55,8 +57,11 @@ pub(crate) enum Polled {
 /// A consumer and the queue of its events. Nobody else may poll the consumer.
 pub(crate) struct Polling {
     queue: NonNull<rd_kafka_queue_t>,
-    consumer: BaseConsumer<Context>,
+    consumer: ManuallyDrop<BaseConsumer<Context>>,
 }
+
+/// Longest wait for a group to be left: rdkafka's own has no end while the brokers are away.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 // SAFETY: librdkafka's queues are behind locks of their own, and this one is only polled and
 // given back.
@@ -70,7 +75,10 @@ impl Polling {
         let queue = unsafe { rd_kafka_queue_get_consumer(consumer.client().native_ptr()) };
         let queue = NonNull::new(queue)
             .ok_or_else(|| KafkaError::Settings("a consumer without a group".into()))?;
-        Ok(Self { queue, consumer })
+        Ok(Self {
+            queue,
+            consumer: ManuallyDrop::new(consumer),
+        })
     }
 
     pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
@@ -121,7 +129,19 @@ impl Polling {
 
 impl Drop for Polling {
     fn drop(&mut self) {
-        // SAFETY: it is ours and given back once; the consumer, dropped after this, is alive.
+        let began = Instant::now();
+        let mut is_closed = self.consumer.close_queue().is_err();
+        while !is_closed && began.elapsed() < CLOSE_WITHIN {
+            let _ = self.consumer.poll(Duration::from_millis(50));
+            is_closed = self.consumer.closed();
+        }
+        // SAFETY: it is ours and given back once; the consumer is alive.
         unsafe { rd_kafka_queue_destroy(self.queue.as_ptr()) };
+        if is_closed {
+            // SAFETY: nobody uses it any more.
+            unsafe { ManuallyDrop::drop(&mut self.consumer) };
+        } else {
+            tracing::warn!("a consumer did not leave its group in time; the group will notice");
+        }
     }
 }
