@@ -85,11 +85,15 @@ pub fn produce(brokers: &str, topic: &str, partition: i32, batch: &[u8]) -> i64 
     put(&[0xff, 0xff, 0xff, 0xff]);
     put(&30_000_i32.to_be_bytes());
     put(&1_i32.to_be_bytes());
-    put(&i16::try_from(topic.len()).expect("a short name").to_be_bytes());
+    put(&i16::try_from(topic.len())
+        .expect("a short name")
+        .to_be_bytes());
     put(topic.as_bytes());
     put(&1_i32.to_be_bytes());
     put(&partition.to_be_bytes());
-    put(&i32::try_from(batch.len()).expect("a small batch").to_be_bytes());
+    put(&i32::try_from(batch.len())
+        .expect("a small batch")
+        .to_be_bytes());
     put(batch);
     let mut broker = TcpStream::connect(brokers).expect("the broker is there");
     let length = i32::try_from(body.len()).expect("a small request");

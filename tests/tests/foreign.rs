@@ -1,6 +1,7 @@
 //! What others may write into a topic, and handlers that panic: none of it stops a loop.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use triad_kafka::{
     HANDLER_PANICKED, Held, KafkaConfig, KafkaError, MAX_PANICS, Member, Read, Topic, WorkerConfig,
     create_topics, run_batches, run_stream,
 };
-use triad_runtime::{Handled, InputRecord};
+use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_tests::engines::loopback;
 use triad_tests::foreign::{Codec, Foreign, batch, produce, records};
 use triad_tests::poll::{PATIENCE, until};
@@ -63,16 +64,20 @@ impl Kafka {
         produce(&self.config.brokers, TOPIC, partition, &batch)
     }
 
-    /// Runs a loop whose handler panics for a value of `panic`, until it is ended.
-    fn read(&self, reads: Loop) -> Reading {
-        let stop = CancellationToken::new();
-        let config = WorkerConfig {
+    fn worker(&self) -> WorkerConfig {
+        WorkerConfig {
             kafka: self.config.clone(),
             group: "readers".to_owned(),
             high: "t.high".to_owned(),
             normal: TOPIC.to_owned(),
             max_records: 10,
-        };
+        }
+    }
+
+    /// Runs a loop whose handler panics for a value of `panic`, until it is ended.
+    fn read(&self, reads: Loop) -> Reading {
+        let stop = CancellationToken::new();
+        let config = self.worker();
         let seen = self.seen.clone();
         match reads {
             Loop::Batches => {
@@ -219,14 +224,20 @@ async fn panics_put_one_record_aside(reads: Loop) {
         let why = header(letter, "triad-cause-message").expect("why");
         assert!(why.contains("as it is told"), "{why}");
     }
-    let first = letters.iter().find(|l| value(l) == "panic").expect("it is kept");
+    let first = letters
+        .iter()
+        .find(|l| value(l) == "panic")
+        .expect("it is kept");
     assert_eq!(header(first, "triad-offset"), Some(&*bad.to_string()));
     assert_eq!(kafka.told("alerts", 2).await.len(), 2);
     let seen = kafka.seen();
     let times = seen.iter().filter(|r| value(r) == "panic").count();
     // Once more where it came with others first.
     let once_more = usize::from(reads == Loop::Batches);
-    assert!((MAX_PANICS as usize..=MAX_PANICS as usize + once_more).contains(&times), "{times}");
+    assert!(
+        (MAX_PANICS as usize..=MAX_PANICS as usize + once_more).contains(&times),
+        "{times}"
+    );
     reading.end().await;
 }
 
@@ -364,5 +375,65 @@ async fn a_batch_that_holds_no_records_is_passed_over_without_a_word_of_librdkaf
     let letters = kafka.told("dead-letter", 1).await;
     let why = header(&letters[0], "triad-cause-message").expect("why");
     assert!(why.starts_with(&bad), "{why}");
+    reading.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_cannot_get_on_holds_up_no_other() {
+    let kafka = Kafka::start().await;
+    kafka.put(0, &["stuck 1", "stuck 2"].map(plain));
+    let healed = Arc::new(AtomicBool::new(false));
+    let stop = CancellationToken::new();
+    let handle = {
+        let (seen, healed) = (kafka.seen.clone(), healed.clone());
+        move |records: Arc<Vec<InputRecord>>| {
+            let (seen, healed) = (seen.clone(), healed.clone());
+            async move {
+                let take = |record: &InputRecord| {
+                    let taken = take(&seen, record);
+                    let stuck = value(record).starts_with("stuck");
+                    match stuck && !healed.load(Ordering::Relaxed) {
+                        true => Handled::Redeliver(Redelivery::Raced),
+                        false => taken,
+                    }
+                };
+                records.iter().map(take).collect()
+            }
+        }
+    };
+    let running = run_batches(kafka.worker(), stop.clone(), handle);
+    let reading = Reading(stop, tokio::spawn(running));
+    until("the stuck ones have come", async || {
+        kafka
+            .seen()
+            .iter()
+            .any(|r| value(r) == "stuck 2")
+            .then_some(())
+    })
+    .await;
+    // They come one after the other, each when the one before it has been seen.
+    for n in 0..20 {
+        kafka.put(1, &[plain(&format!("free {n}"))]);
+        until("the other partition goes on", async || {
+            let seen = kafka.seen();
+            seen.iter()
+                .any(|r| value(r) == format!("free {n}"))
+                .then_some(())
+        })
+        .await;
+    }
+    let times = |name: &str| kafka.seen().iter().filter(|r| value(r) == name).count();
+    let before = times("stuck 1");
+    until("the stuck ones come again and again", async || {
+        (times("stuck 1") > before + 1).then_some(())
+    })
+    .await;
+    kafka.put(0, &[plain("behind")]);
+    healed.store(true, Ordering::Relaxed);
+    until("what is behind them comes", async || {
+        (times("behind") > 0).then_some(())
+    })
+    .await;
+    assert_eq!(times("behind"), 1);
     reading.end().await;
 }

@@ -139,8 +139,7 @@ impl Aside {
         if let Some(bus) = &*bus {
             return Ok(bus.clone());
         }
-        let made =
-            KafkaBus::new(&self.config).map_err(|e| BusError::Permanent(e.to_string()))?;
+        let made = KafkaBus::new(&self.config).map_err(|e| BusError::Permanent(e.to_string()))?;
         Ok(bus.insert(made).clone())
     }
 }

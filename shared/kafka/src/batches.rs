@@ -136,7 +136,9 @@ where
         };
         if alone {
             // It came first of what has come.
-            first.into_iter().for_each(|item| self.fresh.push_front(item));
+            first
+                .into_iter()
+                .for_each(|item| self.fresh.push_front(item));
             return batch;
         }
         let mut next = first;
@@ -224,7 +226,12 @@ where
                 let said = said(&*panic);
                 let count = records.len();
                 tracing::error!(said, count, "a handler panicked; its records come again");
-                let answer = || Answer::Again(Why::Panicked { said: said.clone(), alone });
+                let answer = || {
+                    Answer::Again(Why::Panicked {
+                        said: said.clone(),
+                        alone,
+                    })
+                };
                 records.iter().map(|_| answer()).collect()
             }
         }
@@ -264,7 +271,10 @@ where
         }
         for (partition, (why, items)) in left {
             let moved = done.contains_key(&partition);
-            if self.stuck.put_back(partition.clone(), items, moved, &why, now) {
+            if self
+                .stuck
+                .put_back(partition.clone(), items, moved, &why, now)
+            {
                 self.lane.pause(&partition, true);
             }
         }

@@ -85,13 +85,21 @@ impl Shared {
         let Some(reason) = present.fatal() else {
             return Ok(present);
         };
-        let mut slot = self.producer.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self
+            .producer
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if slot.fatal().is_some() {
-            tracing::error!(reason, "the producer cannot go on; a new one takes its place");
+            tracing::error!(
+                reason,
+                "the producer cannot go on; a new one takes its place"
+            );
             let next = Producer::new(&self.config)
                 .map_err(|e| BusError::Transient(format!("no new producer: {e}")))?;
             let before = std::mem::replace(&mut *slot, next);
-            before.client.purge(PurgeConfig::default().queue().inflight());
+            before
+                .client
+                .purge(PurgeConfig::default().queue().inflight());
             self.overdue.clear();
         }
         Ok(slot.clone())
@@ -126,7 +134,11 @@ impl Producer {
         Some(format!("{code}: {reason}"))
     }
 
-    async fn enqueue(&self, message: &Envelope, until: Instant) -> Result<DeliveryFuture, BusError> {
+    async fn enqueue(
+        &self,
+        message: &Envelope,
+        until: Instant,
+    ) -> Result<DeliveryFuture, BusError> {
         loop {
             let mut record: FutureRecord<'_, Vec<u8>, Vec<u8>> =
                 FutureRecord::to(&message.topic).payload(&message.value);
@@ -283,5 +295,34 @@ fn classify(error: &RdError) -> BusError {
             | RDKafkaErrorCode::ClusterAuthorizationFailed,
         ) => BusError::Permanent(text),
         _ => BusError::Transient(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::mocking::MockCluster;
+
+    use super::*;
+    use crate::native;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_producer_that_cannot_go_on_is_replaced() {
+        let mock = MockCluster::new(1).expect("a mock cluster");
+        mock.create_topic("t", 1, 1).expect("a topic");
+        let config = KafkaConfig::new(mock.bootstrap_servers());
+        let bus = KafkaBus::new(&config).expect("sound settings");
+        let message = Envelope {
+            topic: "t".into(),
+            key: None,
+            value: b"v".to_vec(),
+            headers: Vec::new(),
+        };
+        let other = bus.clone();
+        assert_eq!(bus.publish(vec![message.clone()]).await, [Ok(())]);
+        native::end(bus.0.present().client.client());
+        assert!(bus.0.present().fatal().is_some());
+        assert_eq!(bus.publish(vec![message.clone()]).await, [Ok(())]);
+        assert!(other.0.present().fatal().is_none());
+        assert_eq!(other.publish(vec![message]).await, [Ok(())]);
     }
 }

@@ -47,11 +47,7 @@ pub(crate) async fn receive(source: &Source, within: Duration) -> Read {
 }
 
 /// Joins a group that reads one topic.
-pub(crate) fn join(
-    config: &KafkaConfig,
-    group: &str,
-    topic: &str,
-) -> Result<Source, KafkaError> {
+pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Source, KafkaError> {
     let consumer: BaseConsumer<Context> = config
         .reading(&[
             ("group.id", group),
@@ -104,4 +100,3 @@ pub(crate) fn store(consumer: &BaseConsumer<Context>, topic: &str, partition: i3
         tracing::debug!(error = %e, topic, partition, "an offset could not be stored");
     }
 }
-

@@ -141,7 +141,11 @@ impl Held {
                 // It has been told.
                 Found::Unreadable(unreadable) => {
                     let partition = unreadable.partition;
-                    if self.ends.get(&partition).is_some_and(|end| unreadable.next >= *end) {
+                    if self
+                        .ends
+                        .get(&partition)
+                        .is_some_and(|end| unreadable.next >= *end)
+                    {
                         self.ends.remove(&partition);
                     }
                 }

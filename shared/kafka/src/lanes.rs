@@ -11,11 +11,12 @@
 //! the high lane that hangs, or a flood of high records, slows the normal lane to a batch in that
 //! time and does not stop it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::aside::Item;
 use crate::config::{KafkaConfig, KafkaError};
@@ -60,6 +61,8 @@ pub(crate) struct Lane {
     pub(crate) side: Side,
     source: Source,
     precedence: Precedence,
+    /// When the normal lane has yielded for as long as it may, also to who asks it again meanwhile.
+    yields_until: Mutex<Option<Instant>>,
     brokers: String,
 }
 
@@ -71,6 +74,7 @@ pub(crate) fn join_lanes(config: &WorkerConfig) -> Result<[Lane; 2], KafkaError>
             side,
             source: join(&config.kafka, group, topic)?,
             precedence: precedence.clone(),
+            yields_until: Mutex::default(),
             brokers: config.kafka.brokers.clone(),
         })
     };
@@ -100,7 +104,11 @@ impl Lane {
                 }
                 Found::Failed(failed) => {
                     let error = failed.reason;
-                    tracing::warn!(error, brokers = self.brokers, "records cannot be read for now");
+                    tracing::warn!(
+                        error,
+                        brokers = self.brokers,
+                        "records cannot be read for now"
+                    );
                     self.stand_back();
                     tokio::time::sleep(AFTER_ERROR).await;
                 }
@@ -122,7 +130,16 @@ impl Lane {
 
     async fn next_of_normal(&self) -> Found {
         loop {
-            let yielded = tokio::time::timeout(LONGEST_YIELD, self.precedence.until(false)).await;
+            let until = *self
+                .yields_until
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert_with(|| Instant::now() + LONGEST_YIELD);
+            let yielded = tokio::time::timeout_at(until, self.precedence.until(false)).await;
+            *self
+                .yields_until
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = None;
             if yielded.is_err() {
                 if let Some(next) = self.source.at_hand() {
                     return next;

@@ -65,7 +65,9 @@ impl Overdue {
     pub(crate) fn take(&self, message: &Envelope) -> Option<DeliveryFuture> {
         let mut topics = self.lock();
         let same_key = topics.get_mut(&message.topic)?.0.get_mut(&message.key)?;
-        let at = same_key.iter().position(|known| known.message == *message)?;
+        let at = same_key
+            .iter()
+            .position(|known| known.message == *message)?;
         Some(same_key.remove(at).delivery)
     }
 
@@ -93,7 +95,10 @@ impl Topic {
         self.0.retain(|_, same_key| {
             same_key.retain_mut(|late| (&mut late.delivery).now_or_never().is_none());
             messages += same_key.len();
-            bytes += same_key.iter().map(|l| l.message.value.len()).sum::<usize>();
+            bytes += same_key
+                .iter()
+                .map(|l| l.message.value.len())
+                .sum::<usize>();
             !same_key.is_empty()
         });
         (messages, bytes)

@@ -88,7 +88,14 @@ impl Looks {
                 Ok(Some((first, next))) => {
                     let reason = reason.unwrap_or_else(|| SILENT.to_owned());
                     let (topic, partition) = partition;
-                    tracing::error!(topic, partition, first, next, reason, "records cannot be read");
+                    tracing::error!(
+                        topic,
+                        partition,
+                        first,
+                        next,
+                        reason,
+                        "records cannot be read"
+                    );
                     state.found.push(Unreadable {
                         topic,
                         partition,
@@ -206,7 +213,9 @@ impl Look {
     }
 
     fn ask(&self, offset: i64) -> Result<Answer, KafkaError> {
-        let Place { topic, partition, .. } = &self.place;
+        let Place {
+            topic, partition, ..
+        } = &self.place;
         let mut one = TopicPartitionList::with_capacity(1);
         one.add_partition_offset(topic, *partition, Offset::Offset(offset))
             .and_then(|()| self.source.consumer().assign(&one))
@@ -236,8 +245,12 @@ impl Look {
     }
 
     fn unreachable(&self) -> KafkaError {
-        let Place { topic, partition, .. } = &self.place;
-        KafkaError::Refused(format!("nothing comes from partition {partition} of {topic}"))
+        let Place {
+            topic, partition, ..
+        } = &self.place;
+        KafkaError::Refused(format!(
+            "nothing comes from partition {partition} of {topic}"
+        ))
     }
 }
 

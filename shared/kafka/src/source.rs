@@ -157,7 +157,9 @@ impl Source {
         match (&self.behind, failed.place.clone()) {
             (Some(behind), Some(place)) if is_unreadable(&failed) => {
                 let with = (&behind.config, behind.group.as_str());
-                behind.looks.begin(with, place, Some(failed.reason), &self.wake);
+                behind
+                    .looks
+                    .begin(with, place, Some(failed.reason), &self.wake);
                 None
             }
             _ => Some(Found::Failed(failed)),
@@ -166,7 +168,12 @@ impl Source {
 
     /// Whether it could be done: the partition may have gone elsewhere.
     fn go_behind(&self, unreadable: &Unreadable) -> bool {
-        let Unreadable { topic, partition, next, .. } = unreadable;
+        let Unreadable {
+            topic,
+            partition,
+            next,
+            ..
+        } = unreadable;
         let consumer = self.consumer();
         let is_ours = consumer
             .assignment()
@@ -200,4 +207,30 @@ enum Look {
     /// Events have been seen to, and there may be more.
     More,
     Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::mocking::MockCluster;
+
+    use super::*;
+    use crate::consumer::join;
+    use crate::native;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_consumer_that_cannot_go_on_says_so() {
+        let mock = MockCluster::new(1).expect("a mock cluster");
+        mock.create_topic("t", 1, 1).expect("a topic");
+        let config = KafkaConfig::new(mock.bootstrap_servers());
+        let source = join(&config, "g", "t").expect("it joins");
+        native::end(source.consumer().client());
+        loop {
+            if let Found::Failed(failed) = source.next().await
+                && failed.is_fatal
+            {
+                assert!(failed.reason.contains("for a test"), "{failed:?}");
+                return;
+            }
+        }
+    }
 }

@@ -140,7 +140,8 @@ impl Stuck {
 
     /// Forgets partitions that have gone elsewhere: what waits of them comes again there.
     pub(crate) fn forget(&mut self, partitions: &[Partition]) {
-        self.0.retain(|partition, _| !partitions.contains(partition));
+        self.0
+            .retain(|partition, _| !partitions.contains(partition));
     }
 }
 

@@ -304,10 +304,7 @@ impl Replayer<'_> {
 fn with_advice(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Elsewhere(_) => refusal.to_string(),
-        Refusal::Cut { .. }
-        | Refusal::Tombstone
-        | Refusal::OfAnEvent
-        | Refusal::OfABatch => {
+        Refusal::Cut { .. } | Refusal::Tombstone | Refusal::OfAnEvent | Refusal::OfABatch => {
             format!("{refusal}: --value FILE")
         }
     }

@@ -1,5 +1,8 @@
 //! Committing what is stored, and waiting for it for a bounded time.
-#![expect(unsafe_code, reason = "librdkafka's own call waits for ever, and so does rdkafka's")]
+#![expect(
+    unsafe_code,
+    reason = "librdkafka's own call waits for ever, and so does rdkafka's"
+)]
 
 use std::ffi::c_int;
 use std::ptr::{NonNull, null, null_mut};
@@ -40,9 +43,8 @@ pub(crate) fn commit_within(
     let answers = Answers(NonNull::new(queue).ok_or(RDKafkaErrorCode::CriticalSystemResource)?);
     // SAFETY: client and queue are alive. No list means what is stored; without a function to be
     // called the answer is an event of the queue.
-    let begun = unsafe {
-        rd_kafka_commit_queue(client, null(), answers.0.as_ptr(), None, null_mut())
-    };
+    let begun =
+        unsafe { rd_kafka_commit_queue(client, null(), answers.0.as_ptr(), None, null_mut()) };
     let wait = c_int::try_from(within.as_millis()).unwrap_or(c_int::MAX);
     let result = match begun {
         RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => {

@@ -142,8 +142,12 @@ impl Event {
         let (mut about, mut line, mut level) = (null(), null(), 0);
         // SAFETY: as above; the texts belong to the event and are copied.
         unsafe {
-            let found =
-                rd_kafka_event_log(self.0.as_ptr(), &raw mut about, &raw mut line, &raw mut level);
+            let found = rd_kafka_event_log(
+                self.0.as_ptr(),
+                &raw mut about,
+                &raw mut line,
+                &raw mut level,
+            );
             (found == 0).then(|| (level_of(level), text(about), text(line)))
         }
     }

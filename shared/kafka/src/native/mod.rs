@@ -8,12 +8,16 @@
 
 mod commit;
 mod event;
+#[cfg(test)]
+mod fatal;
 mod poll;
 mod record;
 mod token;
 mod watermark;
 
 pub(crate) use commit::commit_within;
+#[cfg(test)]
+pub(crate) use fatal::end;
 pub(crate) use poll::{Failed, Place, Polled, Polling};
 pub(crate) use token::set_token;
 pub(crate) use watermark::high_watermark;

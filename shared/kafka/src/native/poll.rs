@@ -5,12 +5,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use rdkafka::ClientContext;
 use rdkafka::bindings::{
     RD_KAFKA_EVENT_ERROR, RD_KAFKA_EVENT_FETCH, RD_KAFKA_EVENT_LOG,
-    RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH, RD_KAFKA_EVENT_REBALANCE,
-    rd_kafka_queue_destroy, rd_kafka_queue_get_consumer, rd_kafka_queue_t,
+    RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH, RD_KAFKA_EVENT_REBALANCE, rd_kafka_queue_destroy,
+    rd_kafka_queue_get_consumer, rd_kafka_queue_t,
 };
-use rdkafka::ClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use triad_runtime::InputRecord;

@@ -1,5 +1,8 @@
 //! A record out of librdkafka's memory: every value is copied once.
-#![expect(unsafe_code, reason = "rdkafka's own reading of headers panics on what others send")]
+#![expect(
+    unsafe_code,
+    reason = "rdkafka's own reading of headers panics on what others send"
+)]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -104,7 +107,9 @@ unsafe fn name(text: *const c_char) -> String {
         return String::new();
     }
     // SAFETY: the caller's.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Bytes, copied; none is something else than an empty value.

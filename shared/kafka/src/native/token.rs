@@ -3,9 +3,7 @@
 
 use std::ffi::CString;
 
-use rdkafka::bindings::{
-    rd_kafka_oauthbearer_set_token, rd_kafka_oauthbearer_set_token_failure,
-};
+use rdkafka::bindings::{rd_kafka_oauthbearer_set_token, rd_kafka_oauthbearer_set_token_failure};
 use rdkafka::client::Client;
 use rdkafka::types::RDKafkaRespErr;
 

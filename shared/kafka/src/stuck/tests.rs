@@ -40,7 +40,10 @@ async fn each_partition_waits_for_itself_and_keeps_its_order() {
     assert!(stuck.put_back(at(0), vec![record(0, 4)], false, &Why::NoRoom, now));
     assert!(stuck.put_back(at(1), vec![record(1, 7)], false, &Why::Failed, now));
     assert!(stuck.put_behind(record(0, 5)).is_none());
-    assert!(stuck.put_behind(record(2, 0)).is_some(), "nothing waits of it");
+    assert!(
+        stuck.put_behind(record(2, 0)).is_some(),
+        "nothing waits of it"
+    );
     assert_eq!(stuck.next_at(), Some(now + FOR_ROOM));
     assert!(stuck.take_due(now, 9).is_empty());
     let due = stuck.take_due(now + FOR_ROOM, 9);
@@ -77,7 +80,13 @@ async fn the_record_that_makes_a_handler_panic_is_found_and_put_aside() {
 async fn what_has_gone_elsewhere_is_forgotten() {
     let (mut stuck, now) = (Stuck::default(), Instant::now());
     for partition in 0..3 {
-        stuck.put_back(at(partition), vec![record(partition, 1)], false, &Why::Failed, now);
+        stuck.put_back(
+            at(partition),
+            vec![record(partition, 1)],
+            false,
+            &Why::Failed,
+            now,
+        );
     }
     stuck.forget(&[at(0), at(2)]);
     assert_eq!(offsets(&stuck.take_due(later(), 9)), [(1, 1)]);

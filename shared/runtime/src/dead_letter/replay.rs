@@ -80,7 +80,9 @@ pub enum Refusal {
     )]
     OfAnEvent,
     /// It stands for a whole batch, of which nothing is kept.
-    #[error("the letter is about a batch that could not be read, and no record of it is kept; give one's value")]
+    #[error(
+        "the letter is about a batch that could not be read, and no record of it is kept; give one's value"
+    )]
     OfABatch,
     /// It is from elsewhere: a replay would write where Triad takes no input.
     #[error("{0:?} is no topic from which Triad takes its input")]

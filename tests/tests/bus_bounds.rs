@@ -1,0 +1,74 @@
+//! What a bus does while the leader of a partition is away: it says so in time, and the others go on.
+
+use rdkafka::mocking::MockCluster;
+use triad_core::Envelope;
+use triad_kafka::{KafkaBus, KafkaConfig};
+use triad_runtime::{Bus, BusError};
+use triad_tests::poll::until;
+use triad_tests::topics::{read_all, read_until};
+
+fn message(topic: &str, value: &str) -> Envelope {
+    Envelope {
+        topic: topic.to_owned(),
+        key: Some(b"key".to_vec()),
+        value: value.into(),
+        headers: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_whose_leader_is_away_holds_up_no_other_and_gets_each_message_once() {
+    let mock = MockCluster::new(2).expect("a mock cluster");
+    for (topic, leader) in [("alive", 1), ("dead", 2)] {
+        mock.create_topic(topic, 1, 1).expect("a topic");
+        let led = mock.partition_leader(topic, 0, Some(leader));
+        led.expect("a leader");
+    }
+    let brokers = mock.bootstrap_servers();
+    let bus = KafkaBus::new(&KafkaConfig::new(&*brokers)).expect("sound settings");
+    let both = |n: usize| vec![message("dead", "first"), message("alive", &n.to_string())];
+    assert_eq!(bus.publish(both(0)).await, [Ok(()), Ok(())]);
+    mock.broker_down(2).expect("it goes");
+    // The first time takes as long as a publish may, the later ones do not.
+    for n in 1..=4 {
+        let late = vec![
+            message("dead", "second"),
+            message("alive", &n.to_string()),
+            message("dead", "third"),
+        ];
+        let sent = bus.publish(late).await;
+        assert!(matches!(sent[0], Err(BusError::Transient(_))), "{sent:?}");
+        assert_eq!(sent[1], Ok(()));
+        assert!(matches!(sent[2], Err(BusError::Transient(_))), "{sent:?}");
+    }
+    mock.broker_up(2).expect("it comes back");
+    until("what was late is acknowledged", async || {
+        let late = vec![message("dead", "second"), message("dead", "third")];
+        let sent = bus.publish(late).await;
+        sent.iter().all(Result::is_ok).then_some(())
+    })
+    .await;
+    assert_eq!(bus.publish(vec![message("dead", "last")]).await, [Ok(())]);
+    let read = read_until(&brokers, &["dead"], |records| {
+        records
+            .last()
+            .is_some_and(|r| r.value.as_deref() == Some(b"last"))
+    })
+    .await;
+    let mut values: Vec<String> = read
+        .iter()
+        .map(|r| String::from_utf8_lossy(r.value.as_deref().unwrap_or_default()).into_owned())
+        .collect();
+    assert_eq!(
+        values.len(),
+        4,
+        "sent five times, and there once: {values:?}"
+    );
+    values.dedup();
+    assert_eq!(
+        values,
+        ["first", "second", "third", "last"],
+        "in their order"
+    );
+    assert_eq!(read_all(&brokers, &["alive"]).await.len(), 5);
+}
