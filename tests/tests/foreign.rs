@@ -1,10 +1,13 @@
 //! What others may write into a topic, and handlers that panic: none of it stops a loop.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::task::JoinHandle;
@@ -435,5 +438,55 @@ async fn a_partition_that_cannot_get_on_holds_up_no_other() {
     })
     .await;
     assert_eq!(times("behind"), 1);
+    reading.end().await;
+}
+
+/// More than a batch may expand to: 32 MiB.
+const TOO_MUCH: usize = 40 * 1024 * 1024;
+
+/// So many zeros in gzip, and a number that its checksum is right for.
+fn gzip_bomb(bytes: usize) -> Vec<u8> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::best());
+    let zeros = vec![0; 64 * 1024];
+    for _ in 0..bytes / zeros.len() {
+        out.write_all(&zeros).expect("memory takes it");
+    }
+    out.finish().expect("memory takes it")
+}
+
+/// So many zeros in Zstandard: blocks that say "this byte, so often" (RFC 8878, 3.1.1.2).
+fn zstd_bomb(bytes: usize) -> Vec<u8> {
+    const BLOCK: usize = 128 * 1024;
+    let blocks = bytes / BLOCK;
+    // Magic, a header that says nothing, a window of 128 KiB.
+    let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x38];
+    for n in 1..=blocks {
+        let header = u32::from(n == blocks) | 1 << 1 | (BLOCK as u32) << 3;
+        out.extend_from_slice(&header.to_le_bytes()[..3]);
+        out.push(0);
+    }
+    out
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_batch_that_becomes_a_large_one_is_passed_over() {
+    let kafka = Kafka::start().await;
+    let gzip = gzip_bomb(TOO_MUCH);
+    let zstd = zstd_bomb(TOO_MUCH);
+    assert!(gzip.len() < 64 * 1024 && zstd.len() < 64 * 1024);
+    let bad = [
+        put_bad(&kafka, Codec::Gzip, 1, &gzip),
+        put_bad(&kafka, Codec::Zstd, 1, &zstd),
+    ];
+    kafka.put(0, &[plain("1")]);
+    let reading = kafka.read(Loop::Batches);
+    kafka.values(1).await;
+    let letters = kafka.told("dead-letter", bad.len()).await;
+    for bad in bad {
+        let told = |l: &InputRecord| {
+            header(l, "triad-cause-message").is_some_and(|why| why.starts_with(&bad))
+        };
+        assert!(letters.iter().any(told), "{bad}");
+    }
     reading.end().await;
 }

@@ -10,6 +10,7 @@ mod commit;
 mod event;
 #[cfg(test)]
 mod fatal;
+mod gzip;
 mod poll;
 mod record;
 mod token;

@@ -16,6 +16,7 @@ use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use triad_runtime::InputRecord;
 
 use super::event::Event;
+use super::gzip;
 use super::token::set_token;
 use crate::config::KafkaError;
 use crate::context::Context;
@@ -71,6 +72,7 @@ unsafe impl Sync for Polling {}
 
 impl Polling {
     pub(crate) fn new(consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
+        gzip::link();
         // SAFETY: the client is alive. What is returned is ours to give back.
         let queue = unsafe { rd_kafka_queue_get_consumer(consumer.client().native_ptr()) };
         let queue = NonNull::new(queue)
