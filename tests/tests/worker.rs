@@ -110,7 +110,7 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
             let Some(order) = engines.record(&format!("worked-{n}")).await else {
                 continue;
             };
-            deferred += usize::from(order.steps[1].parked_since.is_some());
+            deferred += usize::from(order.steps[1].deferred_since.is_some());
             unstarted += usize::from(order.sequence == 1);
         }
         (deferred >= 1 && deferred + unstarted >= 18).then_some(())

@@ -116,8 +116,8 @@ fn print(order: &Order) {
             step.step.to_string(),
             step.state.name().to_owned(),
             timeline::attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
-            (step.calls + step.undo_calls).to_string(),
-            (step.failures + step.undo_failures).to_string(),
+            (step.action.calls + step.compensation.calls).to_string(),
+            (step.action.failures + step.compensation.failures).to_string(),
             step.error
                 .as_ref()
                 .map_or_else(String::new, ToString::to_string),

@@ -1,18 +1,16 @@
 //! An order's timeline, attempt by attempt, from what its record knows.
 
 use triad_core::order::{Incident, IncidentKind};
-use triad_core::{Order, StepState, Timestamp};
+use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
 /// Number of the attempt that a step is at.
 pub fn attempt(state: &StepState) -> Option<u32> {
     match state {
         StepState::Waiting | StepState::Skipped => None,
-        StepState::UndoDue { attempt, .. }
-        | StepState::Undoing { attempt, .. }
-        | StepState::UndoParked { attempt, .. }
-        | StepState::UndoFailed { attempt, .. }
-        | StepState::NotUndone { attempt, .. }
-        | StepState::Undone { attempt, .. } => Some(attempt.0),
+        StepState::Compensating { work, .. } => Some(work.attempt().0),
+        StepState::NotCompensated { attempt, .. } | StepState::Compensated { attempt, .. } => {
+            Some(attempt.0)
+        }
         other => other.attempt().map(|a| a.0),
     }
 }
@@ -35,16 +33,17 @@ pub fn events(order: &Order) -> Vec<(Timestamp, String)> {
 
 fn of_step(name: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>) {
     match state {
-        StepState::Running {
-            attempt, started, ..
-        } => events.push((*started, format!("{name}: attempt {attempt} started"))),
-        StepState::Probing {
-            attempt, started, ..
-        } => events.push((
-            *started,
-            format!("{name}: attempt {attempt} asks whether the effect happened"),
-        )),
-        StepState::Parked { attempt, until } => events.push((
+        StepState::Acting(Work::Out(out)) => {
+            let what = match out.direction {
+                Direction::Probe => "asks whether the effect happened",
+                Direction::Forward | Direction::Undo => "started",
+            };
+            events.push((
+                out.started,
+                format!("{name}: attempt {} {what}", out.attempt),
+            ));
+        }
+        StepState::Acting(Work::Deferred { attempt, until }) => events.push((
             *until,
             format!("{name}: attempt {attempt} is put off until here"),
         )),
@@ -57,10 +56,14 @@ fn of_step(name: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>)
             events.push((*started, format!("{name}: attempt {attempt} started")));
             events.push((*finished, format!("{name}: completed")));
         }
-        StepState::Undoing {
-            attempt, started, ..
-        } => events.push((*started, format!("{name}: undo attempt {attempt} started"))),
-        StepState::Undone { finished, .. } => {
+        StepState::Compensating {
+            work: Work::Out(out),
+            ..
+        } => events.push((
+            out.started,
+            format!("{name}: undo attempt {} started", out.attempt),
+        )),
+        StepState::Compensated { finished, .. } => {
             events.push((*finished, format!("{name}: undone")));
         }
         _ => {}

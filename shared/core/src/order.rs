@@ -9,7 +9,7 @@ use triad_workflow::{DefinitionHash, Workflow, WorkflowName};
 use crate::failure::Failure;
 use crate::ids::{ClaimId, OrderId, Timestamp, Version};
 use crate::outbox::Outbox;
-pub use crate::step::{Applied, StepRecord, StepState};
+use crate::step::StepRecord;
 pub use crate::timeline::{Act, Incident, IncidentKind, MAX_INCIDENTS};
 
 /// The definition an order is pinned to.
@@ -291,7 +291,13 @@ impl Order {
         );
         self.steps
             .iter()
-            .map(|s| if undo { s.undo_failures } else { s.failures })
+            .map(|s| {
+                if undo {
+                    s.compensation.failures
+                } else {
+                    s.action.failures
+                }
+            })
             .max()
             .unwrap_or(0)
     }

@@ -105,8 +105,9 @@ pub(crate) fn optional_json<T: DeserializeOwned>(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use triad_core::order::{Act, Applied, Hold, Incident, IncidentKind, StepRecord, StepState};
+    use triad_core::order::{Act, Hold, Incident, IncidentKind};
     use triad_core::outbox::{Emission, Outbox, Writer};
+    use triad_core::{Applied, Direction, Leg, Out, StepRecord, StepState, Work};
     use triad_core::{Attempt, Failure, FailureKind};
     use triad_core::{ClaimId, OrderId, Priority, ProcessState, Version};
 
@@ -116,14 +117,19 @@ mod tests {
         let act = Act::new("ann", "asked for");
         let record = |step: &str, state| StepRecord {
             state,
-            failures: 1,
-            undo_failures: 2,
-            calls: 2,
-            undo_calls: 3,
+            action: Leg {
+                failures: 1,
+                calls: 2,
+                earlier: 4,
+            },
+            compensation: Leg {
+                failures: 2,
+                calls: 3,
+                earlier: 0,
+            },
             key: 1,
-            earlier: 4,
             in_doubt: true,
-            parked_since: Some(Timestamp(3_000)),
+            deferred_since: Some(Timestamp(3_000)),
             input: Some(json!({"amount": 7})),
             error: Some(cause.clone()),
             ..StepRecord::new(triad_workflow::StepId::new(step).unwrap())
@@ -144,10 +150,13 @@ mod tests {
             steps: vec![
                 record(
                     "reserve",
-                    StepState::Undoing {
-                        attempt: Attempt(1),
-                        started: Timestamp(4_000),
-                        complete_by: Timestamp(9_000),
+                    StepState::Compensating {
+                        work: Work::Out(Out {
+                            direction: Direction::Undo,
+                            attempt: Attempt(1),
+                            started: Timestamp(4_000),
+                            complete_by: Timestamp(9_000),
+                        }),
                         applied: Applied {
                             position: Some(0),
                             output: json!({"reference": "r-1"}),

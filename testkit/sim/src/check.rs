@@ -92,7 +92,7 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Fo
             (ProcessState::Compensated { .. }, _) if in_place && step.compensation.is_some() => {
                 found.push(("g10-compensated-leaves-no-effect", told("is in place")));
             }
-            (_, StepState::Undone { .. }) if by_this_key => {
+            (_, StepState::Compensated { .. }) if by_this_key => {
                 found.push(("g10-undone-is-not-in-place", told("is in place")));
             }
             (_, StepState::Refused { .. } | StepState::Skipped | StepState::Waiting)

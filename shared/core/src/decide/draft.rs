@@ -10,10 +10,11 @@ use crate::context::Context;
 use crate::effect::{self, Effect};
 use crate::ids::{Attempt, Direction};
 use crate::message::StepRequest;
-use crate::order::{Order, StepState};
+use crate::order::Order;
 use crate::outbox::{Emission, Writer};
 use crate::planted::{Bug, planted};
 use crate::status::Status;
+use crate::step::{StepState, Work};
 
 /// The next version, as far as it is decided. What it tells is in its outbox; a request's input is
 /// computed once, when it is made, and kept beside.
@@ -87,16 +88,14 @@ impl Draft {
                 return true;
             };
             for record in steps.iter_mut().filter(|r| &r.step == step) {
-                let (StepState::Running { attempt, .. } | StepState::Probing { attempt, .. }) =
-                    record.state
-                else {
+                let StepState::Acting(Work::Out(out)) = record.state else {
                     continue;
                 };
-                let last = Attempt(attempt.0.saturating_sub(1));
-                record.state = if last.0 <= record.earlier {
+                let last = Attempt(out.attempt.0.saturating_sub(1));
+                record.state = if last.0 <= record.action.earlier {
                     StepState::Waiting
                 } else {
-                    StepState::RetryDue { attempt: last }
+                    StepState::due(last)
                 };
             }
             false

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use triad_workflow::{EvalError, Scope, StepIndex, Template};
 
 use crate::context::{Context, NeedsDetails};
-use crate::order::{Order, Priority, StepState};
+use crate::order::{Order, Priority};
+use crate::step::StepState;
 
 /// The variables that expressions see for this order now.
 pub(crate) fn scope(
@@ -22,7 +23,7 @@ pub(crate) fn scope(
         let output = match &s.state {
             StepState::Completed { output, .. } => output,
             StepState::Skipped => &Value::Null,
-            state => &state.to_undo()?.output,
+            state => &state.to_compensate()?.output,
         };
         Some((s.step.as_str(), output))
     });
@@ -64,6 +65,6 @@ pub(crate) fn undo(
     let Some(compensation) = &ctx.workflow.steps[index].compensation else {
         return Ok(Ok(json!({})));
     };
-    let output = order.steps[index].state.to_undo().map(|a| &a.output);
+    let output = order.steps[index].state.to_compensate().map(|a| &a.output);
     render(&compensation.input, || scope(ctx, order, output))
 }

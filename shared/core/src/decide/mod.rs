@@ -1,18 +1,20 @@
 //! The heart: what an event makes of an order.
 //!
 //! One `match` over state and event says which rule applies; the rules themselves are in
-//! [`forward`] (claim, run), [`replies`] (what agents answer), [`undo`] (compensation),
-//! [`supervise`] (what the Supervisor does about an overdue order) and [`operate`] (what
-//! operators do).
+//! [`forward`] (claim, run), [`compensate`] (claim, compensate), [`replies`] (what agents answer),
+//! [`supervise`] (what the Supervisor does about an overdue order), [`operate`] (what operators do)
+//! and [`complete_by`] (by when it must have got on).
 
+mod compensate;
+mod complete_by;
 mod draft;
 mod forward;
 pub(crate) mod input;
 pub(crate) mod operate;
 mod replies;
 mod supervise;
-mod undo;
 
+pub use complete_by::true_due;
 pub(crate) use draft::{Draft, next_version};
 pub(crate) use supervise::is_unheard;
 
@@ -231,7 +233,7 @@ fn by_state(
                 locked_by: None, ..
             },
             Event::Claim(id),
-        ) => undo::claim(ctx, order, id, now)?,
+        ) => compensate::claim(ctx, order, id, now)?,
         (ProcessState::Processing(_), Event::Claim(_))
         | (
             ProcessState::Compensating {
@@ -239,18 +241,18 @@ fn by_state(
             },
             Event::Claim(_),
         ) => Decision::Ignore(Reason::Claimed),
-        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Reply(reply)) => {
-            replies::take(ctx, order, &reply, now)?
-        }
-        (ProcessState::Compensating { .. }, Event::Reply(reply)) => {
-            undo::reply(ctx, order, &reply, now)?
-        }
-        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Overdue(untaken)) => {
-            supervise::forward(ctx, order, &untaken, now)?
-        }
-        (ProcessState::Compensating { .. }, Event::Overdue(untaken)) => {
-            supervise::undo(ctx, order, &untaken, now)?
-        }
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::Reply(reply),
+        ) => replies::take(ctx, order, &reply, now)?,
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::Overdue(untaken),
+        ) => supervise::overdue(ctx, order, &untaken, now)?,
         (
             ProcessState::Processed { .. }
             | ProcessState::Error { .. }
@@ -327,7 +329,7 @@ fn give_up(
         return Ok(());
     }
     match step.policy.then {
-        Above::Compensate => undo::begin(ctx, order, cause, now)?,
+        Above::Compensate => compensate::begin(ctx, order, cause, now)?,
         Above::Error => stop(order, cause, now),
     }
     Ok(())
@@ -352,34 +354,6 @@ fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
         });
     }
     order.state = ProcessState::Error { at: now, cause };
-}
-
-/// When somebody must look at the order; `None` if nobody must.
-#[must_use]
-pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
-    let own = match &order.state {
-        ProcessState::Pending { complete_by: None } => {
-            order.submitted_at.plus(ctx.timing.announce_within)
-        }
-        ProcessState::Pending {
-            complete_by: Some(at),
-        } => *at,
-        ProcessState::Processing(claim) => claim.complete_by,
-        ProcessState::Compensating { complete_by, .. } => *complete_by,
-        // The Scheduler's last word on a good order needs no confirmation: its input is
-        // acknowledged only when the message is out, and redelivered otherwise.
-        ProcessState::Processed { .. } => return None,
-        ProcessState::Error { at, .. }
-        | ProcessState::Compensated { at, .. }
-        | ProcessState::CompensationFailed { at, .. } => {
-            return Some(at.plus(ctx.timing.confirm_within));
-        }
-    };
-    let running = order
-        .steps
-        .iter()
-        .filter_map(|s| s.state.complete_by().or(s.state.parked_until()));
-    Some(running.fold(own, Timestamp::min))
 }
 
 /// Completes a next version: places it in the due index. The end of an order lifts an operator's

@@ -89,7 +89,7 @@ fn an_operator_sees_it_where_no_failure_was_ever_reported() {
     s.overdue();
     assert_eq!(s.order.state.cause().unwrap().code, "no-reply");
     let mut s = Story::of(TOTAL);
-    s.order.steps[0].calls = 5;
+    s.order.steps[0].action.calls = 5;
     s.claim();
     assert_eq!(s.order.state.cause().unwrap().code, "budget");
 }
@@ -141,7 +141,7 @@ fn the_undo_has_a_total_of_its_own() {
     s.overdue();
     assert_eq!((s.state(), s.undo_calls("a")), ("CompensationFailed", 3));
     assert_eq!(s.calls("a"), 3);
-    assert_eq!(s.record("a").undo_failures, 2, "of ten");
+    assert_eq!(s.record("a").compensation.failures, 2, "of ten");
 }
 
 #[test]

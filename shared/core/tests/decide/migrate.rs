@@ -5,7 +5,7 @@ use triad_core::invariants;
 use triad_core::migrate::{Change, migrate};
 use triad_core::order::{Act, IncidentKind};
 use triad_core::outbox::Writer;
-use triad_core::{Action, Attempt, Direction, Event, Reason, StepState};
+use triad_core::{Action, Attempt, Direction, Event, Reason};
 use triad_workflow::Workflow;
 
 use crate::support::{
@@ -483,7 +483,7 @@ fn all_that_stands_against_it_is_told_at_once() {
         .replace("\"do-q\"", "\"do-qq\"");
     let lines = against(&s, &w);
     assert!(lines.len() >= 2, "{lines:#?}");
-    assert!(matches!(s.step("p"), StepState::Undoing { .. }));
+    assert!(s.step("p").out().is_some());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Writer;
 use triad_core::status::Status;
-use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, StepState, Untaken};
+use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, Untaken};
 
 use crate::support::{
     FORK, LINE, ONCE, Story, Then, counted, done, failed, failed_cleanly, refused,
@@ -183,7 +183,10 @@ fn a_failed_undo_is_tried_again_with_its_failures_counted_from_zero() {
     s.when(Event::Confirmed);
     s.acts(Action::RetryUndo);
     assert_eq!((s.state(), s.order.round), ("Compensating", 1));
-    assert_eq!((s.record("a").undo_failures, s.undo_calls("a")), (0, 0));
+    assert_eq!(
+        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (0, 0)
+    );
     assert!(s.announces());
     assert_eq!(s.told(), [(5, Status::Compensating)]);
     s.claim();
@@ -323,5 +326,5 @@ fn an_input_met_again_after_an_operators_act_finds_its_work_done() {
     s.succeed("a").acts(Action::Pause);
     let then = s.when(Event::Reply(reply));
     assert_eq!(then, Then::Ignored(Reason::NotAwaited));
-    assert!(matches!(s.step("b"), StepState::Running { .. }));
+    assert!(s.step("b").is_running());
 }

@@ -4,7 +4,8 @@
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::{
-    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, Untaken, decide,
+    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, Untaken, Work,
+    decide,
 };
 
 use crate::support::{BEGIN, FORK, LINE, Story, Then, counted, done, failed, found, put_off_until};
@@ -22,10 +23,10 @@ const PATIENT: &str = r#"{"workflow": "w", "steps": [
 fn work_that_is_put_off_is_parked_and_the_order_stays_claimed() {
     let mut s = Story::of(LINE).claimed();
     s.sent().after(1_000).put_off("a", 5 * MINUTE);
-    let parked = StepState::Parked {
+    let parked = StepState::Acting(Work::Deferred {
         attempt: Attempt(1),
         until: Timestamp(s.now.0 + 5 * MINUTE),
-    };
+    });
     assert_eq!(s.step("a"), &parked);
     assert_eq!(s.state(), "Processing");
     assert!(s.order.state.locked_by().is_some());
@@ -67,7 +68,7 @@ fn the_time_to_try_again_is_kept_within_bounds() {
         let mut s = Story::of(LINE).claimed();
         s.after(1_000)
             .answer("a", put_off_until(Timestamp(wanted), false));
-        s.step("a").parked_until().unwrap().0 - s.now.0
+        s.step("a").deferred_until().unwrap().0 - s.now.0
     };
     assert_eq!(until(0), 0, "never before now");
     assert_eq!(until(u64::MAX), 15 * MINUTE, "never for longer than that");
@@ -143,7 +144,7 @@ fn an_answer_of_a_probe_ends_the_wait_too() {
     let mut s = Story::of(w).claimed();
     s.overdue().claim().put_off("a", 6 * MINUTE);
     s.overdue().claim().answer("a", found(false));
-    assert_eq!(s.record("a").parked_since, None, "the service is there");
+    assert_eq!(s.record("a").deferred_since, None, "the service is there");
     s.put_off("a", 6 * MINUTE).overdue();
     assert_eq!(s.failures("a"), 1, "only the attempt that was not heard of");
 }
@@ -209,7 +210,7 @@ fn an_order_that_stops_in_error_keeps_its_parked_step_for_the_next_round() {
     s.put_off("p", 5 * MINUTE).refuse("q");
     assert_eq!((s.state(), s.steps()[0]), ("Error", ("p", "parked")));
     s.acts(Action::Resubmit { input: None });
-    assert_eq!(s.record("p").parked_since, None);
+    assert_eq!(s.record("p").deferred_since, None);
     s.claim();
     let both = [
         ("p".into(), Direction::Forward, 2),
@@ -242,7 +243,7 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
     assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
     s.overdue();
     assert_eq!(
-        (s.state(), s.record("a").undo_failures),
+        (s.state(), s.record("a").compensation.failures),
         ("Compensating", 0)
     );
     assert_eq!(s.order.state.locked_by(), None);
@@ -255,7 +256,7 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
     );
     s.succeed("a");
     assert_eq!(
-        (s.state(), s.record("a").parked_since),
+        (s.state(), s.record("a").deferred_since),
         ("Compensated", None)
     );
 }
@@ -284,7 +285,7 @@ fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
     s.put_off("a", 8 * MINUTE).overdue().claim();
     s.put_off("a", 8 * MINUTE).overdue();
     assert_eq!(s.state(), "CompensationFailed");
-    assert_eq!(s.record("a").undo_failures, 1);
+    assert_eq!(s.record("a").compensation.failures, 1);
     assert_eq!(
         s.timeline(),
         [

@@ -157,7 +157,7 @@ fn an_undo_that_times_out_while_the_order_is_paused_is_counted_and_waits() {
     let mut s = paused(undoing());
     s.overdue();
     assert_eq!(
-        (s.record("b").undo_failures, s.steps()[1].1),
+        (s.record("b").compensation.failures, s.steps()[1].1),
         (1, "undo-due")
     );
     is_held(&mut s);
@@ -172,7 +172,7 @@ fn an_undo_that_has_failed_when_the_order_is_paused_is_counted_all_the_same() {
     assert_eq!(s.order.complete_by(), Some(s.now));
     s.overdue();
     assert_eq!(
-        (s.record("b").undo_failures, s.steps()[1].1),
+        (s.record("b").compensation.failures, s.steps()[1].1),
         (1, "undo-due")
     );
     is_held(&mut s);

@@ -1,7 +1,7 @@
 //! Replies: what is taken, what is fenced off, what a failure comes to.
 
 use triad_core::{
-    Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, decide::Decision,
+    Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, Work, decide::Decision,
 };
 
 use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, done, failed, refused};
@@ -208,11 +208,11 @@ fn a_passing_failure_waits_for_the_supervisor_who_is_due_at_once() {
     assert_eq!(s.state(), "Processing");
     assert_eq!(
         s.step("a"),
-        &StepState::Failed {
+        &StepState::Acting(Work::Failed {
             attempt: Attempt(1),
             started: Timestamp(BEGIN),
             calls: 1,
-        }
+        })
     );
     assert_eq!(s.failures("a"), 0, "the Supervisor alone counts");
     assert_eq!(s.order.due, Some(s.now));

@@ -160,7 +160,7 @@ fn half_undone_an_effect_that_happened_is_undone_with_its_output() {
     assert_eq!(s.order.state.cause().unwrap().code, "cancelled");
     s.claim();
     assert_eq!(s.asks(), [("once".into(), Direction::Undo, 1)]);
-    let applied = s.step("once").to_undo().unwrap();
+    let applied = s.step("once").to_compensate().unwrap();
     assert_eq!(applied.output, json!({"ref": 5}));
     s.succeed("once").succeed("a");
     assert_eq!(s.state(), "Compensated");

@@ -1,7 +1,7 @@
 //! The Supervisor: counting, delays, waits, giving up, announcing again.
 
 use triad_core::status::Status;
-use triad_core::{Attempt, Direction, Event, ProcessState, Reason, StepState, Untaken};
+use triad_core::{Attempt, Direction, Event, ProcessState, Reason, StepState, Untaken, Work};
 use triad_workflow::Millis;
 
 use crate::support::{FORK, LINE, QUEUE, Story, Then, counted, failed};
@@ -32,9 +32,7 @@ fn an_attempt_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowanc
     assert_eq!(s.order.state.locked_by(), None);
     assert_eq!(
         s.step("a"),
-        &StepState::RetryDue {
-            attempt: Attempt(1)
-        }
+        &StepState::Acting(Work::Due { last: Attempt(1) })
     );
     assert_eq!((s.failures("a"), s.calls("a")), (1, 2));
     assert_eq!(s.order.failure_count(), 1);

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use triad_core::{
-    Action, Attempt, Direction, Event, Outcome, ProcessState, Reason, Refusal, Reply, StepState,
-    Timestamp, Untaken, decide,
+    Action, Attempt, Direction, Event, Outcome, ProcessState, Reason, Refusal, Reply, Timestamp,
+    Untaken, decide,
 };
 
 use triad_workflow::Millis;
@@ -194,23 +194,9 @@ fn given(row: &str) -> (Story, &'static str) {
 
 /// The request that is out to the step, or one that never was.
 fn request(s: &Story, step: &str) -> (Direction, Attempt, Timestamp) {
-    match s.step(step) {
-        StepState::Running {
-            attempt,
-            complete_by,
-            ..
-        } => (Direction::Forward, *attempt, *complete_by),
-        StepState::Probing {
-            attempt,
-            complete_by,
-            ..
-        } => (Direction::Probe, *attempt, *complete_by),
-        StepState::Undoing {
-            attempt,
-            complete_by,
-            ..
-        } => (Direction::Undo, *attempt, *complete_by),
-        _ => (Direction::Forward, Attempt(7), Timestamp(5)),
+    match s.step(step).out() {
+        Some(out) => (out.direction, out.attempt, out.complete_by),
+        None => (Direction::Forward, Attempt(7), Timestamp(5)),
     }
 }
 

@@ -9,10 +9,11 @@ use crate::decide::{Draft, Halt, ask, input, next_version, tell};
 use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
 use crate::ids::Timestamp;
 use crate::operate::{MAX_INPUT_BYTES, Refusal};
-use crate::order::{Act, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::order::{Act, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::planted::{Bug, planted};
 use crate::status::Status;
+use crate::step::{StepRecord, StepState, Work};
 
 /// Sets a finished order going again: a new, recorded round.
 pub(super) fn resubmit(
@@ -57,27 +58,24 @@ pub(super) fn try_again(record: &mut StepRecord) {
         StepState::Completed { .. } => return,
         _ => {}
     }
-    record.failures = 0;
-    record.calls = 0;
-    record.parked_since = None;
-    record.state = StepState::RetryDue { attempt };
+    record.action.begin_round();
+    record.deferred_since = None;
+    record.state = StepState::due(attempt);
 }
 
 /// A step of an undone order: its keys are spent.
 fn from_the_beginning(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
-        record.earlier = attempt.0;
+        record.action.earlier = attempt.0;
     }
-    if let StepState::Undone { attempt, .. } = record.state {
-        record.earlier_undos = attempt.0;
+    if let StepState::Compensated { attempt, .. } = record.state {
+        record.compensation.earlier = attempt.0;
     }
     record.key += u32::from(!planted(Bug::KeyNotRaised));
-    record.failures = 0;
-    record.undo_failures = 0;
-    record.calls = 0;
-    record.undo_calls = 0;
+    record.action.begin_round();
+    record.compensation.begin_round();
     record.in_doubt = false;
-    record.parked_since = None;
+    record.deferred_since = None;
     record.state = StepState::Waiting;
 }
 
@@ -101,16 +99,13 @@ fn correct(
         .step_index(step.as_str())
         .ok_or_else(|| refuse("the workflow has no such step".into()))?;
     let record = &order.steps[index];
-    if !matches!(
-        record.state,
-        StepState::RetryDue { .. } | StepState::Waiting
-    ) {
+    let goes_on = record.state.is_retry_due();
+    if !goes_on && record.state != StepState::Waiting {
         let state = record.state.name();
         return Err(refuse(format!("it is {state} and will not be done again")));
     }
     // As it was before it was set going again: a refusal says that it has not happened.
     let was = happened(&before.steps[index], &ctx.workflow.steps[index]);
-    let goes_on = matches!(record.state, StepState::RetryDue { .. });
     if goes_on && was == Happened::Maybe && !planted(Bug::CorrectionInDoubt) {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
@@ -134,7 +129,7 @@ fn correct(
         same_shape("input", &present, corrected).map_err(refuse)?;
     }
     let record = &mut order.steps[index];
-    if matches!(record.state, StepState::RetryDue { .. }) {
+    if goes_on {
         record.key += 1;
     }
     record.input = Some(corrected.clone());
@@ -240,10 +235,12 @@ pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
         return;
     };
     for record in &mut order.steps {
-        if let StepState::NotUndone { attempt, applied } = record.state.clone() {
-            record.undo_failures = 0;
-            record.undo_calls = 0;
-            record.state = StepState::UndoDue { attempt, applied };
+        if let StepState::NotCompensated { attempt, applied } = record.state.clone() {
+            record.compensation.begin_round();
+            record.state = StepState::Compensating {
+                work: Work::Due { last: attempt },
+                applied,
+            };
         }
     }
     order.round += 1;

@@ -8,11 +8,12 @@ use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version};
 use crate::doubt::{self, can_be_settled};
-use crate::ids::{Attempt, Timestamp};
+use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
 use crate::operate::Refusal;
-use crate::order::{Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::order::{Act, Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
+use crate::step::{StepRecord, StepState, Work};
 
 /// Says whether an effect in doubt happened. The order goes on when nothing else is in doubt
 /// that may not be repeated; until then it stays as it is, and asks for the next word.
@@ -99,7 +100,7 @@ fn settled_step(
         ProcessState::CompensationFailed { .. } | ProcessState::Compensated { .. } => {
             let open = matches!(
                 record.state,
-                StepState::NotUndone { .. } | StepState::Ambiguous { .. }
+                StepState::NotCompensated { .. } | StepState::Ambiguous { .. }
             );
             can_be_settled(record) && open
         }
@@ -121,7 +122,7 @@ fn settled_step(
 }
 
 fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {
-    if let StepState::NotUndone { applied, .. } = &mut record.state {
+    if let StepState::NotCompensated { applied, .. } = &mut record.state {
         applied.output = output.clone();
         return;
     }
@@ -135,15 +136,19 @@ fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timesta
 }
 
 fn did_not_happen(record: &mut StepRecord) {
-    match record.state {
-        StepState::NotUndone { attempt, .. } => {
-            record.earlier_undos = attempt.0;
-            let attempt = Attempt(record.earlier);
+    match &mut record.state {
+        StepState::NotCompensated { attempt, .. } => {
+            record.compensation.earlier = attempt.0;
+            let attempt = Attempt(record.action.earlier);
             record.state = StepState::Refused { attempt };
         }
-        StepState::Ambiguous { attempt } => record.state = StepState::Refused { attempt },
-        // `Running` would be taken as in doubt again.
-        StepState::Running { attempt, .. } => record.state = StepState::RetryDue { attempt },
+        StepState::Ambiguous { attempt } => {
+            record.state = StepState::Refused { attempt: *attempt };
+        }
+        // A request that is out would be taken as in doubt again.
+        StepState::Acting(Work::Out(out)) if out.direction == Direction::Forward => {
+            record.state = StepState::due(out.attempt);
+        }
         _ => {}
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use triad_core::order::StepState;
+use triad_core::StepState;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{Attempt, Direction, Order, Outcome, Reply, Timestamp, budget};
@@ -76,11 +76,12 @@ impl Book {
         self.nothing_unsent_is_lost(after);
         for step in &after.steps {
             let was = before.steps.iter().find(|s| s.step == step.step);
-            let restarted =
-                was.is_some_and(|w| w.calls > step.calls || w.undo_calls > step.undo_calls);
+            let restarted = was.is_some_and(|w| {
+                w.action.calls > step.action.calls || w.compensation.calls > step.compensation.calls
+            });
             let operator = after.round != before.round;
             assert!(operator || !restarted || self.moved, "calls are counted on");
-            if matches!(step.state, StepState::Undone { .. }) {
+            if matches!(step.state, StepState::Compensated { .. }) {
                 self.in_doubt.remove(step.step.as_str());
             }
         }

@@ -1,7 +1,7 @@
 //! After faults stop: every order finishes, and an operator brings each to a good end.
 
 use serde_json::json;
-use triad_core::{Action, Direction, Event, Outcome, ProcessState, Reason, StepState};
+use triad_core::{Action, Direction, Event, Outcome, ProcessState, Reason};
 use triad_workflow::StepId;
 
 use super::book::Asked;
@@ -88,7 +88,7 @@ impl World<'_> {
     fn settle_all(&mut self) {
         let steps = self.story.order.steps.iter();
         let doubtful: Vec<StepId> = steps
-            .filter(|s| s.in_doubt || matches!(s.state, StepState::Running { .. }))
+            .filter(|s| s.in_doubt || s.state.is_running())
             .map(|s| s.step.clone())
             .collect();
         for step in doubtful {

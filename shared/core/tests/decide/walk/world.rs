@@ -5,8 +5,8 @@ use triad_core::decide::true_due;
 use triad_core::ledger::to_revoke;
 use triad_core::migrate::migrate;
 use triad_core::{
-    Act, Action, Direction, Event, Failure, FailureKind, Outcome, Reason, Reply, StepState,
-    Timestamp, Untaken, invariants,
+    Act, Action, Direction, Event, Failure, FailureKind, Outcome, Reason, Reply, Timestamp,
+    Untaken, invariants,
 };
 use triad_workflow::{Millis, StepId, Workflow};
 
@@ -201,13 +201,8 @@ impl<'a> World<'a> {
     /// The requests that are out and awaited.
     pub fn out(&self) -> Vec<Asked> {
         let awaited = |a: &&Asked| {
-            let found = match (self.story.step(&a.step), a.direction) {
-                (StepState::Running { attempt, .. }, Direction::Forward)
-                | (StepState::Probing { attempt, .. }, Direction::Probe)
-                | (StepState::Undoing { attempt, .. }, Direction::Undo) => Some(*attempt),
-                _ => None,
-            };
-            found == Some(a.attempt)
+            let out = self.story.step(&a.step).out();
+            out.is_some_and(|out| (out.direction, out.attempt) == (a.direction, a.attempt))
         };
         let order = &self.story.order;
         let has = |a: &&Asked| order.steps.iter().any(|s| s.step.as_str() == a.step);

@@ -5,15 +5,17 @@ mod settle;
 
 use triad_workflow::{Millis, Step};
 
-use super::{Decision, Draft, Halt, ask, forward, next_version, transition, undo};
+use super::complete_by::set_complete_by;
+use super::{Decision, Draft, Halt, ask, compensate, next_version, transition};
 use crate::context::Context;
 use crate::doubt::{Happened, happened};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::operate::{Action, Operation, Refusal};
-use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::planted::{Bug, planted};
+use crate::step::{StepRecord, StepState};
 
 /// How long a paused order is left alone before the Supervisor looks at it again.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
@@ -61,7 +63,7 @@ fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
     })
 }
 
-/// Undoes an order that has not reached its point of no return.
+/// Compensates an order that has not reached its point of no return.
 fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
@@ -80,7 +82,7 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
     next.due = None;
     next.note(line(IncidentKind::Cancelled, act, now));
     let cause = Failure::new(FailureKind::Operator, "cancelled", &act.why);
-    undo::begin(ctx, &mut next, cause, now)?;
+    compensate::begin(ctx, &mut next, cause, now)?;
     Ok(next)
 }
 
@@ -141,14 +143,9 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
             };
         }
     }
-    no_later_than_its_steps(&mut next, now);
+    // What is out, deferred or failed is looked at while an order is held, too.
+    set_complete_by(&mut next, now);
     Ok(next)
-}
-
-/// What is out, parked or failed is looked at while an order is held, too.
-fn no_later_than_its_steps(order: &mut Order, now: Timestamp) {
-    forward::set_complete_by(order, now);
-    undo::set_complete_by(order, now);
 }
 
 /// Lets a paused order go on.
@@ -165,7 +162,7 @@ fn resume(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
         ProcessState::Compensating { complete_by, .. } => *complete_by = until,
         _ => {}
     }
-    no_later_than_its_steps(&mut next, now);
+    set_complete_by(&mut next, now);
     ask(&mut next);
     Ok(next)
 }
