@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use triad_workflow::Millis;
 
 use crate::ids::Timestamp;
-use crate::planted::{Bug, planted};
 
 /// When a breaker opens, for how long, and what closes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,16 +114,10 @@ impl Breaker {
     pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> Gate {
         match *self {
             Self::Closed { .. } => Gate::Call,
-            Self::Open { until, .. } if now < until && !planted(Bug::OpenIgnored) => {
-                Gate::Wait(until)
-            }
+            Self::Open { until, .. } if now < until => Gate::Wait(until),
             Self::Open { .. } => Gate::Probe,
             Self::HalfOpen { until, .. } if now >= until => Gate::Probe,
-            Self::HalfOpen { out, .. }
-                if out < settings.probes || planted(Bug::ProbesUnlimited) =>
-            {
-                Gate::Probe
-            }
+            Self::HalfOpen { out, .. } if out < settings.probes => Gate::Probe,
             Self::HalfOpen { until, .. } => Gate::Wait(until.min(now.plus(settings.open))),
         }
     }

@@ -16,7 +16,6 @@
 use triad_workflow::{Probe, Repeat, Step};
 
 use crate::failure::{Failure, FailureKind};
-use crate::planted::{Bug, planted};
 use crate::step::{StepRecord, StepState};
 
 /// Whether a step's effect has happened, as far as is known.
@@ -92,8 +91,6 @@ pub enum NextAttempt<'a> {
 pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
     match (&step.repeat, happened(record, step)) {
         (_, Happened::No) | (Repeat::Safe, _) => NextAttempt::Act,
-        (Repeat::Probe(_), _) if planted(Bug::ProbeSkipped) => NextAttempt::Act,
-        (Repeat::Never, _) if planted(Bug::DoubtRepeated) => NextAttempt::Act,
         (Repeat::Probe(probe), _) => NextAttempt::Probe(probe),
         (Repeat::Never, _) => NextAttempt::Operator,
     }

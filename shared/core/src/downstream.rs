@@ -9,7 +9,6 @@ use crate::ids::Timestamp;
 use crate::message::{Alert, AlertKind, Envelope};
 use crate::operate::Refusal;
 use crate::order::{Act, Hold};
-use crate::planted::{Bug, planted};
 use crate::topics;
 
 /// How long work that an operator holds is left alone before it is looked at again, where the
@@ -133,7 +132,7 @@ impl Downstream {
             return held("step-paused", &paused.hold.act);
         }
         match &self.forced {
-            Some(forced) if forced.to == ForcedTo::Open && !planted(Bug::ForcedIgnored) => {
+            Some(forced) if forced.to == ForcedTo::Open => {
                 return held("downstream-paused", &forced.hold.act);
             }
             Some(_) => return Admission::Call,

@@ -8,9 +8,10 @@ use triad_workflow::StepIndex;
 
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::decide::{Illegal, input};
 use crate::declared::declared;
 use crate::ids::{Direction, IdempotencyKey};
+use crate::illegal::Illegal;
+use crate::input;
 use crate::message::{Alert, AlertKind, StatusMessage, StepRequest};
 use crate::order::Order;
 use crate::outbox::Emission;

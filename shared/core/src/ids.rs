@@ -1,9 +1,10 @@
-//! Ids, versions and moments, each a type of its own.
+//! What things are known by: ids, lanes, versions, numbers and moments, each a type of its own.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use triad_workflow::{Millis, StepId};
+use triad_workflow::{DefinitionHash, Millis, StepId, WorkflowName};
 
 /// Longest order id, in bytes.
 pub const MAX_ORDER_ID_BYTES: usize = 128;
@@ -62,6 +63,59 @@ impl fmt::Display for OrderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// The definition an order is pinned to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WorkflowRef {
+    /// Name of the workflow.
+    pub name: WorkflowName,
+    /// Content hash of the version.
+    pub hash: DefinitionHash,
+}
+
+impl fmt::Display for WorkflowRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.hash)
+    }
+}
+
+impl FromStr for WorkflowRef {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, hash) = text
+            .split_once('@')
+            .ok_or_else(|| format!("{text:?} is not name@hash"))?;
+        Ok(Self {
+            name: WorkflowName::new(name).map_err(|e| e.to_string())?,
+            hash: hash.parse()?,
+        })
+    }
+}
+
+impl Serialize for WorkflowRef {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkflowRef {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// Lane of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// The usual lane.
+    #[default]
+    Normal,
+    /// Drained before the usual lane.
+    High,
 }
 
 /// Version of a process record; 1 when created, raised by every write, checked by every write.

@@ -21,6 +21,8 @@ pub mod effect;
 pub mod event;
 pub mod failure;
 pub mod ids;
+pub mod illegal;
+mod input;
 pub mod invariants;
 pub mod ledger;
 pub mod message;
@@ -30,7 +32,6 @@ pub mod operate;
 pub mod order;
 pub mod outbox;
 pub mod pass;
-pub mod planted;
 pub mod rate;
 pub mod render;
 pub mod retry_budget;
@@ -44,13 +45,16 @@ pub mod window;
 
 pub use attention::Attention;
 pub use context::{Context, NeedsDetails, Timing};
-pub use decide::{Decision, Illegal, Reason, Transition, decide};
+pub use decide::{Decision, Reason, Transition, decide};
 pub use effect::Effect;
 pub use event::{Event, Untaken};
 pub use failure::{Failure, FailureKind};
-pub use ids::{Attempt, ClaimId, Direction, IdempotencyKey, OrderId, Timestamp, Version};
+pub use ids::{
+    Attempt, ClaimId, Direction, IdempotencyKey, OrderId, Priority, Timestamp, Version, WorkflowRef,
+};
+pub use illegal::Illegal;
 pub use message::{Accepted, Alert, Envelope, Outcome, Reply, Retry, StepRequest};
 pub use operate::{Action, Operation, Refusal};
-pub use order::{Act, Claim, Order, Priority, ProcessState, WorkflowRef};
+pub use order::{Act, Claim, Order, ProcessState};
 pub use pass::{Pass, Snapshot};
 pub use step::{Applied, Leg, Out, StepRecord, StepState, Work};

@@ -10,7 +10,7 @@ use triad_workflow::{AgentName, Millis, StepId, WorkflowName};
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
-use crate::order::{Priority, WorkflowRef};
+use crate::ids::{Priority, WorkflowRef};
 
 /// A message ready to be sent: everything that the bus needs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use triad_workflow::AgentName;
 
 use crate::context::{Context, NeedsDetails};
-use crate::decide::input;
 use crate::declared::declared;
+use crate::input;
 use crate::order::{Order, ProcessState};
 use crate::step::StepState;
 

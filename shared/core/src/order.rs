@@ -1,69 +1,14 @@
 //! The process record: one order's whole state, every write of which is one conditional write.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
-use triad_workflow::{DefinitionHash, Workflow, WorkflowName};
+use triad_workflow::Workflow;
 
 use crate::failure::Failure;
-use crate::ids::{ClaimId, OrderId, Timestamp, Version};
+use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::Outbox;
 use crate::step::StepRecord;
+use crate::timeline::MAX_NOTE_BYTES;
 pub use crate::timeline::{Act, Incident, IncidentKind, MAX_INCIDENTS};
-
-/// The definition an order is pinned to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct WorkflowRef {
-    /// Name of the workflow.
-    pub name: WorkflowName,
-    /// Content hash of the version.
-    pub hash: DefinitionHash,
-}
-
-impl fmt::Display for WorkflowRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.hash)
-    }
-}
-
-impl FromStr for WorkflowRef {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, hash) = text
-            .split_once('@')
-            .ok_or_else(|| format!("{text:?} is not name@hash"))?;
-        Ok(Self {
-            name: WorkflowName::new(name).map_err(|e| e.to_string())?,
-            hash: hash.parse()?,
-        })
-    }
-}
-
-impl Serialize for WorkflowRef {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for WorkflowRef {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
-
-/// Lane of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    /// The usual lane.
-    #[default]
-    Normal,
-    /// Drained before the usual lane.
-    High,
-}
 
 /// A process record.
 #[derive(Debug, Clone, PartialEq)]
@@ -270,6 +215,19 @@ impl Order {
             paused: None,
             closed: None,
         }
+    }
+
+    /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
+    /// or the oldest of all where there are only acts.
+    pub(crate) fn note(&mut self, mut incident: Incident) {
+        incident.note = incident
+            .note
+            .map(|text| crate::failure::cut(&text, MAX_NOTE_BYTES));
+        if self.incidents.len() >= MAX_INCIDENTS {
+            let oldest = self.incidents.iter().position(|i| i.act.is_none());
+            self.incidents.remove(oldest.unwrap_or(0));
+        }
+        self.incidents.push(incident);
     }
 
     /// From when on the time for which finished records are kept is counted. `None` while the order

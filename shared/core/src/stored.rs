@@ -13,8 +13,9 @@ use triad_workflow::Millis;
 
 use crate::attention::Attention;
 use crate::due::shard_of;
+use crate::ids::Priority;
 use crate::ids::{ClaimId, OrderId, Timestamp, Version};
-use crate::order::{Claim, Order, Priority, ProcessState};
+use crate::order::{Claim, Order, ProcessState};
 
 /// Names of attributes.
 pub mod attribute {

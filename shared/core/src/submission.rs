@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use triad_workflow::WorkflowName;
 
 use crate::ids::OrderId;
-use crate::order::Priority;
+use crate::ids::Priority;
 
 /// Largest submission, in bytes. DynamoDB's items end at 400 KB.
 pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;

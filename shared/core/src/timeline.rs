@@ -5,7 +5,6 @@ use triad_workflow::StepId;
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Timestamp};
-use crate::order::Order;
 
 /// Incidents kept in a record; beyond it the oldest are dropped, operators' acts last.
 pub const MAX_INCIDENTS: usize = 40;
@@ -123,19 +122,4 @@ pub enum IncidentKind {
     Settled,
     /// An operator moved the order to another version of its workflow.
     Migrated,
-}
-
-impl Order {
-    /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
-    /// or the oldest of all where there are only acts.
-    pub(crate) fn note(&mut self, mut incident: Incident) {
-        incident.note = incident
-            .note
-            .map(|text| crate::failure::cut(&text, MAX_NOTE_BYTES));
-        if self.incidents.len() >= MAX_INCIDENTS {
-            let oldest = self.incidents.iter().position(|i| i.act.is_none());
-            self.incidents.remove(oldest.unwrap_or(0));
-        }
-        self.incidents.push(incident);
-    }
 }

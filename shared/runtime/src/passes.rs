@@ -2,7 +2,6 @@
 
 use triad_core::invariants::Breach;
 use triad_core::pass::{Outcome, Pass, Task};
-use triad_core::planted::{Bug, planted};
 
 use crate::metric;
 use crate::ports::{Bus, BusError, Entropy, StateStore, StoreError, Write, Written};
@@ -57,10 +56,7 @@ async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [
             writes.push(Write {
                 expected,
                 next: next.clone(),
-                token: match planted(Bug::TokenShared) {
-                    true => 1,
-                    false => entropy.next_u64(),
-                },
+                token: entropy.next_u64(),
             });
             writers.push(carried);
         }

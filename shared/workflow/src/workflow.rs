@@ -1,7 +1,5 @@
 //! A checked and compiled workflow: what the core runs.
 
-use crate::check::{self, Limits, Problem};
-use crate::compile;
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::hash::DefinitionHash;
@@ -187,58 +185,6 @@ fn growing(first: Millis, max: Millis, failures: u32) -> Millis {
 }
 
 impl Workflow {
-    /// Checks and compiles a definition.
-    ///
-    /// # Errors
-    /// Every problem found, not only the first.
-    pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
-        let order = check::check(&definition, limits)?;
-        let defaults = &definition.defaults;
-        let mut steps: Vec<Step> = Vec::with_capacity(order.len());
-        for planned in &order {
-            let written = &definition.steps[planned.written];
-            let step = compile::step(written, defaults, planned).map_err(|reason| {
-                vec![Problem {
-                    step: Some(written.id.clone()),
-                    reason,
-                }]
-            })?;
-            steps.push(step);
-        }
-        let name = WorkflowName::new(&definition.workflow).map_err(|e| {
-            vec![Problem {
-                step: None,
-                reason: e.to_string(),
-            }]
-        })?;
-        let workflow = Self {
-            name,
-            hash: DefinitionHash::of(&definition),
-            steps,
-            definition,
-        };
-        let problems = check::check_compiled(&workflow, limits);
-        if problems.is_empty() {
-            Ok(workflow)
-        } else {
-            Err(problems)
-        }
-    }
-
-    /// Compiles a definition that was checked before it was published.
-    ///
-    /// # Errors
-    /// The problems, where a stored definition is damaged or of a later format.
-    pub fn from_published(canonical_json: &str) -> Result<Self, Vec<Problem>> {
-        let definition: Definition = serde_json::from_str(canonical_json).map_err(|e| {
-            vec![Problem {
-                step: None,
-                reason: format!("the published definition cannot be read: {e}"),
-            }]
-        })?;
-        Self::compile(definition, &Limits::published())
-    }
-
     /// Index of a step.
     #[must_use]
     pub fn step_index(&self, id: &str) -> Option<StepIndex> {

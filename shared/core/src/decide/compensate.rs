@@ -10,17 +10,17 @@ use serde_json::Value;
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, input, next_version, tell, transition};
+use super::{Decision, Draft, next_version, tell, transition};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
 use crate::doubt::{self, Happened, happened};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
+use crate::input;
 use crate::message::AlertKind;
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::step::{Applied, Out, StepRecord, StepState, Work};
 
@@ -66,7 +66,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
         record.action.earlier = attempt.0;
     }
     doubt::abandon(record);
-    let in_doubt = happened(record, step) == Happened::Maybe && !planted(Bug::DoubtNotUndone);
+    let in_doubt = happened(record, step) == Happened::Maybe;
     let due = |position, output| StepState::Compensating {
         work: Work::Due { last },
         applied: Applied { position, output },
@@ -142,9 +142,7 @@ pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
 
 /// Compensations that are due, with everything that came after them compensated.
 fn startable<'a>(ctx: &'a Context<'_>, order: &'a Order) -> impl Iterator<Item = StepIndex> + 'a {
-    let open = |i: StepIndex| {
-        order.steps[i].state.to_compensate().is_some() && !planted(Bug::UndoOrderIgnored)
-    };
+    let open = |i: StepIndex| order.steps[i].state.to_compensate().is_some();
     (0..order.steps.len()).rev().filter(move |&i| {
         is_due(&order.steps[i].state)
             && !(i + 1..order.steps.len()).any(|j| open(j) && ctx.workflow.is_after(j, i))
@@ -239,13 +237,11 @@ fn finish(order: &mut Order, now: Timestamp) {
 /// The compensation cannot be finished without an operator.
 fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
     tell(order, Status::CompensationFailed, Some(&cause), now);
-    if !planted(Bug::UndoFailedWithoutAlert) {
-        order.outbox.entries.push(Emission::Alert {
-            kind: AlertKind::CompensationFailed,
-            at: now,
-            cause: cause.clone(),
-        });
-    }
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::CompensationFailed,
+        at: now,
+        cause: cause.clone(),
+    });
     order.state = ProcessState::CompensationFailed {
         at: now,
         cause,

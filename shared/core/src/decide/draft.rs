@@ -12,7 +12,6 @@ use crate::ids::{Attempt, Direction};
 use crate::message::StepRequest;
 use crate::order::Order;
 use crate::outbox::{Emission, Writer};
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::step::{StepState, Work};
 
@@ -43,7 +42,7 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
     next.version = order.version.next();
     next.outbox = order.outbox.carried_to(writer);
     let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
-    if unheard && !planted(Bug::ReceivedNotMadeUp) {
+    if unheard {
         // Nobody has taken the order up, so Submission may have died before it sent this, and it
         // does not send it any more once the record has gone on.
         next.outbox.entries.push(Emission::Status {

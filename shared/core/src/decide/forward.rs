@@ -3,15 +3,15 @@
 use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, give_up, input, next_version, stop_in_doubt, tell, transition};
+use super::{Decision, Draft, give_up, next_version, stop_in_doubt, tell, transition};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
+use crate::input;
 use crate::order::{Claim, Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::step::{Out, StepState, Work};
 
@@ -59,7 +59,7 @@ pub(super) fn advance(
             && defined
                 .after
                 .iter()
-                .all(|&a| order.steps[a].state.is_done() || planted(Bug::PredecessorsIgnored));
+                .all(|&a| order.steps[a].state.is_done());
         if !ready {
             continue;
         }

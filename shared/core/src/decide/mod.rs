@@ -9,7 +9,6 @@ mod compensate;
 mod complete_by;
 mod draft;
 mod forward;
-pub(crate) mod input;
 pub(crate) mod operate;
 mod replies;
 mod supervise;
@@ -27,11 +26,11 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::ids::Timestamp;
+use crate::illegal::Illegal;
 use crate::message::AlertKind;
 use crate::operate::Refusal;
 use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// What to do about an event.
@@ -115,38 +114,6 @@ pub enum Reason {
     Paused,
 }
 
-/// An event that cannot happen to a sound order: its sender is broken or forged it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Illegal {
-    /// The workflow has no such step.
-    #[error("the workflow has no step {0}")]
-    UnknownStep(String),
-    /// The attempt has not been made yet.
-    #[error("step {step} has not made attempt {attempt}")]
-    FutureAttempt {
-        /// The step.
-        step: String,
-        /// The attempt.
-        attempt: u32,
-    },
-    /// The input of a request that was made before has no value any more.
-    #[error("the input of step {step} cannot be computed again: {why}")]
-    NoInput {
-        /// The step.
-        step: String,
-        /// Why.
-        why: String,
-    },
-    /// The record does not fit the definition it is pinned to.
-    #[error("the record has {record} steps and its workflow {workflow}")]
-    WrongWorkflow {
-        /// Steps in the record.
-        record: usize,
-        /// Steps in the definition.
-        workflow: usize,
-    },
-}
-
 /// Decides what an event makes of an order.
 ///
 /// # Errors
@@ -183,7 +150,7 @@ pub fn decide(
         });
     }
     let identity = identity(&event);
-    if identity.is_some() && order.outbox.answers == identity && !planted(Bug::RepeatUnknown) {
+    if identity.is_some() && order.outbox.answers == identity {
         return Ok(Decision::Repeat);
     }
     let decision = match by_state(ctx, order, event, now) {
@@ -218,16 +185,8 @@ fn by_state(
                 locked_by: None, ..
             },
             Event::Claim(_),
-        ) if order.paused.is_some() && !planted(Bug::PauseIgnored) => {
-            Decision::Ignore(Reason::Paused)
-        }
+        ) if order.paused.is_some() => Decision::Ignore(Reason::Paused),
         (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now)?,
-        (ProcessState::Processing(_), Event::Claim(id)) if planted(Bug::ClaimTakenOver) => {
-            forward::claim(ctx, order, id, now)?
-        }
-        (ProcessState::Processed { .. }, Event::Claim(id)) if planted(Bug::FinishedClaimed) => {
-            forward::claim(ctx, order, id, now)?
-        }
         (
             ProcessState::Compensating {
                 locked_by: None, ..
@@ -297,7 +256,7 @@ fn finished(order: &Order, event: &Event) -> Decision {
 
 /// Writes down a status message to be sent.
 fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
-    order.sequence += u32::from(!planted(Bug::SequenceNotRaised));
+    order.sequence += 1;
     order.outbox.entries.push(Emission::Status {
         sequence: order.sequence,
         status,
@@ -346,13 +305,11 @@ fn stop_in_doubt(order: &mut Draft, index: usize, now: Timestamp) {
 fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
     order.void_requests();
     tell(order, Status::Failed, Some(&cause), now);
-    if !planted(Bug::ErrorWithoutAlert) {
-        order.outbox.entries.push(Emission::Alert {
-            kind: AlertKind::OrderError,
-            at: now,
-            cause: cause.clone(),
-        });
-    }
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::OrderError,
+        at: now,
+        cause: cause.clone(),
+    });
     order.state = ProcessState::Error { at: now, cause };
 }
 
@@ -364,9 +321,7 @@ pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> 
     }
     next.due = match true_due(ctx, &next) {
         None => None,
-        Some(_) if next.state.is_finished() && planted(Bug::BadEndNotDue) => None,
         Some(at) if next.state.is_finished() => Some(at),
-        Some(_) if next.due.is_some() && planted(Bug::HintTooLate) => next.due,
         Some(at) => due::next_hint(next.due, at, now),
     };
     next.decided()

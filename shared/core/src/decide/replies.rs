@@ -5,18 +5,18 @@ use triad_workflow::{Millis, StepIndex};
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, Halt, Illegal, Reason, compensate, forward, give_up, next_version,
-    stop_in_doubt, transition,
+    Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, stop_in_doubt,
+    transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Direction, Timestamp};
+use crate::illegal::Illegal;
 use crate::message::{Outcome, Reply};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::step::{Out, StepState, Work};
 
 /// Longest that deferred work is left alone before it is tried again.
@@ -60,7 +60,7 @@ pub(super) fn take(
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
     record.unheard_since = None;
-    if spends_calls(ctx, reply, index) && !planted(Bug::CallsNotCounted) {
+    if spends_calls(ctx, reply, index) {
         let leg = record.leg_mut(out.direction);
         leg.calls = leg.calls.saturating_add(reply.calls);
     }
@@ -125,9 +125,9 @@ fn fence(reply: &Reply, out: Out, now: Timestamp) -> Result<Option<Reason>, Ille
     // An agent is silent after complete-by, so a reply that it sent in time is good, however long
     // it waited for a Scheduler to read it.
     let sent = finished(reply, now);
-    Ok(if older && !planted(Bug::OldReplyTaken) {
+    Ok(if older {
         Some(Reason::OlderAttempt)
-    } else if sent > out.complete_by && !planted(Bug::LateReplyTaken) {
+    } else if sent > out.complete_by {
         Some(Reason::Late)
     } else {
         None
@@ -192,7 +192,6 @@ fn probed(
         let failure = Failure::new(FailureKind::Transient, "probe-answer", text);
         return failed(ctx, order, asked, &failure, now);
     };
-    let applied = applied != planted(Bug::ProbeInverted);
     record.in_doubt = false;
     // The service is there: a wait that follows is another one.
     record.deferred_since = None;

@@ -15,7 +15,6 @@ use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::step::{StepRecord, StepState, Work};
 
@@ -145,7 +144,7 @@ fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Op
     {
         return None;
     }
-    let failures = record.leg(direction).failures - u32::from(planted(Bug::ThresholdPassed));
+    let failures = record.leg(direction).failures;
     retry_after(step, direction, failures)
 }
 
@@ -164,9 +163,7 @@ fn expired<'a>(
                 is_over(ctx, record, now)
                     && (record.unheard_since.is_none() || is_unheard(ctx, record, now))
             }
-            Some(Work::Deferred { until, .. }) => {
-                has_passed(ctx, *until, now) || planted(Bug::IndexTrusted)
-            }
+            Some(Work::Deferred { until, .. }) => has_passed(ctx, *until, now),
             Some(Work::Due { .. }) | None => false,
         }
     })
@@ -175,16 +172,16 @@ fn expired<'a>(
 /// Whether the attempt that is out has passed its complete-by on every clock.
 fn is_over(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     let complete_by = record.state.complete_by();
-    complete_by.is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted))
+    complete_by.is_some_and(|at| has_passed(ctx, at, now))
 }
 
 /// Whether an attempt is over, and no reply of it was on its way either: it was met so before,
 /// long enough ago for a Scheduler to have read what was sent in time.
 pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     is_over(ctx, record, now)
-        && record.unheard_since.is_some_and(|since| {
-            now >= since.plus(ctx.timing.hear_within) || planted(Bug::RepliesNotAwaited)
-        })
+        && record
+            .unheard_since
+            .is_some_and(|since| now >= since.plus(ctx.timing.hear_within))
 }
 
 /// Whether a reply may be waiting to be read: the order looks due all that time, and nothing is to
@@ -226,7 +223,7 @@ fn finding(
         declared.is_some_and(|declared| now.since(since) <= declared.defer_at_most)
     });
     match record.state.work() {
-        Some(Work::Deferred { .. }) => match patient && !planted(Bug::ParkedCounted) {
+        Some(Work::Deferred { .. }) => match patient {
             true => Finding::Deferred,
             false => Finding::Failed,
         },
@@ -234,7 +231,7 @@ fn finding(
         Some(Work::Out(out)) => {
             let counted = budget::is_counted(step, out.direction);
             let taken = counted && !untaken.contains(&record.step);
-            if taken || !patient || planted(Bug::SilenceCounted) {
+            if taken || !patient {
                 Finding::Failed
             } else {
                 Finding::Untaken
@@ -309,7 +306,7 @@ fn count(
             let out = *out;
             let taken = !untaken.contains(&record.step);
             let acting = out.direction == Direction::Forward;
-            if taken && !(acting && planted(Bug::SilentCallsNotCounted)) {
+            if taken {
                 let spent = budget::allowance(step, record, out.direction);
                 let leg = record.leg_mut(out.direction);
                 leg.calls = leg.calls.saturating_add(spent);
@@ -322,8 +319,7 @@ fn count(
     };
     let failure = failure.in_step(&record.step);
     let direction = record.direction();
-    let is_counted = direction == Direction::Undo || !planted(Bug::FailureNotCounted);
-    record.leg_mut(direction).failures += u32::from(is_counted);
+    record.leg_mut(direction).failures += 1;
     // An attempt was made, so what it did is ambiguous unless nothing was applied.
     if let Some(work) = record.state.work_mut() {
         *work = Work::Due { last: attempt };
@@ -393,7 +389,6 @@ fn is_due(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
 /// The Supervisor acts only when a moment has passed on every clock.
 fn has_passed(ctx: &Context<'_>, at: Timestamp, now: Timestamp) -> bool {
     now >= at.plus(ctx.timing.skew)
-        || (planted(Bug::SkewIgnored) && now >= at.minus(ctx.timing.skew))
 }
 
 fn timed_out() -> Failure {

@@ -12,7 +12,6 @@ use futures::future::{Either, select};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use triad_core::breaker::Window;
 use triad_core::downstream::{self, Admission, Downstream};
-use triad_core::planted::{Bug, planted};
 use triad_core::retry_budget::RetryBudget;
 use triad_core::{Failure, FailureKind, StepRequest, Timestamp};
 use triad_workflow::{AgentName, Millis};
@@ -270,8 +269,7 @@ impl Guard {
         ports: Ports<'_, S, B, C, E>,
         patience: Millis,
     ) -> Result<Option<OwnedSemaphorePermit>, Wait> {
-        let limit = self.concurrency.as_ref();
-        let Some(semaphore) = limit.filter(|_| !planted(Bug::ConcurrencyIgnored)) else {
+        let Some(semaphore) = &self.concurrency else {
             return Ok(None);
         };
         if let Ok(permit) = semaphore.clone().try_acquire_owned() {

@@ -19,7 +19,6 @@ use futures::stream::{self, StreamExt};
 use lru::LruCache;
 use triad_core::agent::Span;
 use triad_core::message::{Outcome, Pace, StepRequest};
-use triad_core::planted::{Bug, planted};
 use triad_core::render;
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
 use triad_workflow::AgentName;
@@ -222,7 +221,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// delivery has claimed it before.
     async fn claim(&self, request: &StepRequest, span: Span) -> Result<Option<Worked>, StoreError> {
         let is_over = self.clock.now() >= span.silent_from;
-        if !request.counted || is_over || planted(Bug::LedgerSkipped) {
+        if !request.counted || is_over {
             return Ok(None);
         }
         if ledger::claim(&self.control, &self.entropy, request).await? {
@@ -231,7 +230,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let text = "an earlier delivery of this request may have made its calls";
         let outcome = Outcome::Failed {
             failure: Failure::new(FailureKind::Transient, "interrupted", text),
-            maybe_applied: !planted(Bug::LedgerDenies),
+            maybe_applied: true,
         };
         Ok(Some(Worked::Answer(request.allowance, outcome)))
     }

@@ -11,7 +11,6 @@ mod names;
 pub mod replay;
 
 use triad_core::message::{Alert, AlertKind, SOURCE};
-use triad_core::planted::{Bug, planted};
 use triad_core::{Envelope, Timestamp, topics};
 
 use crate::record::InputRecord;
@@ -87,11 +86,7 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         headers,
     };
     let alert = alert(&id, cause.code, &message, now);
-    match (planted(Bug::LetterLost), planted(Bug::LetterWithoutAlert)) {
-        (true, _) => [alert.clone(), alert],
-        (_, true) => [letter.clone(), letter],
-        (false, false) => [letter, alert],
-    }
+    [letter, alert]
 }
 
 /// The headers of a record that are within the bounds.

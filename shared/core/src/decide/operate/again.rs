@@ -5,13 +5,13 @@ use triad_workflow::{StepId, StepIndex};
 
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, ask, input, next_version, tell};
+use crate::decide::{Draft, Halt, ask, next_version, tell};
 use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
 use crate::ids::Timestamp;
+use crate::input;
 use crate::operate::{MAX_INPUT_BYTES, Refusal};
 use crate::order::{Act, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 use crate::step::{StepRecord, StepState, Work};
 
@@ -71,7 +71,7 @@ fn from_the_beginning(record: &mut StepRecord) {
     if let StepState::Compensated { attempt, .. } = record.state {
         record.compensation.earlier = attempt.0;
     }
-    record.key += u32::from(!planted(Bug::KeyNotRaised));
+    record.key += 1;
     record.action.begin_round();
     record.compensation.begin_round();
     record.in_doubt = false;
@@ -106,7 +106,7 @@ fn correct(
     }
     // As it was before it was set going again: a refusal says that it has not happened.
     let was = happened(&before.steps[index], &ctx.workflow.steps[index]);
-    if goes_on && was == Happened::Maybe && !planted(Bug::CorrectionInDoubt) {
+    if goes_on && was == Happened::Maybe {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));

@@ -14,7 +14,6 @@ use crate::ids::Timestamp;
 use crate::operate::{Action, Operation, Refusal};
 use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::step::{StepRecord, StepState};
 
 /// How long a paused order is left alone before the Supervisor looks at it again.
@@ -72,7 +71,6 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
     }
     if let Some(pivot) = ctx.workflow.pivot()
         && has_passed(&order.steps[pivot], &ctx.workflow.steps[pivot])
-        && !planted(Bug::PivotIgnored)
     {
         return Err(Refusal::PastPivot(order.steps[pivot].step.clone()).into());
     }
@@ -124,9 +122,7 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = Some(hold(act, now));
-    if !planted(Bug::ActNotWritten) {
-        next.note(line(IncidentKind::Paused, act, now));
-    }
+    next.note(line(IncidentKind::Paused, act, now));
     let review = now.plus(PAUSE_REVIEW);
     match &mut next.state {
         ProcessState::Compensating {

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use triad_workflow::{EvalError, Scope, StepIndex, Template};
 
 use crate::context::{Context, NeedsDetails};
-use crate::order::{Order, Priority};
+use crate::ids::Priority;
+use crate::order::Order;
 use crate::step::StepState;
 
 /// The variables that expressions see for this order now.
