@@ -14,10 +14,19 @@ pub const MAX_ORDER_ID_BYTES: usize = 128;
 #[error("an order id has 1 to {MAX_ORDER_ID_BYTES} bytes and no control characters or '/'")]
 pub struct InvalidOrderId;
 
+/// A text that cannot be the id of a new order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an order id has 1 to {MAX_ORDER_ID_BYTES} of a-z, A-Z, 0-9 and - _ . ~ : @ = , and begins with a \
+     letter or a digit"
+)]
+pub struct NotPortable;
+
 /// Identity of an order: chosen by the application that submits it.
 ///
 /// It is the key of every message about the order. `/` is excluded because idempotency keys
-/// join their parts with it.
+/// join their parts with it. New orders have [portable](Self::check_portable) ids; others are those of
+/// orders that were stored before that was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OrderId(String);
@@ -36,6 +45,30 @@ impl OrderId {
             Ok(Self(text))
         } else {
             Err(InvalidOrderId)
+        }
+    }
+
+    /// Whether every transport carries the id unchanged: HTTP headers and paths, keys of Kafka and
+    /// DynamoDB, JSON, logs and command lines. (HTTP drops blanks at either end of a header, so that
+    /// two ids could share an idempotency key; RFC 9110, section 5.5.)
+    ///
+    /// # Errors
+    /// [`NotPortable`], which says what is asked.
+    ///
+    /// # Example
+    /// ```
+    /// # use triad_core::OrderId;
+    /// assert!(OrderId::new("shop-7:2024.1").unwrap().check_portable().is_ok());
+    /// assert!(OrderId::new("7 ").unwrap().check_portable().is_err());
+    /// ```
+    pub fn check_portable(&self) -> Result<(), NotPortable> {
+        let mut bytes = self.0.bytes();
+        let begins = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
+        let goes_on = bytes.all(|b| b.is_ascii_alphanumeric() || b"-_.~:@=,".contains(&b));
+        if begins && goes_on {
+            Ok(())
+        } else {
+            Err(NotPortable)
         }
     }
 
