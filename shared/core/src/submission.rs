@@ -50,6 +50,9 @@ pub enum Refusal {
     /// The reply topic is not allowed.
     #[error("the reply topic {0:?} is not on the allow-list")]
     ReplyTopic(String),
+    /// The store refuses its item, now and ever.
+    #[error("the order cannot be stored: {0}")]
+    Unstorable(String),
     /// The id is taken by a different order.
     #[error("order {0} exists already with different content")]
     Conflict(String),
@@ -67,6 +70,7 @@ impl Refusal {
             Self::OrderId(_) => "order-id",
             Self::UnknownWorkflow(_) => "unknown-workflow",
             Self::ReplyTopic(_) => "reply-topic",
+            Self::Unstorable(_) => "unstorable",
             Self::Conflict(_) => "conflicting-submission",
         }
     }

@@ -34,7 +34,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
             return Ok(None);
         }
         let value = item::optional_json(&found, VALUE)?
-            .ok_or_else(|| StoreError::Permanent("a control record has no value".into()))?;
+            .ok_or_else(|| StoreError::Item("a control record has no value".into()))?;
         Ok(Some(ControlRecord {
             version: item::integer(&found, attr::VERSION)?,
             value,

@@ -39,7 +39,7 @@ pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
 /// An item as a record.
 ///
 /// # Errors
-/// [`StoreError::Permanent`] naming the attribute that is missing or cannot be read.
+/// [`StoreError::Item`] naming the attribute that is missing or cannot be read.
 pub fn decode(item: &Item) -> Result<Order, StoreError> {
     let order = stored::decode(|name| match item.get(name) {
         None => Ok(None),
@@ -51,7 +51,7 @@ pub fn decode(item: &Item) -> Result<Order, StoreError> {
         Some(AttributeValue::Null(_)) => Ok(Some(Scalar::Null)),
         Some(_) => Err("is neither text nor a number".to_owned()),
     });
-    order.map_err(|e| StoreError::Permanent(e.to_string()))
+    order.map_err(|e| StoreError::Item(e.to_string()))
 }
 
 /// The token of the write that made an item what it is.
@@ -65,7 +65,7 @@ pub(crate) fn is_expired(item: &Item, now: Timestamp) -> bool {
 }
 
 fn bad(name: &str, why: impl std::fmt::Display) -> StoreError {
-    StoreError::Permanent(format!("attribute {name} of a stored record: {why}"))
+    StoreError::Item(format!("attribute {name} of a stored record: {why}"))
 }
 
 pub(crate) fn string(item: &Item, name: &str) -> Result<String, StoreError> {

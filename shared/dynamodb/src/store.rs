@@ -20,7 +20,7 @@ use triad_runtime::{
 use triad_workflow::Millis;
 
 use crate::capacity::{Capacity, Kind};
-use crate::error::classify;
+use crate::error::{self, Cancelled, classify};
 use crate::item::{self, Item, number, text};
 use crate::orders;
 use crate::tables::{DUE_INDEX, Tables, attr};
@@ -76,7 +76,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 )
                 .build()
                 .map(|p| TransactWriteItem::builder().put(p).build())
-                .map_err(|e| StoreError::Permanent(e.to_string()))
+                .map_err(|e| StoreError::Item(e.to_string()))
         };
         let result = self
             .client
@@ -96,22 +96,17 @@ impl<C: Clock + Clone> DynamoStore<C> {
                     e.as_service_error()
                 {
                     let reasons = cancelled.cancellation_reasons();
-                    let refused = |code: &str| reasons.iter().any(|r| r.code() == Some(code));
-                    // The service orders the reasons as the items: details first.
-                    if refused("ConditionalCheckFailed") {
-                        let digest = reasons
-                            .first()
-                            .and_then(|r| r.item())
-                            .map(orders::digest)
-                            .unwrap_or_default();
-                        return Ok(Created::Exists { digest });
-                    }
-                    let text = format!("transaction cancelled: {reasons:?}");
-                    return Err(if refused("ValidationError") {
-                        StoreError::Permanent(text)
-                    } else {
-                        StoreError::Transient(text)
-                    });
+                    return match error::cancelled(reasons) {
+                        // The service orders the reasons as the items: details first.
+                        Cancelled::Condition => Ok(Created::Exists {
+                            digest: reasons
+                                .first()
+                                .and_then(|r| r.item())
+                                .map(orders::digest)
+                                .unwrap_or_default(),
+                        }),
+                        Cancelled::Error(e) => Err(e),
+                    };
                 }
                 Err(classify(&e))
             }
@@ -233,7 +228,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             let keys = match keys {
                 Ok(keys) => keys,
                 Err(e) => {
-                    failure = Some(StoreError::Permanent(e.to_string()));
+                    failure = Some(StoreError::Item(e.to_string()));
                     break;
                 }
             };
@@ -416,7 +411,7 @@ pub(crate) fn definition(item: &Item) -> Option<WorkflowRef> {
 fn due_key(shard: u32, page: &str) -> Result<Item, StoreError> {
     let (at, id) = page
         .split_once('/')
-        .ok_or_else(|| StoreError::Permanent(format!("{page:?} is not a page of the due index")))?;
+        .ok_or_else(|| StoreError::Item(format!("{page:?} is not a page of the due index")))?;
     Ok(Item::from([
         (attr::DUE_SHARD.to_owned(), number(shard)),
         (attr::DUE_AT.to_owned(), number(at)),

@@ -238,7 +238,7 @@ pub async fn read_downstream<S: ControlStore>(
         return Ok((Downstream::default(), None));
     };
     let record = serde_json::from_value(found.value)
-        .map_err(|e| StoreError::Permanent(format!("the record of downstream {agent}: {e}")))?;
+        .map_err(|e| StoreError::Item(format!("the record of downstream {agent}: {e}")))?;
     Ok((record, Some(found.version)))
 }
 

@@ -17,9 +17,13 @@ pub enum StoreError {
     /// May pass: throttled, timed out, not reachable.
     #[error("the store failed for now: {0}")]
     Transient(String),
-    /// Will not pass: no such table, no permission, an item that cannot be read or is too large.
-    #[error("the store refused: {0}")]
-    Permanent(String),
+    /// Passes when somebody mends the installation: a right, credentials, a table, a key that is not
+    /// as it must be. It says nothing about the item, so nothing is given up over it.
+    #[error("the store cannot be used as it is set up: {0}")]
+    Configuration(String),
+    /// Will not pass, and is about this item alone: it cannot be read, or is too large.
+    #[error("the store refused the item: {0}")]
+    Item(String),
 }
 
 /// A bus's failure.

@@ -343,6 +343,10 @@ where
                     let refusal = Refusal::Conflict(order.accepted.order_id.to_string());
                     to_send.push(self.refuse(order.index, &records[order.index], &refusal));
                 }
+                Err(StoreError::Item(why)) => {
+                    let refusal = Refusal::Unstorable(why);
+                    to_send.push(self.refuse(order.index, &records[order.index], &refusal));
+                }
                 Err(e) => answers[order.index] = e.into(),
             }
         }

@@ -148,13 +148,24 @@ impl Ports {
         let mut results = Vec::with_capacity(orders.len());
         for id in orders {
             results.push(if self.throttled() {
-                Err(StoreError::Transient("throttled".into()))
+                Err(self.refusal("throttled"))
             } else {
                 Ok(read(&mut self.world.state(), &id))
             });
         }
         self.leave().await;
         results
+    }
+
+    /// What a store says that refuses: every other minute that access is denied, which is no more about
+    /// the item than being throttled is.
+    fn refusal(&self, why: &str) -> StoreError {
+        let mut state = self.world.state();
+        if (state.now / 60_000).is_multiple_of(2) {
+            return StoreError::Transient(why.to_owned());
+        }
+        state.coverage.reach("fault: store denied access");
+        StoreError::Configuration("AccessDeniedException".to_owned())
     }
 
     fn throttled(&self) -> bool {
@@ -174,7 +185,7 @@ impl Ports {
         let number = self.before(what).await;
         let result = match self.write_fate() {
             Fate::Works => Ok(carry_out(&mut self.world.state(), self.who, &write)),
-            Fate::Refused(why) => transient(why),
+            Fate::Refused(why) => Err(self.refusal(why)),
             Fate::LostAnswer => {
                 carry_out(&mut self.world.state(), self.who, &write);
                 transient("timed out")
@@ -203,7 +214,7 @@ impl Ports {
     async fn reading<T>(&self, read: impl FnOnce(&mut State) -> T + Send) -> Result<T, StoreError> {
         self.enter().await;
         let answer = if self.throttled() {
-            Err(StoreError::Transient("throttled".into()))
+            Err(self.refusal("throttled"))
         } else {
             Ok(read(&mut self.world.state()))
         };
@@ -280,7 +291,7 @@ impl DefinitionStore for Ports {
             .reading(move |s| s.store.current(name.as_str()).map(str::to_owned))
             .await?;
         found
-            .map(|h| h.parse().map_err(StoreError::Permanent))
+            .map(|h| h.parse().map_err(StoreError::Item))
             .transpose()
     }
 

@@ -499,8 +499,8 @@ async fn put<S: ControlStore, E: Entropy>(
     record: &Downstream,
     expected: Option<u64>,
 ) -> Result<Written, crate::ports::StoreError> {
-    let value = serde_json::to_value(record)
-        .map_err(|e| crate::ports::StoreError::Permanent(e.to_string()))?;
+    let value =
+        serde_json::to_value(record).map_err(|e| crate::ports::StoreError::Item(e.to_string()))?;
     let write = ControlWrite {
         key: downstream::key(agent),
         value,

@@ -18,7 +18,7 @@ use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::passes::{Carried, carry_out, report_breaches};
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{Held, waves};
@@ -292,9 +292,17 @@ where
                 // It may have taken effect all the same: the copy can no longer be trusted.
                 self.cache.forget(&work.id);
                 self.intake.forget(read.order.priority, &work.id);
-                let why = work.carried.unwritten.take();
-                batch.answers[index] =
-                    why.map_or(Handled::Redeliver(Redelivery::Raced), Into::into);
+                match work.carried.unwritten.take() {
+                    // Delivered again it would be refused again. What it answers or asks for is not
+                    // lost: the Supervisor finds the order when its time is up.
+                    Some(StoreError::Item(why)) => {
+                        batch
+                            .letters
+                            .push((index, Cause::new("unwritable-order", why)));
+                    }
+                    Some(e) => batch.redeliver(index, e.into()),
+                    None => batch.redeliver(index, Redelivery::Raced),
+                }
                 None
             }
             Task::Ended(End::Ignored(reason)) => {
