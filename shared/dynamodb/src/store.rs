@@ -307,7 +307,7 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         items.into_iter().map(|i| self.live(i?)).collect()
     }
 
-    async fn glance(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+    async fn load_eventually(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
         let items = self.get(&self.tables.order_state, &ids, false).await;
         items.into_iter().map(|i| self.live(i?)).collect()
     }

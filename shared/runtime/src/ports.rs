@@ -126,9 +126,11 @@ pub trait StateStore: Send + Sync + 'static {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
 
-    /// Reads process records that may be a moment old, where the store has that for less. A
-    /// decision on one is as good as its conditional write; one that writes nothing is not.
-    fn glance(
+    /// Reads process records, eventually consistently: what it finds may be a moment old, and a
+    /// record that was just created may be missing. A store that has only consistent reads uses
+    /// them. A decision on such a record is as good as its conditional write; one that writes
+    /// nothing is not.
+    fn load_eventually(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
@@ -227,11 +229,11 @@ impl<T: StateStore> StateStore for Arc<T> {
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
         (**self).load(orders)
     }
-    fn glance(
+    fn load_eventually(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
-        (**self).glance(orders)
+        (**self).load_eventually(orders)
     }
     fn details(
         &self,

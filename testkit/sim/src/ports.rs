@@ -239,8 +239,11 @@ impl StateStore for Ports {
         self.read_each(orders, State::store_load).await
     }
 
-    async fn glance(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
-        self.read_each(orders, State::store_glance).await
+    async fn load_eventually(
+        &self,
+        orders: Vec<OrderId>,
+    ) -> Vec<Result<Option<Order>, StoreError>> {
+        self.read_each(orders, State::store_load_eventually).await
     }
 
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {

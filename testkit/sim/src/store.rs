@@ -17,15 +17,15 @@ const LIST_PAGE: usize = 3;
 /// Longest time from the expiry of a record to its deletion.
 const DELETION_MS: u64 = 60_000;
 
-/// Longest time that a cheap read lags behind.
-const GLANCE_LAG_MS: u64 = 1_000;
+/// Longest time that an eventually consistent read lags behind.
+const EVENTUAL_LAG_MS: u64 = 1_000;
 
 /// One order: its record, its details, and where it stands in the due index.
 #[derive(Debug)]
 struct Entry {
     order: Arc<Order>,
-    /// The version before the present one, `None` before the first, and until when a cheap read
-    /// may still find it.
+    /// The version before the present one, `None` before the first, and until when an eventually
+    /// consistent read may still find it.
     before: Option<Arc<Order>>,
     seen_until: u64,
     token: u64,
@@ -126,7 +126,7 @@ impl State {
         self.store.entries.push(Entry {
             order: Arc::new(new.order.clone()),
             before: None,
-            seen_until: self.now + GLANCE_LAG_MS,
+            seen_until: self.now + EVENTUAL_LAG_MS,
             token: 0,
             details: new.details.clone(),
             digest: new.digest.clone(),
@@ -180,7 +180,7 @@ impl State {
             let goes = finished.0 + kept + self.rng.below(DELETION_MS);
             self.store.going.insert((goes, at));
         }
-        let seen_until = self.now + GLANCE_LAG_MS;
+        let seen_until = self.now + EVENTUAL_LAG_MS;
         let entry = &mut self.store.entries[at];
         entry.before = Some(std::mem::replace(&mut entry.order, after.clone()));
         entry.seen_until = seen_until;
@@ -203,8 +203,8 @@ impl State {
         Some((*entry.order).clone())
     }
 
-    /// What a cheap read finds: perhaps what was there a moment ago.
-    pub(crate) fn store_glance(&mut self, id: &OrderId) -> Option<Order> {
+    /// What an eventually consistent read finds: perhaps what was there a moment ago.
+    pub(crate) fn store_load_eventually(&mut self, id: &OrderId) -> Option<Order> {
         let young = (self.store.by_id.get(id))
             .map(|at| &self.store.entries[*at])
             .filter(|entry| entry.seen_until > self.now && !entry.gone)
