@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use triad_workflow::{DefinitionHash, Workflow, WorkflowName};
 
+use crate::attention::Attention;
 use crate::failure::Failure;
 use crate::ids::{ClaimId, OrderId, Timestamp, Version};
 use crate::outbox::Outbox;
@@ -272,12 +273,20 @@ impl Order {
         }
     }
 
-    /// From when on the time for which finished records are kept is counted. `None` while the order
-    /// is alive, and while it is not known that its last messages are out: whoever has to send them
-    /// again makes them from the record.
+    /// From when on the time for which finished records are kept is counted: from the end of the
+    /// order, or from its closing by an operator, whichever is later.
+    ///
+    /// `None`, so that the record is kept, while the order is alive; while it is in Error or
+    /// CompensationFailed and no operator has closed it; and while it is not known that its last
+    /// messages are out, because whoever has to send them again makes them from the record.
     #[must_use]
     pub fn kept_from(&self) -> Option<Timestamp> {
-        self.state.finished_at().filter(|_| self.due.is_none())
+        let finished = self.state.finished_at().filter(|_| self.due.is_none())?;
+        if Attention::of(self).is_some() {
+            return None;
+        }
+        let closed = self.closed.as_ref().map(|hold| hold.at);
+        Some(closed.map_or(finished, |at| at.max(finished)))
     }
 
     /// The pattern's FailureCount: the most failures of any one step in the present direction.

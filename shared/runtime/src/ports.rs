@@ -348,7 +348,8 @@ pub trait OperatorStore: Send + Sync + 'static {
     /// All stored versions of all workflows.
     fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
 
-    /// Removes a version; the present one of a name is left as it is.
+    /// Removes a version. What is not there is removed already; the present version of a name is
+    /// not removed: that is [`StoreError::Permanent`].
     fn remove(
         &self,
         definition: WorkflowRef,

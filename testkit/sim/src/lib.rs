@@ -13,7 +13,7 @@
 //! reference workload and every pair of them, and with the feature `planted` the module of that
 //! name plants bugs in the production code, to see that each is caught.
 //!
-//! [`contract`] is the contract of a state store as functions, to be run on every store.
+//! [`contract`] has the contracts of the ports as functions, to be run on every implementation.
 
 mod actors;
 mod bus;
@@ -29,6 +29,7 @@ mod faults;
 pub mod fleet;
 mod history;
 mod load;
+mod operator_store;
 mod operators;
 #[cfg(feature = "planted")]
 pub mod planted;
