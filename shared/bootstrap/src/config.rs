@@ -7,13 +7,14 @@ use serde::Deserialize;
 use triad_aws::Account;
 use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
-use triad_core::{Timing, topics};
+use triad_core::topics;
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use crate::auth::{AuthConfig, Way};
+use crate::spans::Spans;
 
 /// Everything that an installation is told.
 #[derive(Debug, Clone)]
@@ -113,8 +114,6 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-const DEFAULT_RETENTION: Millis = Millis(30 * 24 * 3_600_000);
-
 /// The process's environment.
 #[must_use]
 #[expect(
@@ -125,12 +124,29 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.trim().is_empty())
 }
 
-struct Reader<'a> {
+/// Reads settings, and remembers every problem.
+pub(crate) struct Reader<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(crate) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            lookup,
+            problems: Vec::new(),
+        }
+    }
+
+    /// What was read, unless there was a problem.
+    pub(crate) fn end<T>(self, read: T) -> Result<T, ConfigError> {
+        if self.problems.is_empty() {
+            Ok(read)
+        } else {
+            Err(ConfigError(self.problems))
+        }
+    }
+
     fn text(&self, name: &str) -> Option<String> {
         (self.lookup)(name)
     }
@@ -154,7 +170,7 @@ impl Reader<'_> {
         }
     }
 
-    fn span(&mut self, name: &str, default: Millis) -> Millis {
+    pub(crate) fn span(&mut self, name: &str, default: Millis) -> Millis {
         self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
     }
 }
@@ -178,10 +194,7 @@ impl Config {
         lookup: &dyn Fn(&str) -> Option<String>,
         account: Account,
     ) -> Result<Self, ConfigError> {
-        let mut r = Reader {
-            lookup,
-            problems: Vec::new(),
-        };
+        let mut r = Reader::new(lookup);
         let brokers = r.text("TRIAD_BROKERS").unwrap_or_else(|| {
             r.problems
                 .push("TRIAD_BROKERS: is missing; give host:port[,host:port…]".into());
@@ -208,13 +221,7 @@ impl Config {
             })
         });
         let defaults = Settings::default();
-        let timing = Timing {
-            skew: r.span("TRIAD_SKEW", defaults.timing.skew),
-            queue_within: r.span("TRIAD_QUEUE_WITHIN", defaults.timing.queue_within),
-            hear_within: defaults.timing.hear_within,
-            announce_within: r.span("TRIAD_ANNOUNCE_WITHIN", defaults.timing.announce_within),
-            confirm_within: defaults.timing.confirm_within,
-        };
+        let spans = Spans::of(&mut r);
         let reply_topics = r.parsed("TRIAD_REPLY_TOPICS", Default::default(), |t| {
             t.split(',')
                 .map(str::trim)
@@ -250,9 +257,9 @@ impl Config {
             auth,
             endpoint,
             tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
-            retention: r.span("TRIAD_RETENTION", DEFAULT_RETENTION),
+            retention: spans.retention,
             settings: Settings {
-                timing,
+                timing: spans.timing,
                 reply_topics,
                 admission,
                 downstreams: agents
@@ -271,11 +278,7 @@ impl Config {
             account,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
         };
-        if r.problems.is_empty() {
-            Ok(config)
-        } else {
-            Err(ConfigError(r.problems))
-        }
+        r.end(config)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod lambda;
 pub mod logging;
 #[cfg(feature = "http")]
 mod remotes;
+mod spans;
 mod wiring;
 
 pub use triad_aws::Account;
@@ -18,4 +19,5 @@ pub use auth::{AuthConfig, Way};
 pub use config::{AgentConfig, Config, ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::http_remotes;
+pub use spans::Spans;
 pub use wiring::{Bus, SchedulerHandler, Store, Wiring};
