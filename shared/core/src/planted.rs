@@ -138,6 +138,8 @@ bugs! {
     AdmissionIgnored = "admission-cap-ignored",
     /// Other content under the same id is taken as a repetition.
     DigestIgnored = "conflicting-submission-not-seen",
+    /// An order that needs an operator expires like any other.
+    StoppedExpires = "stopped-order-expires",
     /// A dead letter has no alert.
     LetterWithoutAlert = "alert-of-a-dead-letter-lost",
     /// A dead letter is not kept.
