@@ -53,7 +53,7 @@ impl ActArgs {
     }
 }
 
-/// Makes the operator over real tables and a real broker.
+/// Makes the operator over real tables and a real broker, with the spans of the installation.
 ///
 /// # Errors
 /// Settings that cannot be used.
@@ -63,6 +63,9 @@ pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<Cl
         KafkaBus::new(&kafka.config().await?)?,
         SystemClock,
         SystemEntropy,
-        Settings::default(),
+        Settings {
+            timing: store.spans()?.timing,
+            ..Settings::default()
+        },
     ))
 }

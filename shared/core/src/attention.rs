@@ -40,3 +40,21 @@ impl Attention {
         }
     }
 }
+
+impl Order {
+    /// From when on the time for which finished records are kept is counted: from the end of the
+    /// order, or from its closing by an operator, whichever is later.
+    ///
+    /// `None`, so that the record is kept, while the order is alive; while it is in Error or
+    /// CompensationFailed and no operator has closed it; and while it is not known that its last
+    /// messages are out, because whoever has to send them again makes them from the record.
+    #[must_use]
+    pub fn kept_from(&self) -> Option<Timestamp> {
+        let finished = self.state.finished_at().filter(|_| self.due.is_none())?;
+        if Attention::of(self).is_some() {
+            return None;
+        }
+        let closed = self.closed.as_ref().map(|hold| hold.at);
+        Some(closed.map_or(finished, |at| at.max(finished)))
+    }
+}

@@ -230,14 +230,6 @@ impl Order {
         self.incidents.push(incident);
     }
 
-    /// From when on the time for which finished records are kept is counted. `None` while the order
-    /// is alive, and while it is not known that its last messages are out: whoever has to send them
-    /// again makes them from the record.
-    #[must_use]
-    pub fn kept_from(&self) -> Option<Timestamp> {
-        self.state.finished_at().filter(|_| self.due.is_none())
-    }
-
     /// The pattern's FailureCount: the most failures of any one step in the present direction.
     #[must_use]
     pub fn failure_count(&self) -> u32 {

@@ -7,6 +7,7 @@ use crate::error::classify;
 use crate::item::{self, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
+use crate::write::Put;
 
 const VALUE: &str = "Value";
 
@@ -64,6 +65,9 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
                 .expression_attribute_names("#key", attr::KEY)
                 .expression_attribute_values(":now", number(self.clock.now().0 / 1000)),
         };
-        self.put(request, write.token).await
+        Ok(match self.put(request, write.token).await? {
+            Put::Done => Written::Written,
+            Put::Refused(_) => Written::Conflict,
+        })
     }
 }

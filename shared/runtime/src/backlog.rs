@@ -130,7 +130,7 @@ impl Backlog {
             return;
         }
         let ids = probes.iter().map(|(id, _)| id.clone()).collect();
-        let found = store.glance(ids).await;
+        let found = store.load_eventually(ids).await;
         let is_taken_up = |since: Timestamp, found: &Result<Option<Order>, StoreError>| match found
         {
             Ok(Some(order)) => is_taken_up_by_scheduler(order),

@@ -130,9 +130,11 @@ pub trait StateStore: Send + Sync + 'static {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
 
-    /// Reads process records that may be a moment old, where the store has that for less. A
-    /// decision on one is as good as its conditional write; one that writes nothing is not.
-    fn glance(
+    /// Reads process records, eventually consistently: what it finds may be a moment old, and a
+    /// record that was just created may be missing. A store that has only consistent reads uses
+    /// them. A decision on such a record is as good as its conditional write; one that writes
+    /// nothing is not.
+    fn load_eventually(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
@@ -231,11 +233,11 @@ impl<T: StateStore> StateStore for Arc<T> {
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
         (**self).load(orders)
     }
-    fn glance(
+    fn load_eventually(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
-        (**self).glance(orders)
+        (**self).load_eventually(orders)
     }
     fn details(
         &self,
@@ -350,7 +352,8 @@ pub trait OperatorStore: Send + Sync + 'static {
     /// All stored versions of all workflows.
     fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
 
-    /// Removes a version; the present one of a name is left as it is.
+    /// Removes a version. What is not there is removed already; the present version of a name is
+    /// not removed: that is [`StoreError::Item`].
     fn remove(
         &self,
         definition: WorkflowRef,

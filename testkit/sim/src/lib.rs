@@ -13,7 +13,7 @@
 //! reference workload and every pair of them, and [`first`] looks for the first seed that fails,
 //! which is how the mutants of `testkit/mutants` are caught.
 //!
-//! [`contract`] is the contract of a state store as functions, to be run on every store.
+//! [`contract`] has the contracts of the ports as functions, to be run on every implementation.
 
 mod actors;
 mod bus;
@@ -30,6 +30,7 @@ pub mod first;
 pub mod fleet;
 mod history;
 mod load;
+mod operator_store;
 mod operators;
 mod ports;
 mod remote;

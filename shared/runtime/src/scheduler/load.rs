@@ -44,7 +44,7 @@ where
         }
         let ids = unknown.iter().map(|w| w.id.clone()).collect();
         let stored = match source {
-            Source::Copy => self.store.glance(ids).await,
+            Source::Copy => self.store.load_eventually(ids).await,
             Source::Record => self.store.load(ids).await,
         };
         for (mut work, stored) in unknown.into_iter().zip(stored) {

@@ -1,9 +1,20 @@
 //! An order's timeline, attempt by attempt, from what its record knows.
 
+use serde::Serialize;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
+/// Something that happened to an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// When, or of a step that is put off: until when.
+    pub at: Timestamp,
+    /// What, in a line for a person.
+    pub what: String,
+}
+
 /// Number of the attempt that a step is at.
+#[must_use]
 pub fn attempt(state: &StepState) -> Option<u32> {
     match state {
         StepState::Waiting | StepState::Skipped => None,
@@ -15,8 +26,15 @@ pub fn attempt(state: &StepState) -> Option<u32> {
     }
 }
 
-/// Everything that the record knows, in the order of time.
-pub fn events(order: &Order) -> Vec<(Timestamp, String)> {
+/// Everything that the record knows, in the order of time: as many entries as it has steps and
+/// incidents, twice at most.
+#[must_use]
+pub fn timeline(order: &Order) -> Vec<Entry> {
+    let entry = |(at, what)| Entry { at, what };
+    events(order).into_iter().map(entry).collect()
+}
+
+fn events(order: &Order) -> Vec<(Timestamp, String)> {
     let mut events = vec![(order.submitted_at, "submitted".to_owned())];
     for step in &order.steps {
         of_step(step.step.as_str(), &step.state, &mut events);
