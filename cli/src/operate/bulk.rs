@@ -33,7 +33,7 @@ pub struct BulkArgs {
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Act on what a filter finds; without it a filter only shows what it finds
+    /// OperatorAct on what a filter finds; without it a filter only shows what it finds
     #[arg(long)]
     pub yes: bool,
     /// Print a JSON line for each order

@@ -10,7 +10,7 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::json;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
-use triad_core::{Act, Action};
+use triad_core::{Action, OperatorAct};
 use triad_operator::downstreams::{
     self, DownstreamError, HoldError, InvalidStepType, Published, StepType,
 };
@@ -166,7 +166,7 @@ async fn set(
     operator: &CliOperator,
     agents: &BTreeSet<AgentName>,
     action: &DownstreamAction,
-    act: &Act,
+    act: &OperatorAct,
     as_json: bool,
 ) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;

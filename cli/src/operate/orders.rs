@@ -133,8 +133,8 @@ pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     run(args.common, Action::Cancel).await
 }
 
-pub async fn retry_undo(args: RetryUndoArgs) -> Result<ExitCode> {
-    run(args.common, Action::RetryUndo).await
+pub async fn retry_compensation(args: RetryUndoArgs) -> Result<ExitCode> {
+    run(args.common, Action::RetryCompensation).await
 }
 
 pub async fn close(args: CloseArgs) -> Result<ExitCode> {

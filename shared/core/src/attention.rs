@@ -8,7 +8,7 @@ use crate::order::{Order, ProcessState};
 pub enum Attention {
     /// Stopped in Error and not closed.
     Error,
-    /// Half undone and not closed.
+    /// Half compensated and not closed.
     CompensationFailed,
     /// Held by an operator.
     Paused,

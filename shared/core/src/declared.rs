@@ -46,7 +46,7 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
             }),
             Repeat::Safe | Repeat::Never => None,
         },
-        Direction::Undo => step.compensation.as_ref().map(|compensation| Declared {
+        Direction::Compensate => step.compensation.as_ref().map(|compensation| Declared {
             agent: &compensation.agent,
             action: &compensation.action,
             retry: compensation.retry,
@@ -63,6 +63,6 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
 pub(crate) fn retry_after(step: &Step, direction: Direction, failures: u32) -> Option<Millis> {
     match direction {
         Direction::Forward | Direction::Probe => step.policy.retry_after(failures),
-        Direction::Undo => step.compensation.as_ref()?.retry_after(failures),
+        Direction::Compensate => step.compensation.as_ref()?.retry_after(failures),
     }
 }

@@ -98,7 +98,7 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
         }
         let input = match direction {
             Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
-            Direction::Undo => input::undo(ctx, order, index)?,
+            Direction::Compensate => input::compensation(ctx, order, index)?,
         };
         let input = input.map_err(|e| {
             Unmade::Damaged(Illegal::NoInput {
@@ -181,7 +181,7 @@ pub(crate) fn request(
         backoff_initial_ms: declared.retry.initial.0,
         backoff_max_ms: declared.retry.max.0,
         idempotency_key: key(direction),
-        undoes: (direction == Direction::Undo).then(|| key(Direction::Forward)),
+        undoes: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
         action: declared.action.to_owned(),
         input,
         priority: order.priority,

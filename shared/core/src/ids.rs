@@ -239,7 +239,8 @@ pub enum Direction {
     /// The step's action.
     Forward,
     /// The step's compensation.
-    Undo,
+    #[serde(rename = "undo")]
+    Compensate,
     /// The question whether the step's action has had its effect.
     Probe,
 }
@@ -248,7 +249,7 @@ impl fmt::Display for Direction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Forward => "forward",
-            Self::Undo => "undo",
+            Self::Compensate => "undo",
             Self::Probe => "probe",
         })
     }
@@ -262,14 +263,14 @@ pub struct IdempotencyKey(pub String);
 impl IdempotencyKey {
     /// The key of a step's effect; the same for every attempt and every call.
     ///
-    /// `number` tells a step that an operator has had done again after it was undone or refused
+    /// `number` tells a step that an operator has had done again after it was compensated or refused
     /// from the first time: the earlier keys are spent for ever at the remote service. A probe
     /// asks about the forward effect, and carries its key.
     #[must_use]
     pub fn of(order: &OrderId, step: &StepId, direction: Direction, number: u32) -> Self {
         let effect = match direction {
             Direction::Forward | Direction::Probe => Direction::Forward,
-            Direction::Undo => Direction::Undo,
+            Direction::Compensate => Direction::Compensate,
         };
         match number {
             0 => Self(format!("{order}/{step}/{effect}")),

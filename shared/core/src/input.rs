@@ -58,7 +58,7 @@ fn render(
 }
 
 /// Input of a step's compensation; an empty object for a step without one.
-pub(crate) fn undo(
+pub(crate) fn compensation(
     ctx: &Context<'_>,
     order: &Order,
     index: StepIndex,

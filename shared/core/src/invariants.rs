@@ -115,7 +115,7 @@ pub const OF_WRITE: [(&str, OfWrite); 9] = [
             || b.version != a.version.next()
             || b.incidents
                 .last()
-                .is_some_and(|i| i.act.is_some() || i.what == IncidentKind::UndoBegan)
+                .is_some_and(|i| i.act.is_some() || i.what == IncidentKind::CompensationBegan)
     }),
     ("g4-a-claim-is-not-taken-over", |a, b, _| {
         match (a.state.locked_by(), b.state.locked_by()) {
@@ -217,7 +217,7 @@ fn is_awaited(state: &StepState) -> bool {
     state.is_failed() || state.awaited_until().is_some()
 }
 
-/// When the reply was sent that ended the step, or its undo; when it was taken, if it does not say.
+/// When the reply was sent that ended the step, or its compensation; when it was taken, if it does not say.
 fn finished_at(state: &StepState) -> Option<Timestamp> {
     match state {
         StepState::Completed { finished, .. } | StepState::Compensated { finished, .. } => {
@@ -231,7 +231,7 @@ fn is_undo(state: &StepState) -> bool {
     matches!(state, StepState::Compensated { .. }) || state.to_compensate().is_some()
 }
 
-/// Whether a step that is being undone may have completed before that.
+/// Whether a step that is being compensated may have completed before that.
 fn was_done(state: &StepState) -> bool {
     is_undo(state)
 }

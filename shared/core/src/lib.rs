@@ -54,7 +54,7 @@ pub use ids::{
 };
 pub use illegal::Illegal;
 pub use message::{Accepted, Alert, Envelope, Outcome, Reply, Retry, StepRequest};
-pub use operate::{Action, Operation, Refusal};
-pub use order::{Act, Claim, Order, ProcessState};
+pub use operate::{Action, Operation, OperationRefusal};
+pub use order::{Claim, OperatorAct, Order, ProcessState};
 pub use pass::{Pass, Snapshot};
 pub use step::{Applied, Leg, Out, StepRecord, StepState, Work};

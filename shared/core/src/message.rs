@@ -143,7 +143,7 @@ pub struct StepRequest {
     pub backoff_max_ms: u64,
     /// The same for every attempt and every call.
     pub idempotency_key: IdempotencyKey,
-    /// Of an undo: the key of the effect that it undoes.
+    /// Of a compensation: the key of the effect that it compensates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<IdempotencyKey>,
     /// What is to be done.
@@ -227,7 +227,7 @@ pub enum Outcome {
         until: Timestamp,
         /// Why.
         failure: Failure,
-        /// As of a failure, of the calls that were made before it was put off.
+        /// As of a failure, of the calls that were made before it was deferred.
         maybe_applied: bool,
     },
 }
@@ -273,7 +273,7 @@ pub struct Alert {
 pub enum AlertKind {
     /// An order stopped in Error.
     OrderError,
-    /// An order is half undone.
+    /// An order is half compensated.
     CompensationFailed,
     /// A record was dead-lettered.
     DeadLetter,

@@ -13,7 +13,7 @@ use crate::decide::{Decision, Transition, next_version, transition};
 use crate::doubt::{Happened, happened};
 use crate::ids::Timestamp;
 use crate::ids::WorkflowRef;
-use crate::order::{Act, Incident, IncidentKind, Order, ProcessState};
+use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
 
@@ -37,7 +37,7 @@ pub fn migrate(
     order: &Order,
     from: &Workflow,
     to: &Workflow,
-    act: &Act,
+    act: &OperatorAct,
     timing: Timing,
     now: Timestamp,
 ) -> Result<(Transition, Vec<Change>), Vec<String>> {

@@ -8,7 +8,7 @@ use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::Outbox;
 use crate::step::StepRecord;
 use crate::timeline::MAX_NOTE_BYTES;
-pub use crate::timeline::{Act, Incident, IncidentKind, MAX_INCIDENTS};
+pub use crate::timeline::{Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
 
 /// A process record.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +55,7 @@ pub struct Hold {
     pub at: Timestamp,
     /// Who and why.
     #[serde(flatten)]
-    pub act: Act,
+    pub act: OperatorAct,
 }
 
 /// Where an order is in its life.
@@ -81,27 +81,27 @@ pub enum ProcessState {
         /// Why.
         cause: Failure,
     },
-    /// What was done is being undone.
+    /// What was done is being compensated.
     Compensating {
         /// The claim; `None` while it waits for a Scheduler.
         locked_by: Option<ClaimId>,
-        /// When the running undo must have answered, or somebody must look.
+        /// When the compensation that is out must have answered, or somebody must look.
         complete_by: Timestamp,
-        /// Why it is undone.
+        /// Why it is compensated.
         cause: Failure,
     },
-    /// All that was done is undone. Finished.
+    /// All that was done is compensated. Finished.
     Compensated {
         /// When.
         at: Timestamp,
-        /// Why it was undone.
+        /// Why it was compensated.
         cause: Failure,
     },
-    /// Half undone, for an operator. Finished.
+    /// Half compensated, for an operator. Finished.
     CompensationFailed {
         /// When.
         at: Timestamp,
-        /// What could not be undone, and why.
+        /// What could not be compensated, and why.
         cause: Failure,
         /// Why the order was being compensated; `None` in a record of an earlier version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +176,7 @@ impl ProcessState {
         }
     }
 
-    /// Why it failed or is being undone.
+    /// Why it failed or is being compensated.
     #[must_use]
     pub fn cause(&self) -> Option<&Failure> {
         match self {

@@ -33,7 +33,7 @@ use crate::ids::{Timestamp, Version};
 use crate::illegal::Illegal;
 use crate::invariants::{self, Breach};
 use crate::message::Envelope;
-use crate::operate::Refusal;
+use crate::operate::OperationRefusal;
 use crate::order::Order;
 use crate::render;
 
@@ -125,7 +125,7 @@ pub enum End {
     /// The event changes nothing.
     Ignored(Reason),
     /// What the operator wants is not possible.
-    Refused(Refusal),
+    Refused(OperationRefusal),
     /// The event cannot happen to a sound order.
     Illegal(Illegal),
     /// There is no such order.

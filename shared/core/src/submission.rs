@@ -28,7 +28,7 @@ pub struct Submission {
 
 /// Why a submission cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum SubmissionRefusal {
     /// The record has no value.
     #[error("the record has no value (a tombstone)")]
     Tombstone,
@@ -58,7 +58,7 @@ pub enum Refusal {
     Conflict(String),
 }
 
-impl Refusal {
+impl SubmissionRefusal {
     /// Short and stable, fit for grouping.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -80,7 +80,7 @@ impl Submission {
     /// Reads a record's value.
     ///
     /// # Errors
-    /// The [`Refusal`] with which the record is dead-lettered.
+    /// The [`SubmissionRefusal`] with which the record is dead-lettered.
     ///
     /// # Example
     /// ```
@@ -89,18 +89,19 @@ impl Submission {
     /// assert_eq!(order.order_id.as_str(), "7");
     /// assert!(Submission::decode(None).is_err());
     /// ```
-    pub fn decode(value: Option<&[u8]>) -> Result<Self, Refusal> {
-        let bytes = value.ok_or(Refusal::Tombstone)?;
+    pub fn decode(value: Option<&[u8]>) -> Result<Self, SubmissionRefusal> {
+        let bytes = value.ok_or(SubmissionRefusal::Tombstone)?;
         if bytes.len() > MAX_SUBMISSION_BYTES {
-            return Err(Refusal::TooLarge(bytes.len()));
+            return Err(SubmissionRefusal::TooLarge(bytes.len()));
         }
-        let text = std::str::from_utf8(bytes).map_err(|e| Refusal::NotUtf8(e.to_string()))?;
+        let text =
+            std::str::from_utf8(bytes).map_err(|e| SubmissionRefusal::NotUtf8(e.to_string()))?;
         // The parser refuses nesting deeper than 128 by itself.
         let order: Self =
-            serde_json::from_str(text).map_err(|e| Refusal::NotAnOrder(e.to_string()))?;
+            serde_json::from_str(text).map_err(|e| SubmissionRefusal::NotAnOrder(e.to_string()))?;
         let id = &order.order_id;
         id.check_portable()
-            .map_err(|_| Refusal::OrderId(id.to_string()))?;
+            .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
         Ok(order)
     }
 

@@ -16,14 +16,14 @@ pub const MAX_NOTE_BYTES: usize = 1_024;
 
 /// Who did something to an order, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
+pub struct OperatorAct {
     /// Who.
     pub by: String,
     /// Why.
     pub why: String,
 }
 
-impl Act {
+impl OperatorAct {
     /// An act; over-long texts are cut at a character boundary.
     #[must_use]
     pub fn new(by: &str, why: &str) -> Self {
@@ -58,7 +58,7 @@ pub struct Incident {
     pub failure: Option<Failure>,
     /// The operator, if one did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub act: Option<Act>,
+    pub act: Option<OperatorAct>,
     /// What was changed, where the kind does not say it: the corrected input, the new version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -99,19 +99,23 @@ pub enum IncidentKind {
     /// An attempt at a step failed.
     AttemptFailed,
     /// An attempt at a compensation failed.
-    UndoFailed,
-    /// Undo began.
-    UndoBegan,
-    /// Work was put off: the service is paused, or its circuit breaker is open.
-    Parked,
+    #[serde(rename = "undo-failed")]
+    CompensationFailed,
+    /// The compensation of the order began.
+    #[serde(rename = "undo-began")]
+    CompensationBegan,
+    /// Work was deferred: the service is paused, or its circuit breaker is open.
+    #[serde(rename = "parked")]
+    Deferred,
     /// The service was asked whether an effect happened, and said so.
     Probed,
-    /// An operator had the failed step, or the whole undone order, done again.
+    /// An operator had the failed step, or the whole compensated order, done again.
     Resubmitted,
     /// An operator cancelled the order.
     Cancelled,
     /// An operator had the failed compensation tried again.
-    UndoRetried,
+    #[serde(rename = "undo-retried")]
+    CompensationRetried,
     /// An operator closed the order by hand.
     Closed,
     /// An operator held the order.

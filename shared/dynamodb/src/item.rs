@@ -105,7 +105,7 @@ pub(crate) fn optional_json<T: DeserializeOwned>(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use triad_core::order::{Act, Hold, Incident, IncidentKind};
+    use triad_core::order::{Hold, Incident, IncidentKind, OperatorAct};
     use triad_core::outbox::{Emission, Outbox, Writer};
     use triad_core::{Applied, Direction, Leg, Out, StepRecord, StepState, Work};
     use triad_core::{Attempt, Failure, FailureKind};
@@ -114,7 +114,7 @@ mod tests {
     /// A record with something in every attribute.
     fn full() -> Order {
         let cause = Failure::new(FailureKind::Permanent, "out-of-stock", "none left");
-        let act = Act::new("ann", "asked for");
+        let act = OperatorAct::new("ann", "asked for");
         let record = |step: &str, state| StepRecord {
             state,
             action: Leg {
@@ -152,7 +152,7 @@ mod tests {
                     "reserve",
                     StepState::Compensating {
                         work: Work::Out(Out {
-                            direction: Direction::Undo,
+                            direction: Direction::Compensate,
                             attempt: Attempt(1),
                             started: Timestamp(4_000),
                             complete_by: Timestamp(9_000),
@@ -178,7 +178,7 @@ mod tests {
             },
             due: Some(Timestamp(6_000)),
             incidents: vec![
-                Incident::new(IncidentKind::UndoBegan, Timestamp(4_000)).of(&cause),
+                Incident::new(IncidentKind::CompensationBegan, Timestamp(4_000)).of(&cause),
                 Incident {
                     act: Some(act.clone()),
                     ..Incident::new(IncidentKind::Paused, Timestamp(4_500))

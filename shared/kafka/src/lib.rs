@@ -26,7 +26,7 @@ pub use admin::{Topic, create_topics, wait_for_broker};
 pub use batches::run_batches;
 pub use bus::KafkaBus;
 pub use config::{KafkaConfig, KafkaError};
-pub use held::Held;
+pub use held::HeldRecords;
 pub use lanes::{LONGEST_YIELD, WorkerConfig};
 pub use login::{Credentials, Login};
 pub use member::Member;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use triad_core::{Act, Operation, OrderId, WorkflowRef};
+use triad_core::{Operation, OperatorAct, OrderId, WorkflowRef};
 use triad_runtime::operator::Operator;
 use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 
@@ -39,7 +39,7 @@ pub async fn migrate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,
     orders: Vec<OrderId>,
-    (to, act): (&WorkflowRef, &Act),
+    (to, act): (&WorkflowRef, &OperatorAct),
     how: Bulk,
     stop: impl Future<Output = ()>,
     report: impl FnMut(&Line) -> Result<(), F>,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use triad_core::downstream::{Downstream, DownstreamAction};
-use triad_core::{Act, Timestamp, WorkflowRef};
+use triad_core::{OperatorAct, Timestamp, WorkflowRef};
 use triad_runtime::operator::{DownstreamOperated, OperateError, Operator, read_downstream};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::pressure::{Pressure, present};
@@ -169,7 +169,7 @@ pub async fn view(
 
 /// What came of an act on one downstream.
 #[derive(Debug)]
-pub struct Held {
+pub struct DownstreamOutcome {
     /// The downstream.
     pub downstream: AgentName,
     /// What came of it.
@@ -185,8 +185,8 @@ pub async fn operate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     agents: &BTreeSet<AgentName>,
     action: &DownstreamAction,
-    act: &Act,
-    mut report: impl FnMut(&Held) -> Result<(), F>,
+    act: &OperatorAct,
+    mut report: impl FnMut(&DownstreamOutcome) -> Result<(), F>,
 ) -> Result<(), HoldError<F>>
 where
     S: ControlStore,
@@ -196,7 +196,7 @@ where
 {
     for agent in agents {
         let operated = operator.operate_downstream(agent, action, act).await?;
-        let held = Held {
+        let held = DownstreamOutcome {
             downstream: agent.clone(),
             operated,
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use triad_core::migrate::Change;
-use triad_core::{Order, Refusal, WorkflowRef};
+use triad_core::{OperationRefusal, Order, WorkflowRef};
 use triad_runtime::operator::{Migrated, OperateError, Operated};
 
 /// What came of an act on one order; in a dry run: what would. Its text is one line for a person.
@@ -19,7 +19,7 @@ pub enum Outcome {
         changes: Vec<Change>,
     },
     /// It is not possible.
-    Refused(Refusal),
+    Refused(OperationRefusal),
     /// The order cannot be moved: what stands against it, a line each.
     NotMovable(Vec<String>),
     /// There is no such order.

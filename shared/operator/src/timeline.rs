@@ -7,7 +7,7 @@ use triad_core::{Direction, Order, StepState, Timestamp, Work};
 /// Something that happened to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// When, or of a step that is put off: until when.
+    /// When, or of a step that is deferred: until when.
     pub at: Timestamp,
     /// What, in a line for a person.
     pub what: String,
@@ -54,7 +54,7 @@ fn of_step(name: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>)
         StepState::Acting(Work::Out(out)) => {
             let what = match out.direction {
                 Direction::Probe => "asks whether the effect happened",
-                Direction::Forward | Direction::Undo => "started",
+                Direction::Forward | Direction::Compensate => "started",
             };
             events.push((
                 out.started,
@@ -96,7 +96,7 @@ fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
     let attempt = incident
         .attempt
         .map_or_else(String::new, |a| format!(" {a}"));
-    let undo = matches!(incident.what, IncidentKind::UndoFailed);
+    let undo = matches!(incident.what, IncidentKind::CompensationFailed);
     if let (Some(started), Some(_)) = (incident.started, incident.attempt) {
         let kind = if undo { "undo attempt" } else { "attempt" };
         events.push((started, format!("{step}{kind}{attempt} started")));
@@ -108,13 +108,13 @@ fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
     };
     let what = match incident.what {
         IncidentKind::AttemptFailed => format!("attempt{attempt} failed{calls}"),
-        IncidentKind::UndoFailed => format!("undo attempt{attempt} failed{calls}"),
-        IncidentKind::UndoBegan => "undo began".to_owned(),
-        IncidentKind::Parked => format!("attempt{attempt} put off"),
+        IncidentKind::CompensationFailed => format!("undo attempt{attempt} failed{calls}"),
+        IncidentKind::CompensationBegan => "undo began".to_owned(),
+        IncidentKind::Deferred => format!("attempt{attempt} put off"),
         IncidentKind::Probed => "the service was asked whether the effect happened".to_owned(),
         IncidentKind::Resubmitted => "resubmitted".to_owned(),
         IncidentKind::Cancelled => "cancelled".to_owned(),
-        IncidentKind::UndoRetried => "undo retried".to_owned(),
+        IncidentKind::CompensationRetried => "undo retried".to_owned(),
         IncidentKind::Closed => "closed".to_owned(),
         IncidentKind::Paused => "paused".to_owned(),
         IncidentKind::Resumed => "resumed".to_owned(),

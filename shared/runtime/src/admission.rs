@@ -36,12 +36,12 @@ struct Known {
 
 /// One instance's gate.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
     known: Mutex<Known>,
 }
 
-impl Gate {
+impl AdmissionGate {
     pub(crate) fn new(settings: AdmissionSettings) -> Self {
         Self {
             settings,

@@ -54,7 +54,7 @@ pub struct Step {
     pub repeat: Repeat,
     /// What the Supervisor does about failed attempts.
     pub policy: Policy,
-    /// How the effect is undone; `None` where there is nothing to undo or no way back.
+    /// How the effect is compensated; `None` where there is nothing to compensate or no way back.
     pub compensation: Option<Compensation>,
     /// Whether this is the point of no return.
     pub is_pivot: bool,
@@ -112,7 +112,7 @@ pub struct Policy {
     pub max_delay: Millis,
     /// Extra attempts above the threshold, each after this wait.
     pub wait: Option<(Millis, u32)>,
-    /// How long work may be parked before that counts as a failure.
+    /// How long work may be deferred before that counts as a failure.
     pub park: Millis,
     /// What ends it.
     pub then: Above,
@@ -121,13 +121,13 @@ pub struct Policy {
 /// What ends the Supervisor's patience with a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Above {
-    /// Undo what has been done.
+    /// Compensate what has been done.
     Compensate,
     /// Stop in Error, with an alert.
     Error,
 }
 
-/// An undo action, with every default resolved.
+/// A compensation, with every default resolved.
 #[derive(Debug)]
 pub struct Compensation {
     /// Who carries it out.
@@ -144,7 +144,7 @@ pub struct Compensation {
     pub total_calls: u32,
     /// Whether the total is kept over redeliveries too, in the call ledger.
     pub is_counted: bool,
-    /// How long work may be parked before that counts as a failure.
+    /// How long work may be deferred before that counts as a failure.
     pub park: Millis,
     /// Failures met with another attempt; the next is CompensationFailed.
     pub threshold: u32,
@@ -213,7 +213,7 @@ impl Workflow {
         false
     }
 
-    /// Most calls that one order can ever cause, forward and undo, without an operator.
+    /// Most calls that one order can ever cause, forward and back, without an operator.
     #[must_use]
     pub fn worst_case_calls(&self) -> u64 {
         self.steps

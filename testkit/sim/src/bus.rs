@@ -178,7 +178,7 @@ impl State {
     fn deliver(&mut self, r: RequestHead) {
         let direction = match r.direction {
             Direction::Forward => "forward",
-            Direction::Undo => "undo",
+            Direction::Compensate => "undo",
             Direction::Probe => "probe",
         };
         let key = (r.idempotency_key, direction, r.attempt);

@@ -196,7 +196,7 @@ impl State {
             .deferred_since
             .map_or(0, |since| self.now.saturating_sub(since.0));
         let patience = match (&step.compensation, out.direction) {
-            (Some(compensation), Direction::Undo) => compensation.park,
+            (Some(compensation), Direction::Compensate) => compensation.park,
             _ => step.policy.park,
         };
         self.coverage.reach(match taken {
@@ -292,13 +292,13 @@ impl State {
             }
             self.coverage.reach(match incident.what {
                 Is::AttemptFailed => "incident: attempt failed",
-                Is::UndoFailed => "incident: undo failed",
-                Is::UndoBegan => "incident: undo began",
-                Is::Parked => "incident: parked",
+                Is::CompensationFailed => "incident: undo failed",
+                Is::CompensationBegan => "incident: undo began",
+                Is::Deferred => "incident: parked",
                 Is::Probed => "incident: probed",
                 Is::Resubmitted => "operator: resubmit",
                 Is::Cancelled => "operator: cancel",
-                Is::UndoRetried => "operator: retry-undo",
+                Is::CompensationRetried => "operator: retry-undo",
                 Is::Closed => "operator: close",
                 Is::Paused => "operator: pause",
                 Is::Resumed => "operator: resume",
@@ -310,7 +310,7 @@ impl State {
             }
             if matches!(
                 incident.what,
-                Is::Resubmitted | Is::UndoRetried | Is::Settled
+                Is::Resubmitted | Is::CompensationRetried | Is::Settled
             ) {
                 *self.history.resets.entry(after.id.clone()).or_default() += 1;
                 self.history.uneven.insert(after.id.clone());

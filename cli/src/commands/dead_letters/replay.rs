@@ -12,7 +12,7 @@ use triad_kafka::{KafkaBus, KafkaError};
 use triad_operator::Rate;
 use triad_operator::dead_letters::{Chosen, Outcome, Replay, ReplayError, Tally, replay};
 use triad_runtime::Clock;
-use triad_runtime::dead_letter::replay::{Act, Refusal};
+use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal};
 use triad_runtime::dead_letter::{Letter, MAX_VALUE_BYTES};
 use triad_runtime::system::SystemClock;
 
@@ -132,12 +132,12 @@ fn failed(error: ReplayError<KafkaError, anyhow::Error>, brokers: &str) -> anyho
     }
 }
 
-fn act(args: &ReplayArgs) -> Result<Act> {
+fn act(args: &ReplayArgs) -> Result<ReplayAct> {
     let by = args.by.clone().or_else(|| environment("USER"));
     let by = by.ok_or_else(|| {
         Usage("who replays is not known: give --by, or set the variable USER".to_owned())
     })?;
-    Ok(Act::new(&by, &args.why, SystemClock.now()).map_err(|e| Usage(e.to_string()))?)
+    Ok(ReplayAct::new(&by, &args.why, SystemClock.now()).map_err(|e| Usage(e.to_string()))?)
 }
 
 /// The corrected value, if one is given.
@@ -172,10 +172,10 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(value)
 }
 
-fn with_advice(refusal: &Refusal) -> String {
+fn with_advice(refusal: &ReplayRefusal) -> String {
     match refusal {
-        Refusal::Elsewhere(_) => refusal.to_string(),
-        Refusal::Cut { .. } | Refusal::Tombstone | Refusal::OfAnEvent => {
+        ReplayRefusal::Elsewhere(_) => refusal.to_string(),
+        ReplayRefusal::Cut { .. } | ReplayRefusal::Tombstone | ReplayRefusal::OfAnEvent => {
             format!("{refusal}: --value FILE")
         }
     }

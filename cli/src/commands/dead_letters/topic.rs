@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::{Timestamp, topics};
-use triad_kafka::{Held, KafkaConfig, KafkaError};
+use triad_kafka::{HeldRecords, KafkaConfig, KafkaError};
 use triad_operator::dead_letters::{LetterRecords, LetterTopic};
 use triad_runtime::InputRecord;
 
@@ -25,7 +25,7 @@ pub struct KafkaLetters {
 
 /// What it holds at the moment of opening.
 pub struct Records {
-    held: Held,
+    held: HeldRecords,
     bar: ProgressBar,
 }
 
@@ -57,7 +57,7 @@ impl LetterTopic for KafkaLetters {
 
     async fn open(&self, since: Option<Timestamp>) -> Result<Records, KafkaError> {
         let since = since.map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
-        let held = Held::open(&self.kafka, topics::DEAD_LETTER, since, ANSWER)?;
+        let held = HeldRecords::open(&self.kafka, topics::DEAD_LETTER, since, ANSWER)?;
         self.bar.reset();
         self.bar.set_length(held.progress().1);
         Ok(Records {

@@ -41,7 +41,7 @@ pub(super) fn begin(
         turn(record, step);
     }
     tell(order, Status::Compensating, Some(&cause), now);
-    order.note(Incident::new(IncidentKind::UndoBegan, now).of(&cause));
+    order.note(Incident::new(IncidentKind::CompensationBegan, now).of(&cause));
     let claimed = locked_by.is_some();
     order.state = ProcessState::Compensating {
         locked_by,
@@ -166,7 +166,7 @@ fn start(
     index: StepIndex,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
-    let input = input::undo(ctx, order, index)?;
+    let input = input::compensation(ctx, order, index)?;
     let record = &mut order.steps[index];
     let StepState::Compensating {
         work: Work::Due { last },
@@ -176,8 +176,9 @@ fn start(
         return Ok(());
     };
     let step = &ctx.workflow.steps[index];
-    let left = budget::allowance(step, record, Direction::Undo);
-    let (Ok(input), Some(declared), 1..) = (&input, declared(step, Direction::Undo), left) else {
+    let left = budget::allowance(step, record, Direction::Compensate);
+    let (Ok(input), Some(declared), 1..) = (&input, declared(step, Direction::Compensate), left)
+    else {
         let failure = match input {
             Err(e) => Failure::new(FailureKind::Definition, "expression", &e.to_string()),
             Ok(_) => Failure::calls_used_up(),
@@ -192,14 +193,14 @@ fn start(
     record.unheard_since = None;
     record.state = StepState::Compensating {
         work: Work::Out(Out {
-            direction: Direction::Undo,
+            direction: Direction::Compensate,
             attempt: last.next(),
             started: now,
             complete_by: ctx.timing.complete_by(declared.complete_within, now),
         }),
         applied,
     };
-    order.request(ctx, index, Direction::Undo, input.clone());
+    order.request(ctx, index, Direction::Compensate, input.clone());
     Ok(())
 }
 

@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::ids::Timestamp;
 use crate::illegal::Illegal;
 use crate::message::AlertKind;
-use crate::operate::Refusal;
+use crate::operate::OperationRefusal;
 use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
 use crate::status::Status;
@@ -45,7 +45,7 @@ pub enum Decision {
     /// Nothing is to be done.
     Ignore(Reason),
     /// What the operator wants is not possible.
-    Refuse(Refusal),
+    Refuse(OperationRefusal),
 }
 
 /// A decided change.
@@ -72,7 +72,7 @@ impl Decision {
 pub(crate) enum Halt {
     NeedsDetails,
     Illegal(Illegal),
-    Refused(Refusal),
+    Refused(OperationRefusal),
 }
 
 impl From<NeedsDetails> for Halt {
@@ -87,8 +87,8 @@ impl From<Illegal> for Halt {
     }
 }
 
-impl From<Refusal> for Halt {
-    fn from(refusal: Refusal) -> Self {
+impl From<OperationRefusal> for Halt {
+    fn from(refusal: OperationRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
@@ -273,7 +273,7 @@ fn ask(order: &mut Order) {
 }
 
 /// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says. A step
-/// whose effect may not be repeated and may have happened is not undone either: its service
+/// whose effect may not be repeated and may have happened is not compensated either: its service
 /// has not promised to know a key again.
 fn give_up(
     ctx: &Context<'_>,

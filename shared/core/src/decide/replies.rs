@@ -51,7 +51,7 @@ pub(super) fn take(
         // landing after this reply was acknowledged it could finish the order with nobody left
         // to say so. Now it conflicts instead. The end of a compensation is confirmed, and so
         // needs nothing of the kind.
-        Some(Reason::Late) if out.direction != Direction::Undo => {
+        Some(Reason::Late) if out.direction != Direction::Compensate => {
             let next = next_version(order, Writer::Scheduler);
             return Ok(transition(ctx, next, now));
         }
@@ -74,7 +74,7 @@ pub(super) fn take(
         Outcome::Succeeded { output } => match out.direction {
             Direction::Forward => completed(ctx, &mut next, asked, output.clone(), now)?,
             Direction::Probe => probed(ctx, &mut next, asked, output, now)?,
-            Direction::Undo => compensated(ctx, &mut next, asked, now)?,
+            Direction::Compensate => compensated(ctx, &mut next, asked, now)?,
         },
         Outcome::Failed {
             failure,
@@ -272,7 +272,8 @@ fn failed(
 /// operator may make.
 fn is_last(ctx: &Context<'_>, order: &Order, asked: Asked) -> bool {
     let (record, step) = (&order.steps[asked.index], &ctx.workflow.steps[asked.index]);
-    asked.out.direction != Direction::Undo && next_attempt(record, step) == NextAttempt::Operator
+    asked.out.direction != Direction::Compensate
+        && next_attempt(record, step) == NextAttempt::Operator
 }
 
 /// The agent has deferred the work: it is tried again later, without counting as a failure.
@@ -304,7 +305,7 @@ fn deferred(
         order.note(Incident {
             attempt: Some(out.attempt),
             started: Some(out.started),
-            ..Incident::new(IncidentKind::Parked, now).of(&failure)
+            ..Incident::new(IncidentKind::Deferred, now).of(&failure)
         });
     }
     set_complete_by(order, now);

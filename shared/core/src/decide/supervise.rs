@@ -277,7 +277,7 @@ fn not_taken(
         let attempt = record.state.out().map(|out| out.attempt);
         order.note(Incident {
             attempt,
-            ..Incident::new(IncidentKind::Parked, now).of(&failure)
+            ..Incident::new(IncidentKind::Deferred, now).of(&failure)
         });
     }
     Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
@@ -328,7 +328,7 @@ fn count(
     record.deferred_since = None;
     record.unheard_since = None;
     let what = match direction {
-        Direction::Undo => IncidentKind::UndoFailed,
+        Direction::Compensate => IncidentKind::CompensationFailed,
         Direction::Forward | Direction::Probe => IncidentKind::AttemptFailed,
     };
     order.note(Incident {

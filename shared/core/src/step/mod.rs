@@ -327,7 +327,7 @@ impl StepRecord {
     pub fn leg(&self, direction: Direction) -> &Leg {
         match direction {
             Direction::Forward | Direction::Probe => &self.action,
-            Direction::Undo => &self.compensation,
+            Direction::Compensate => &self.compensation,
         }
     }
 
@@ -335,7 +335,7 @@ impl StepRecord {
     pub(crate) fn leg_mut(&mut self, direction: Direction) -> &mut Leg {
         match direction {
             Direction::Forward | Direction::Probe => &mut self.action,
-            Direction::Undo => &mut self.compensation,
+            Direction::Compensate => &mut self.compensation,
         }
     }
 
@@ -345,7 +345,7 @@ impl StepRecord {
         match self.state {
             StepState::Compensating { .. }
             | StepState::NotCompensated { .. }
-            | StepState::Compensated { .. } => Direction::Undo,
+            | StepState::Compensated { .. } => Direction::Compensate,
             _ => Direction::Forward,
         }
     }

@@ -233,7 +233,7 @@ impl StoredState {
             },
             "undo-due" => self.due().map(|work| self.compensating(work))?,
             "undoing" => self
-                .out(Direction::Undo)
+                .out(Direction::Compensate)
                 .map(|work| self.compensating(work))?,
             "undo-parked" => self.deferred().map(|work| self.compensating(work))?,
             "undo-failed" => self.failed().map(|work| self.compensating(work))?,
@@ -358,7 +358,7 @@ mod tests {
             StepState::Refused { attempt },
             StepState::Ambiguous { attempt },
             compensating(due),
-            compensating(out(Direction::Undo)),
+            compensating(out(Direction::Compensate)),
             compensating(deferred),
             compensating(failed),
             StepState::NotCompensated {

@@ -4,7 +4,7 @@ use triad_core::{Action, Direction, Event, budget};
 
 use crate::support::{Story, Then, done, failed, failed_cleanly, found, put_off_until};
 
-/// Five calls in all, three an attempt, and patience beyond that; its undo three in all.
+/// Five calls in all, three an attempt, and patience beyond that; its compensation three in all.
 const TOTAL: &str = r#"{"workflow": "w", "defaults": {"complete_within": "10s", "supervisor": {"threshold": 9}}, "steps": [
     {"id": "a", "agent": "x", "action": "go", "retry": {"calls": 3, "total": 5},
      "compensation": {"action": "undo", "retry": {"calls": 2, "total": 3}}},
@@ -194,7 +194,7 @@ fn a_failed_undo_that_is_tried_again_has_its_calls_again() {
     let mut s = Story::of(TOTAL).claimed();
     s.succeed("a").refuse("b").overdue().claim().overdue();
     assert_eq!((s.state(), s.undo_calls("a")), ("CompensationFailed", 3));
-    s.acts(Action::RetryUndo).claim();
+    s.acts(Action::RetryCompensation).claim();
     assert_eq!((s.undo_calls("a"), allowance(&s)), (0, 2));
 }
 

@@ -1,4 +1,4 @@
-//! Work that is put off: the service is paused, its circuit breaker is open, or its limits are
+//! Work that is deferred: the service is paused, its circuit breaker is open, or its limits are
 //! reached.
 
 use triad_core::decide::true_due;
@@ -12,7 +12,7 @@ use crate::support::{BEGIN, FORK, LINE, Story, Then, counted, done, failed, foun
 
 const MINUTE: u64 = 60_000;
 
-/// One step, no patience with failures, ten minutes of it with being put off.
+/// One step, no patience with failures, ten minutes of it with being deferred.
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
     {"id": "a", "agent": "x", "action": "go", "complete_within": "10s",
      "supervisor": {"threshold": 0, "park": "10m"}, "compensation": {"action": "undo"}},
@@ -80,16 +80,16 @@ fn a_wait_is_one_line_of_the_timeline_however_often_it_is_found_so() {
     for _ in 0..5 {
         s.put_off("a", MINUTE).overdue().claim();
     }
-    assert_eq!(s.timeline(), [IncidentKind::Parked]);
+    assert_eq!(s.timeline(), [IncidentKind::Deferred]);
     let line = &s.order.incidents[0];
     assert_eq!(line.attempt, Some(Attempt(1)));
     assert_eq!(line.failure.as_ref().unwrap().code, "breaker-open");
     s.answer("a", failed()).overdue().claim();
     s.put_off("a", MINUTE);
     let again = [
-        IncidentKind::Parked,
+        IncidentKind::Deferred,
         IncidentKind::AttemptFailed,
-        IncidentKind::Parked,
+        IncidentKind::Deferred,
     ];
     assert_eq!(s.timeline(), again, "another wait is another line");
 }
@@ -162,7 +162,7 @@ fn an_attempt_that_was_put_off_after_a_doubtful_call_is_undone() {
     let mut s = Story::of(FORK).claimed();
     let until = s.now;
     s.answer("p", put_off_until(until, true)).refuse("q");
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_doubt_outlives_the_wait() {
     s.put_off("p", MINUTE);
     assert!(s.record("p").in_doubt, "the first attempt timed out");
     s.refuse("q");
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -273,9 +273,9 @@ fn a_parked_undo_does_not_hold_up_the_one_beside_it_but_what_came_before() {
     s.put_off("p", MINUTE).succeed("q");
     assert_eq!(s.asks(), [], "first waits for p");
     s.overdue().claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 2)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 2)]);
     s.succeed("p");
-    assert_eq!(s.asks(), [("first".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("first".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -290,9 +290,9 @@ fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
         s.timeline(),
         [
             IncidentKind::AttemptFailed,
-            IncidentKind::UndoBegan,
-            IncidentKind::Parked,
-            IncidentKind::UndoFailed
+            IncidentKind::CompensationBegan,
+            IncidentKind::Deferred,
+            IncidentKind::CompensationFailed
         ]
     );
     assert!(s.alerts());

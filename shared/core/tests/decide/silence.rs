@@ -68,7 +68,7 @@ fn waits(s: &mut Story, attempts: usize) -> Vec<u64> {
     waits
 }
 
-/// `a` is done and is being undone.
+/// `a` is done and is being compensated.
 fn undoing(workflow: &str) -> Story {
     let mut s = Story::of(workflow).claimed();
     s.succeed("a").refuse("b").sent();
@@ -182,7 +182,7 @@ fn silence_is_not_counted_where_calls_are_not_counted() {
 fn the_timeline_says_once_that_no_agent_has_taken_it() {
     let mut s = Story::of(LINE).claimed();
     waits(&mut s, 3);
-    assert_eq!(s.timeline(), [IncidentKind::Parked]);
+    assert_eq!(s.timeline(), [IncidentKind::Deferred]);
     let line = &s.order.incidents[0];
     assert_eq!(line.attempt, Some(Attempt(1)));
     let failure = line.failure.as_ref().unwrap();
@@ -245,7 +245,7 @@ fn silence_is_not_counted_until_the_patience_ends_and_then_once() {
     assert_eq!(s.record("a").deferred_since, None, "another wait may begin");
     assert_eq!(
         s.timeline(),
-        [IncidentKind::Parked, IncidentKind::AttemptFailed]
+        [IncidentKind::Deferred, IncidentKind::AttemptFailed]
     );
 }
 
@@ -512,10 +512,10 @@ fn a_silent_undo_is_not_counted_where_calls_are_not_counted() {
     );
     assert!(s.announces(), "the first time at once");
     let line = s.order.incidents.last().unwrap();
-    assert_eq!(line.what, IncidentKind::Parked);
+    assert_eq!(line.what, IncidentKind::Deferred);
     assert_eq!(line.failure.as_ref().unwrap().code, "not-taken");
     s.claim();
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 2)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 2)]);
 }
 
 #[test]
@@ -580,7 +580,7 @@ fn a_refusal_after_a_silence_is_undone_where_calls_are_not_counted() {
     s.succeed("a");
     silent(&mut s, &[]);
     s.claim().refuse("b");
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]

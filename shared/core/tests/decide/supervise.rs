@@ -128,7 +128,7 @@ fn giving_up_by_compensation_waits_for_a_scheduler_to_claim_the_undo() {
     assert!(s.announces());
     assert_eq!(s.asks(), [], "the Supervisor starts nothing");
     s.claim();
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_sibling_refused_while_pending_turns_the_order_round() {
     assert_eq!(s.order.state.locked_by(), None);
     assert!(s.announces());
     s.claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
 #[test]

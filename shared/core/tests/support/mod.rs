@@ -7,9 +7,9 @@ use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Act, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
-    FailureKind, Illegal, Operation, Order, Out, Outcome, Reason, Refusal, Reply, StepRecord,
-    StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
+    Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
+    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Reason, Reply,
+    StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
 };
 use triad_core::{effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -53,7 +53,7 @@ pub enum Then {
     Written,
     Repeat,
     Ignored(Reason),
-    Refused(Refusal),
+    Refused(OperationRefusal),
     Illegal(Illegal),
 }
 
@@ -273,7 +273,7 @@ impl Story {
     pub fn tries(&mut self, action: Action) -> Then {
         self.when(Event::Operate(Operation {
             action,
-            act: Act::new("ann", "because"),
+            act: OperatorAct::new("ann", "because"),
         }))
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use triad_core::{Envelope, Timestamp};
 use triad_runtime::dead_letter::index::{Full, Index};
 use triad_runtime::dead_letter::letter::Marker;
-use triad_runtime::dead_letter::replay::{Act, Refusal, marker, replay as message};
+use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal, marker, replay as message};
 use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 use triad_runtime::{Bus, BusError, Clock};
 use triad_workflow::Millis;
@@ -39,7 +39,7 @@ pub struct Replay {
     /// Which letters.
     pub letters: Chosen,
     /// Who and why; each marker says when.
-    pub act: Act,
+    pub act: ReplayAct,
     /// The value to send in place of the letter's own; at most
     /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES). It is for a single letter.
     pub corrected: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ pub enum Outcome {
     /// It was replayed before, then.
     Before(Timestamp),
     /// There is nothing sound to send.
-    Refused(Refusal),
+    Refused(ReplayRefusal),
     /// The bus did not take it.
     NotSent(BusError),
     /// It was sent, and the bus did not take its marker.
@@ -226,7 +226,7 @@ impl<B: Bus, C: Clock> Sender<'_, B, C> {
         if let Err(error) = self.send(sent).await? {
             return Some(Outcome::NotSent(error));
         }
-        let act = Act {
+        let act = ReplayAct {
             at: self.clock.now(),
             ..self.what.act.clone()
         };

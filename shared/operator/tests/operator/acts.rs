@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use triad_core::{Act, Action, Operation, Order, OrderId};
+use triad_core::{Action, Operation, OperatorAct, Order, OrderId};
 use triad_operator::acts::operate;
 use triad_operator::bulk::{Bulk, Line, Tally, each};
 use triad_operator::outcome::Outcome;
@@ -26,7 +26,7 @@ fn bulk(dry_run: bool) -> Bulk {
 fn close() -> Operation {
     Operation {
         action: Action::Close,
-        act: Act::new("ann", "by hand"),
+        act: OperatorAct::new("ann", "by hand"),
     }
 }
 

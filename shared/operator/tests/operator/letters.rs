@@ -10,7 +10,7 @@ use triad_operator::dead_letters::{
     Chosen, LetterFilter, LetterRecords, LetterTopic, Outcome, Replay, ReplayError, list, replay,
     show,
 };
-use triad_runtime::dead_letter::replay::Act;
+use triad_runtime::dead_letter::replay::ReplayAct;
 use triad_runtime::dead_letter::{Cause, LetterId, dead_letter};
 use triad_runtime::{Bus, BusError, InputRecord};
 use triad_sim::Ports;
@@ -117,7 +117,7 @@ fn id(offset: i64) -> LetterId {
 fn of(letters: Chosen) -> Replay {
     Replay {
         letters,
-        act: Act::new("ann", "fixed", Timestamp(0)).expect("an act"),
+        act: ReplayAct::new("ann", "fixed", Timestamp(0)).expect("an act"),
         corrected: None,
         again: false,
         dry_run: false,

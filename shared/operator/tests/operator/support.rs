@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use triad_core::order::{Act, Hold};
+use triad_core::order::{Hold, OperatorAct};
 use triad_core::{Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef};
 use triad_runtime::{Created, DefinitionStore, NewOrder, StateStore, Write, Written};
 use triad_sim::{Ports, calm_ports, run_on};
@@ -106,7 +106,7 @@ pub async fn order(
 pub fn hold(at: u64) -> Hold {
     Hold {
         at: Timestamp(at),
-        act: Act::new("ann", "a reason"),
+        act: OperatorAct::new("ann", "a reason"),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::settings::{DownstreamSettings, Settings};
 
 /// Tries at a conditional write that others also attempt.
 const MAX_TRIES: usize = 4;
-/// Longest wait for the rate or the concurrency limit; work that would wait longer is put off.
+/// Longest wait for the rate or the concurrency limit; work that would wait longer is deferred.
 const LONGEST_WAIT: Millis = Millis(2_000);
 /// Put-off work comes back within this after the limit was found reached.
 const PUT_OFF: Millis = Millis(5_000);

@@ -182,7 +182,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         };
         match worked {
             Worked::Answer(calls, outcome) => {
-                // What was put off may be done when it is delivered again.
+                // What was deferred may be done when it is delivered again.
                 if !matches!(outcome, Outcome::Deferred { .. }) || request.counted {
                     self.lock().put(done, (calls, outcome.clone()));
                 }

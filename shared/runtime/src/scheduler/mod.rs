@@ -21,7 +21,7 @@ use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
-use crate::waves::{Held, waves};
+use crate::waves::{HeldKeys, waves};
 use intake::Intake;
 
 /// Times that an event is decided: once on a copy, then on the record.
@@ -157,7 +157,7 @@ where
                 Err(cause) => batch.letters.push((index, cause)),
             }
         }
-        let mut held = Held::new();
+        let mut held = HeldKeys::new();
         for wave in waves(works) {
             let mut runnable = Vec::new();
             for (id, work) in wave {

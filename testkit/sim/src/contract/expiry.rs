@@ -4,7 +4,7 @@
 //! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
 //! every one.
 
-use triad_core::order::{Act, Hold};
+use triad_core::order::{Hold, OperatorAct};
 use triad_core::{Failure, FailureKind, Order, ProcessState, Timestamp};
 use triad_runtime::{StateStore, Written};
 use triad_workflow::Millis;
@@ -120,7 +120,7 @@ pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
         let after = Order {
             closed: Some(Hold {
                 at: timed.now(),
-                act: Act::new("ann", "by hand"),
+                act: OperatorAct::new("ann", "by hand"),
             }),
             ..next(&order, state)
         };

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use triad_core::due::shard_of;
-use triad_core::order::{Act, Hold};
+use triad_core::order::{Hold, OperatorAct};
 use triad_core::{
     Attention, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef,
 };
@@ -106,7 +106,7 @@ where
         let close = |o: &mut Order| {
             o.closed = Some(Hold {
                 at,
-                act: Act::new("ann", "by hand"),
+                act: OperatorAct::new("ann", "by hand"),
             });
         };
         put(store, &stopped, close).await;
@@ -123,7 +123,7 @@ where
     let order = create(store, &id, 5_000).await;
     let hold = Hold {
         at: Timestamp(7_000),
-        act: Act::new("ann", "wait"),
+        act: OperatorAct::new("ann", "wait"),
     };
     let held = put(store, &order, |o| o.paused = Some(hold)).await;
     let row = eventually(store, Attention::Paused, &id, true).await;

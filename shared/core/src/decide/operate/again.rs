@@ -9,8 +9,8 @@ use crate::decide::{Draft, Halt, ask, next_version, tell};
 use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
 use crate::ids::Timestamp;
 use crate::input;
-use crate::operate::{MAX_INPUT_BYTES, Refusal};
-use crate::order::{Act, IncidentKind, Order, ProcessState};
+use crate::operate::{MAX_INPUT_BYTES, OperationRefusal};
+use crate::order::{IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
 use crate::step::{StepRecord, StepState, Work};
@@ -20,7 +20,7 @@ pub(super) fn resubmit(
     ctx: &Context<'_>,
     order: &Order,
     correction: Option<&(StepId, Value)>,
-    act: &Act,
+    act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     let mut next = next_version(order, Writer::Operator);
@@ -63,7 +63,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
     record.state = StepState::due(attempt);
 }
 
-/// A step of an undone order: its keys are spent.
+/// A step of an compensated order: its keys are spent.
 fn from_the_beginning(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
@@ -89,7 +89,7 @@ fn correct(
     corrected: &Value,
 ) -> Result<StepIndex, Halt> {
     let refuse = |why: String| {
-        Halt::Refused(Refusal::Step {
+        Halt::Refused(OperationRefusal::Step {
             step: step.clone(),
             why,
         })
@@ -175,8 +175,8 @@ fn kind(value: &Value) -> &'static str {
 
 /// Refuses to go on over a step whose effect may have happened and may not be repeated, where
 /// the service cannot be asked.
-fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
-    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(Refusal::InDoubt(r.step.clone())))
+fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
+    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(OperationRefusal::InDoubt(r.step.clone())))
 }
 
 /// The first such step.
@@ -186,13 +186,15 @@ pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<
     stuck.map(|(record, _)| record)
 }
 
-/// Refuses to run an undone order again while it is not known whether a step without an undo
+/// Refuses to run an compensated order again while it is not known whether a step without a compensation
 /// has had its effect, and that may not be repeated.
-fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
+fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
     let left = steps
         .find(|(r, s)| matches!(r.state, StepState::Ambiguous { .. }) && stops_compensation(r, s));
-    left.map_or(Ok(()), |(r, _)| Err(Refusal::InDoubt(r.step.clone())))
+    left.map_or(Ok(()), |(r, _)| {
+        Err(OperationRefusal::InDoubt(r.step.clone()))
+    })
 }
 
 pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
@@ -208,10 +210,10 @@ pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
 }
 
 /// Tries failed compensations again, their failures and calls counted from zero.
-pub(super) fn retry_undo(
+pub(super) fn retry_compensation(
     ctx: &Context<'_>,
     order: &Order,
-    act: &Act,
+    act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     if !matches!(order.state, ProcessState::CompensationFailed { .. }) {
@@ -219,13 +221,13 @@ pub(super) fn retry_undo(
     }
     in_doubt(ctx, order)?;
     let mut next = next_version(order, Writer::Operator);
-    next.note(line(IncidentKind::UndoRetried, act, now));
-    undo_again(ctx, &mut next, now);
+    next.note(line(IncidentKind::CompensationRetried, act, now));
+    compensate_again(ctx, &mut next, now);
     Ok(next)
 }
 
 /// Goes on with the compensation of an order that failed in it.
-pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     let ProcessState::CompensationFailed {
         cause,
         compensated_for,

@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::doubt::{Happened, happened};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
-use crate::operate::{Action, Operation, Refusal};
-use crate::order::{Act, Hold, Incident, IncidentKind, Order, ProcessState};
+use crate::operate::{Action, Operation, OperationRefusal};
+use crate::order::{Hold, Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
 
@@ -30,7 +30,7 @@ pub(super) fn decide(
     let done = match &operation.action {
         Action::Resubmit { input } => again::resubmit(ctx, order, input.as_ref(), act, now),
         Action::Cancel => cancel(ctx, order, act, now),
-        Action::RetryUndo => again::retry_undo(ctx, order, act, now),
+        Action::RetryCompensation => again::retry_compensation(ctx, order, act, now),
         Action::Close => close(order, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),
@@ -47,7 +47,7 @@ pub(super) fn decide(
     }
 }
 
-fn line(what: IncidentKind, act: &Act, now: Timestamp) -> Incident {
+fn line(what: IncidentKind, act: &OperatorAct, now: Timestamp) -> Incident {
     Incident {
         act: Some(act.clone()),
         ..Incident::new(what, now)
@@ -55,7 +55,7 @@ fn line(what: IncidentKind, act: &Act, now: Timestamp) -> Incident {
 }
 
 fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
-    Halt::Refused(Refusal::State {
+    Halt::Refused(OperationRefusal::State {
         action,
         wanted,
         state: order.state.name(),
@@ -63,7 +63,12 @@ fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
 }
 
 /// Compensates an order that has not reached its point of no return.
-fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
+fn cancel(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
         }
@@ -72,7 +77,7 @@ fn cancel(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result
     if let Some(pivot) = ctx.workflow.pivot()
         && has_passed(&order.steps[pivot], &ctx.workflow.steps[pivot])
     {
-        return Err(Refusal::PastPivot(order.steps[pivot].step.clone()).into());
+        return Err(OperationRefusal::PastPivot(order.steps[pivot].step.clone()).into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = None;
@@ -90,13 +95,13 @@ pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
 }
 
 /// Takes an order as settled by hand. Its state stays what it is.
-fn close(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
+fn close(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Error { .. } | ProcessState::CompensationFailed { .. } => {}
         _ => return Err(refused(order, "close", "Error or CompensationFailed")),
     }
     if order.closed.is_some() {
-        return Err(Refusal::Already("closed").into());
+        return Err(OperationRefusal::Already("closed").into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.closed = Some(hold(act, now));
@@ -104,7 +109,7 @@ fn close(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
     Ok(next)
 }
 
-fn hold(act: &Act, now: Timestamp) -> Hold {
+fn hold(act: &OperatorAct, now: Timestamp) -> Hold {
     Hold {
         at: now,
         act: act.clone(),
@@ -112,13 +117,13 @@ fn hold(act: &Act, now: Timestamp) -> Hold {
 }
 
 /// Holds an order: what is out may be answered, and nothing is started.
-fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
+fn pause(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
     if order.state.is_finished() {
         let wanted = "Pending, Processing or Compensating";
         return Err(refused(order, "pause", wanted));
     }
     if order.paused.is_some() {
-        return Err(Refusal::Already("paused").into());
+        return Err(OperationRefusal::Already("paused").into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = Some(hold(act, now));
@@ -145,9 +150,14 @@ fn pause(order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
 }
 
 /// Lets a paused order go on.
-fn resume(ctx: &Context<'_>, order: &Order, act: &Act, now: Timestamp) -> Result<Draft, Halt> {
+fn resume(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
     if order.paused.is_none() {
-        return Err(Refusal::Already("not paused").into());
+        return Err(OperationRefusal::Already("not paused").into());
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = None;

@@ -3,15 +3,15 @@
 use serde_json::Value;
 use triad_workflow::StepId;
 
-use super::again::{first_in_doubt, set_going, try_again, undo_again};
+use super::again::{compensate_again, first_in_doubt, set_going, try_again};
 use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version};
 use crate::doubt::{self, can_be_settled};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
-use crate::operate::Refusal;
-use crate::order::{Act, Incident, IncidentKind, Order, ProcessState};
+use crate::operate::OperationRefusal;
+use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState, Work};
 
@@ -22,7 +22,7 @@ pub(super) fn settle(
     order: &Order,
     step: &StepId,
     output: Option<&Value>,
-    act: &Act,
+    act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     let index = settled_step(ctx, order, step, output)?;
@@ -69,7 +69,7 @@ pub(super) fn settle(
                 };
                 return Ok(next);
             }
-            undo_again(ctx, &mut next, now);
+            compensate_again(ctx, &mut next, now);
             Ok(next)
         }
         // Nothing waited for it but a later round.
@@ -85,7 +85,7 @@ fn settled_step(
     output: Option<&Value>,
 ) -> Result<usize, Halt> {
     let refuse = |why: String| {
-        Halt::Refused(Refusal::Step {
+        Halt::Refused(OperationRefusal::Step {
             step: step.clone(),
             why,
         })

@@ -117,7 +117,7 @@ impl Book {
         let asked = self.asked.iter_mut().rev().find(|a| a.fits(reply));
         asked.expect("only what was asked is taken").calls = reply.calls;
         let settled = match (&reply.outcome, reply.direction) {
-            (_, Direction::Undo) => false,
+            (_, Direction::Compensate) => false,
             (Outcome::Succeeded { .. }, Direction::Forward) => true,
             (Outcome::Succeeded { output }, Direction::Probe) => output["applied"].is_boolean(),
             (Outcome::Failed { maybe_applied, .. }, Direction::Forward)
@@ -220,7 +220,7 @@ impl Book {
         }
         let mut calls: BTreeMap<(&str, bool), u32> = BTreeMap::new();
         for asked in self.asked.iter().filter(|a| a.count == self.count) {
-            let undo = asked.direction == Direction::Undo;
+            let undo = asked.direction == Direction::Compensate;
             *calls.entry((&asked.step, undo)).or_default() += asked.calls;
         }
         for ((step, undo), made) in calls {

@@ -40,7 +40,7 @@ impl World<'_> {
         if let Some(asked) = out {
             let output = match asked.direction {
                 Direction::Probe => json!({"applied": self.chance.one_in(2)}),
-                Direction::Forward | Direction::Undo => json!({"ref": 1}),
+                Direction::Forward | Direction::Compensate => json!({"ref": 1}),
             };
             let reply = self.reply(&asked, Outcome::Succeeded { output });
             assert_eq!(self.happens(Event::Reply(reply)), Then::Written);
@@ -75,7 +75,7 @@ impl World<'_> {
             let again = match &self.story.order.state {
                 ProcessState::Processed { .. } | ProcessState::Compensated { .. } => return,
                 ProcessState::Error { .. } => Action::Resubmit { input: None },
-                _ => Action::RetryUndo,
+                _ => Action::RetryCompensation,
             };
             self.settle_all();
             if self.story.order.state.is_finished() {

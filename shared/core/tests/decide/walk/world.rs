@@ -5,7 +5,7 @@ use triad_core::decide::true_due;
 use triad_core::ledger::to_revoke;
 use triad_core::migrate::migrate;
 use triad_core::{
-    Act, Action, Direction, Event, Failure, FailureKind, Outcome, Reason, Reply, Timestamp,
+    Action, Direction, Event, Failure, FailureKind, OperatorAct, Outcome, Reason, Reply, Timestamp,
     Untaken, invariants,
 };
 use triad_workflow::{Millis, StepId, Workflow};
@@ -250,7 +250,7 @@ impl<'a> World<'a> {
             0..10 => Outcome::Succeeded {
                 output: match direction {
                     Direction::Probe => self.finding(),
-                    Direction::Forward | Direction::Undo => json!({"ref": 1}),
+                    Direction::Forward | Direction::Compensate => json!({"ref": 1}),
                 },
             },
             10..12 => failed(FailureKind::Permanent, permanent),
@@ -444,7 +444,7 @@ impl<'a> World<'a> {
                 input: Some((step.clone(), input)),
             },
             Action::Cancel,
-            Action::RetryUndo,
+            Action::RetryCompensation,
             Action::Close,
             Action::Pause,
             Action::Resume,
@@ -482,7 +482,7 @@ impl<'a> World<'a> {
 
     fn migrate(&mut self) {
         let (order, now) = (&self.story.order, self.story.now);
-        let act = Act::new("ann", "because");
+        let act = OperatorAct::new("ann", "because");
         let from = &self.story.workflow;
         let moved = migrate(order, from, &self.other, &act, self.story.timing, now);
         let Ok((change, _)) = moved else { return };
@@ -504,6 +504,6 @@ fn is_in_time(reply: &Reply, now: Timestamp) -> bool {
 fn operated(action: Action) -> Event {
     Event::Operate(triad_core::Operation {
         action,
-        act: Act::new("ann", "because"),
+        act: OperatorAct::new("ann", "because"),
     })
 }
