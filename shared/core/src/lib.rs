@@ -41,6 +41,7 @@ pub mod stored;
 pub mod submission;
 pub mod timeline;
 pub mod topics;
+pub mod trace;
 pub mod window;
 
 pub use attention::Attention;
@@ -58,3 +59,4 @@ pub use operate::{Action, Operation, OperationRefusal};
 pub use order::{Claim, OperatorAct, Order, ProcessState};
 pub use pass::{Pass, Snapshot};
 pub use step::{Applied, Leg, Out, StepRecord, StepState, Work};
+pub use trace::TraceContext;

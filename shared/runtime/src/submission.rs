@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{
-    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, WorkflowRef,
-    render, topics,
+    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, TraceContext,
+    WorkflowRef, render, topics,
 };
 use triad_workflow::{Millis, Workflow};
 
@@ -199,7 +199,7 @@ where
             },
             priority,
             reply_topic: event.reply_topic,
-            traceparent: trace_of(record),
+            traceparent: record.trace().map(|trace| trace.to_string()),
             submitted_at: now,
             due: now.plus(soon),
             details: details.clone(),
@@ -298,7 +298,10 @@ where
         let status = render::rejected(
             &accepted.order_id,
             accepted.reply_topic.as_deref(),
-            accepted.traceparent.as_deref(),
+            accepted
+                .traceparent
+                .as_deref()
+                .and_then(TraceContext::parse),
             cause,
             self.clock.now(),
         );
@@ -457,18 +460,4 @@ fn announce(accepted: Accepted, workflow: &Workflow) -> Messages {
         first: vec![render::received(&order)],
         then: vec![render::announcement(accepted)],
     }
-}
-
-/// Longest trace context that is carried on; the W3C form has 55 characters.
-const MAX_TRACE_BYTES: usize = 128;
-
-/// The trace context of a record, where it has a plain one.
-pub(crate) fn trace_of(record: &InputRecord) -> Option<String> {
-    let (_, value) = record
-        .headers
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("traceparent"))?;
-    let text = std::str::from_utf8(value.as_deref()?).ok()?;
-    let plain = text.len() <= MAX_TRACE_BYTES && text.chars().all(|c| c.is_ascii_graphic());
-    plain.then(|| text.to_owned())
 }

@@ -101,6 +101,7 @@ impl Topic {
             key: None,
             value: Vec::new(),
             headers: Vec::new(),
+            trace: None,
         });
         topic
     }

@@ -32,7 +32,6 @@ use crate::ports::{Bus, Clock, Entropy, StoreError};
 use crate::record::InputRecord;
 use crate::remote::{AnyRemote, RemoteService};
 use crate::settings::Settings;
-use crate::submission::trace_of;
 use guard::Guard;
 use in_hand::InHand;
 use work::Worked;
@@ -156,7 +155,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 return self.send(letter.to_vec()).await;
             }
         };
-        let trace = trace_of(record);
+        let trace = record.trace();
         let done: AttemptKey = (
             request.idempotency_key.clone(),
             request.direction,
@@ -173,8 +172,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             None if span.is_cut_short(&request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(&request, span).await {
                 Ok(None) => {
-                    let trace = trace.as_deref();
-                    self.work(&request, span, &*remote, trace, until).await
+                    let trace = trace.map(|trace| trace.to_string());
+                    self.work(&request, span, &*remote, trace.as_deref(), until)
+                        .await
                 }
                 Ok(Some(spent)) => spent,
                 Err(e) => return e.into(),
@@ -191,7 +191,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     return Handled::Done;
                 }
                 let pace = pace(record, taken, now);
-                let reply = render::reply(&request, calls, outcome, pace, now, trace.as_deref());
+                let reply = render::reply(&request, calls, outcome, pace, now, trace);
                 self.send(vec![reply]).await
             }
             Worked::Silence => {

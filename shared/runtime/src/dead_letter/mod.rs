@@ -84,6 +84,7 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         key: record.key.clone(),
         value: kept.to_vec(),
         headers,
+        trace: None,
     };
     let alert = alert(&id, cause.code, &message, now);
     [letter, alert]
@@ -121,5 +122,6 @@ fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {
             ("ce_id".into(), Some(body.alert_id.into_bytes())),
             ("content-type".into(), Some(b"application/json".to_vec())),
         ],
+        trace: None,
     }
 }

@@ -141,6 +141,7 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
         key: letter.key.clone(),
         value,
         headers: letter.headers.clone(),
+        trace: None,
     })
 }
 
@@ -167,5 +168,6 @@ pub fn marker(of: &LetterId, act: &ReplayAct, corrected: Option<Vec<u8>>) -> Env
         key: Some(of.to_string().into_bytes()),
         value: corrected.unwrap_or_default(),
         headers,
+        trace: None,
     }
 }

@@ -415,6 +415,9 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Ca
         message,
         unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
         is_passed: false,
-        carried: Carried::new(Pass::new(Place::InLine, MAX_RACES)),
+        carried: Carried {
+            cause: record.trace(),
+            ..Carried::new(Pass::new(Place::InLine, MAX_RACES))
+        },
     })
 }
