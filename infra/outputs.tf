@@ -11,6 +11,7 @@ output "triad" {
     kafka_settings      = local.kafka_settings
     agents              = keys(var.agents)
     reply_topics        = var.reply_topics
+    timing              = var.timing
     topics              = local.all_topics
     functions           = local.function_names
     mappings            = { for topic, mapping in aws_lambda_event_source_mapping.this : topic => mapping.uuid }

@@ -197,7 +197,7 @@ variable "timing" {
     Spans of the handlers; null is the functions' default.
     skew: largest clock difference. announce_within: how long an order may wait for a Scheduler.
     queue_within: how long a request may wait in its agent's topic, beside the step's complete-within.
-    retention: how long finished process records are kept.
+    retention: how long finished process records are kept; orders in Error and CompensationFailed are kept until they are closed, and so long from then on.
   EOT
   type = object({
     skew            = optional(string)

@@ -67,10 +67,6 @@ step "Lints"
 cargo clippy "${everything[@]}" --all-targets -- -D warnings
 
 if [ "$all" = yes ]; then
-  step "Lints of the places for planted bugs"
-  cargo clippy -p triad-core -p triad-runtime -p triad-sim -p triad-model --all-targets \
-    --all-features --locked -- -D warnings
-
   step "Python clients for the tests with other clients (.venv)"
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python-requirements.txt

@@ -27,6 +27,17 @@ pub struct Installation {
     agents: Vec<String>,
     #[serde(default)]
     reply_topics: Vec<String>,
+    #[serde(default)]
+    timing: Timing,
+}
+
+/// Spans of the installation; one that is not set has the default that its functions have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+struct Timing {
+    skew: Option<String>,
+    announce_within: Option<String>,
+    queue_within: Option<String>,
+    retention: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +120,10 @@ impl Installation {
             ("settings", settings),
             ("agents", self.agents.clone()),
             ("reply_topic", self.reply_topics.clone()),
+            ("skew", some(&self.timing.skew)),
+            ("announce_within", some(&self.timing.announce_within)),
+            ("queue_within", some(&self.timing.queue_within)),
+            ("retention", some(&self.timing.retention)),
         ]);
         apply(command, &defaults)
     }
@@ -137,7 +152,8 @@ mod tests {
         br#"{"kms_key_arn": {"value": "k"}, "triad": {"sensitive": false, "type": "object",
         "value": {"region": "eu-west-1", "table_prefix": "shop-", "brokers": "b:9098",
             "kafka_auth": "scram", "kafka_secret_arn": "arn:s", "kafka_ca_secret_arn": null,
-            "kafka_settings": {"sasl.mechanisms": "SCRAM-SHA-512"}, "agents": ["payment"]}}}"#;
+            "kafka_settings": {"sasl.mechanisms": "SCRAM-SHA-512"}, "agents": ["payment"],
+            "timing": {"skew": null, "announce_within": null, "queue_within": null, "retention": "90days"}}}}"#;
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
@@ -179,6 +195,8 @@ mod tests {
         let list = found.subcommand_matches("list").unwrap();
         assert_eq!(list.get_one::<String>("table_prefix").unwrap(), "mine-");
         assert_eq!(list.get_one::<String>("region").unwrap(), "eu-west-1");
+        assert_eq!(list.get_one::<String>("retention").unwrap(), "90days");
+        assert_eq!(list.get_one::<String>("skew"), None, "its default holds");
         let letters = command().get_matches_from(["triad", "dead-letters", "list"]);
         let (_, letters) = letters.subcommand().unwrap();
         let (_, list) = letters.subcommand().unwrap();

@@ -151,6 +151,10 @@ run "every_setting_reaches_its_function" {
     error_message = "common settings"
   }
   assert {
+    condition     = output.triad.timing.skew == "250ms" && output.triad.timing.announce_within == "2m" && output.triad.timing.queue_within == null && output.triad.timing.retention == "90days"
+    error_message = "operators are told the spans that the functions have"
+  }
+  assert {
     condition = {
       for name, value in aws_lambda_function.this["submission"].environment[0].variables :
       name => value if contains(["TRIAD_ADMISSION", "TRIAD_MAX_IN_FLIGHT", "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", "TRIAD_BACKLOG_WAIT"], name)

@@ -38,13 +38,13 @@ impl Bus for MemoryBus {
             let offset = inner.sent;
             inner.sent += 1;
             inner.queue.push_back(InputRecord {
+                headers: message.copied_headers(),
                 topic: message.topic,
                 partition: 0,
                 offset,
                 timestamp_ms: -1,
                 key: message.key,
                 value: Some(message.value),
-                headers: message.headers,
             });
         }
         answers

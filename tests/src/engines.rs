@@ -105,7 +105,12 @@ impl Store {
 
     /// The state store over it, with a clock of one's own.
     pub fn store_at<C: Clock + Clone>(&self, clock: C) -> DynamoStore<C> {
-        DynamoStore::new(self.client.clone(), self.tables.clone(), clock, RETENTION)
+        self.store_keeping(clock, RETENTION)
+    }
+
+    /// The same, of a writer that keeps finished records for a span.
+    pub fn store_keeping<C: Clock + Clone>(&self, clock: C, retention: Millis) -> DynamoStore<C> {
+        DynamoStore::new(self.client.clone(), self.tables.clone(), clock, retention)
     }
 
     /// Publishes a workflow.

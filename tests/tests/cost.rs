@@ -118,6 +118,7 @@ async fn cost(cached_orders: usize) -> Units {
             key: None,
             value: order.to_string().into_bytes(),
             headers: Vec::new(),
+            trace: None,
         };
         assert_eq!(bus.publish(vec![submitted]).await, [Ok(())]);
         while let Some(record) = bus.next() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use triad_core::breaker::BreakerSettings;
 use triad_core::downstream::{DownstreamAction, ForcedTo};
 use triad_core::message::{Alert, AlertKind, Outcome, Reply, SchedulerMessage};
-use triad_core::{Act, Failure, topics};
+use triad_core::{Failure, OperatorAct, topics};
 use triad_dynamodb::{Capacity, DynamoStore};
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::{Operator, read_downstream};
@@ -370,7 +370,7 @@ async fn an_operators_pause_reaches_an_instance_when_its_copy_is_old_and_so_does
     let world = World::start(limits()).await;
     let (one, bus) = world.instance();
     assert!(is_done(&world.ask(&one, &bus).await));
-    let act = Act::new("ann", "maintenance");
+    let act = OperatorAct::new("ann", "maintenance");
     let force = DownstreamAction::Force(ForcedTo::Open);
     let operator = world.operator();
     let done = operator.operate_downstream(&payment(), &force, &act).await;
@@ -393,7 +393,7 @@ async fn an_operators_pause_reaches_an_instance_when_its_copy_is_old_and_so_does
 async fn a_paused_step_type_holds_up_no_other_step_of_its_downstream() {
     let world = World::start(limits()).await;
     let (one, bus) = world.instance();
-    let act = Act::new("ann", "warehouse is closed");
+    let act = OperatorAct::new("ann", "warehouse is closed");
     let pause = DownstreamAction::PauseStep("w".parse_into(), "charge".parse_into());
     let done = world.operator();
     done.operate_downstream(&payment(), &pause, &act)

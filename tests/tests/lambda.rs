@@ -120,7 +120,10 @@ async fn the_supervisor_recovers_an_order_whose_agent_is_never_invoked() {
     })
     .await;
     let waits = engines.record("silent").await.expect("it is stored");
-    assert_eq!(waits.steps[0].failures, 0, "nobody took it: no failure");
+    assert_eq!(
+        waits.steps[0].action.failures, 0,
+        "nobody took it: no failure"
+    );
 
     // Now there is an agent: it meets the first request too late and the second in time.
     let topics = engines.agent_topics();
@@ -190,7 +193,10 @@ async fn a_service_that_is_down_parks_its_orders_until_it_is_back() {
     })
     .await;
     let record = engines.record("p-3").await.expect("it is stored");
-    assert!(record.steps[0].failures <= 1, "waiting is no failure");
+    assert!(
+        record.steps[0].action.failures <= 1,
+        "waiting is no failure"
+    );
     engines.ledger().await.assert_nothing_twice();
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::{interval, timeout};
 use triad_core::ledger::{Mark, key};
-use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState};
+use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord};
 use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::operator::read_downstream;
 use triad_runtime::system::SystemClock;
@@ -214,7 +214,7 @@ async fn nothing_failed_but(
         assert_eq!(record.state.name(), "Processed", "{id}");
         for step in &record.steps {
             let own = u32::from(taken.contains(&(id.clone(), step.step.clone())));
-            let failures = step.failures + step.undo_failures;
+            let failures = step.action.failures + step.compensation.failures;
             assert!(failures <= own && !step.in_doubt, "{id}: {step:?}");
         }
     }
@@ -326,11 +326,11 @@ fn not_over(records: &[Order]) -> usize {
 
 /// Whether an agent has taken the attempt that is out, by the call ledger.
 async fn is_taken(engines: &Engines, order: &Order, step: &StepRecord) -> bool {
-    let StepState::Running { attempt, .. } = step.state else {
+    let Some(out) = step.state.out().filter(|_| step.state.is_running()) else {
         return false;
     };
     let of = IdempotencyKey::of(&order.id, &step.step, Direction::Forward, step.key);
-    let mark = key(&of, Direction::Forward, attempt);
+    let mark = key(&of, out.direction, out.attempt);
     let found = engines.store.store().read(mark, true).await;
     found.expect("tables can be read").is_some_and(|record| {
         let mark: Mark = serde_json::from_value(record.value).expect("a mark");
@@ -388,7 +388,7 @@ async fn a_stop_of_everything_beyond_every_deadline_fails_no_order() {
     let records = all_processed(&engines, STEPS * count as u64).await;
     print_figures("after the stop", began, &records, "stop");
     let steps = records.values().flat_map(|order| &order.steps);
-    let failures: u32 = steps.map(|step| step.failures).sum();
+    let failures: u32 = steps.map(|step| step.action.failures).sum();
     println!("{failures} failures were counted");
     nothing_failed_but(&engines, &all, &records, &taken).await;
 }

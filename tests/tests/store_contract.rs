@@ -1,6 +1,7 @@
-//! The contract of the state store on DynamoDB's own API: over the embedded engine, or over the
-//! engine at `TRIAD_TEST_DYNAMODB_ENDPOINT`. The suite is the one that the simulated store keeps;
-//! beside it stands what only a real API has.
+//! The contracts of the state store, of its expiry, of the operators' store and of the control store
+//! on DynamoDB's own API: over the embedded engine, or over the engine at
+//! `TRIAD_TEST_DYNAMODB_ENDPOINT`. The suites are those that the simulated store keeps; beside them
+//! stands what only a real API has.
 
 use std::sync::Arc;
 
@@ -8,9 +9,11 @@ use serde_json::{Value, json};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
 use triad_dynamodb::DynamoStore;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
+use triad_runtime::{Clock, Created, NewOrder, StateStore, Write, Written};
+use triad_sim::contract::TimedStore;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
+use triad_workflow::Millis;
 
 const YAML: &str = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
 
@@ -71,6 +74,54 @@ async fn the_store_keeps_the_contract() {
     // Its records are of the first seconds of 1970, and finished ones expire.
     let store = engine.store_at(ManualClock::at(10_000));
     triad_sim::contract::store::all(&store, "contract").await;
+}
+
+/// The engine, with time that only the test moves. Its records are of the far future: the engine
+/// deletes what has expired by the machine's clock.
+struct Timed {
+    engine: Store,
+    clock: ManualClock,
+}
+
+impl Timed {
+    async fn start() -> Self {
+        Self {
+            engine: Store::of_contract().await,
+            clock: ManualClock::at(4_102_444_800_000),
+        }
+    }
+}
+
+impl TimedStore for Timed {
+    type Store = DynamoStore<ManualClock>;
+
+    fn keeping(&self, retention: Millis) -> Self::Store {
+        self.engine.store_keeping(self.clock.clone(), retention)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn pass(&self, span: Millis) {
+        self.clock.advance(span);
+    }
+}
+
+#[tokio::test]
+async fn the_store_keeps_the_contract_of_expiry() {
+    triad_sim::contract::expiry::all(&Timed::start().await, "contract").await;
+}
+
+#[tokio::test]
+async fn the_store_keeps_the_contract_of_an_operators_store() {
+    let engine = Store::of_contract().await;
+    triad_sim::contract::operator::all(&engine.store(), "contract").await;
+}
+
+#[tokio::test]
+async fn the_store_keeps_the_contract_of_a_control_store() {
+    triad_sim::contract::control::all(&Timed::start().await, "contract").await;
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use std::net::TcpListener;
 
 use triad_reference_service::{FaultPlan, Faults};
+use triad_tests::cli::triad;
 use triad_tests::engines::Engines;
-use triad_tests::orders::{FULFILMENT, orders};
+use triad_tests::orders::{FULFILMENT, order, orders};
 use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
 use triad_tests::topics::{Raw, write};
@@ -110,7 +111,7 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
             let Some(order) = engines.record(&format!("worked-{n}")).await else {
                 continue;
             };
-            deferred += usize::from(order.steps[1].parked_since.is_some());
+            deferred += usize::from(order.steps[1].deferred_since.is_some());
             unstarted += usize::from(order.sequence == 1);
         }
         (deferred >= 1 && deferred + unstarted >= 18).then_some(())
@@ -119,4 +120,50 @@ async fn workers_share_a_breaker_and_go_on_when_the_service_is_back() {
     engines.set_faults(Faults::default());
     engines.all_in("Processed", 20).await;
     engines.ledger().await.assert_nothing_twice();
+}
+
+/// Ids with every character that an id may have, first and later, of the longest length, and pairs
+/// that are one for a transport that changes case or drops what stands at an end.
+fn ids_of_the_whole_alphabet() -> Vec<String> {
+    let firsts = ('a'..='z').chain('A'..='Z').chain('0'..='9');
+    let all: Vec<char> = firsts.clone().chain("-_.~:@=,".chars()).collect();
+    let mut ids: Vec<String> = firsts.map(|first| first.to_string()).collect();
+    ids.extend("-_.~:@=,".chars().map(|last| format!("a{last}")));
+    ids.extend("-_.~:@=,".chars().map(|last| format!("a{last}{last}")));
+    ids.extend(
+        all.chunks(10)
+            .map(|part| format!("x{}", part.iter().collect::<String>())),
+    );
+    ids.push("9".repeat(128));
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_is_the_same_in_topics_tables_headers_and_commands() {
+    let engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let brokers = engines.brokers();
+    let _all = worker(&engines, &brokers, "submission,scheduler,agent,supervisor");
+    let ids = ids_of_the_whole_alphabet();
+    let records: Vec<Raw> = ids
+        .iter()
+        .map(|id| Raw {
+            topic: "orders".to_owned(),
+            key: Some(id.clone().into_bytes()),
+            value: Some(order(id, 1).to_string().into_bytes()),
+            ..Raw::default()
+        })
+        .collect();
+    write(&brokers, &records).await;
+    engines.all_in("Processed", ids.len()).await;
+    assert_eq!(engines.ids().await, ids.iter().cloned().collect());
+    // Each has effects under keys of its own: none was told of another's.
+    let ledger = engines.ledger().await;
+    ledger.assert_nothing_twice();
+    assert_eq!(ledger.summary.total.applied, 5 * ids.len() as u64);
+    let variables = engines.variables(&brokers);
+    let variables: Vec<(&str, &str)> = variables.iter().map(|(k, v)| (*k, v.as_str())).collect();
+    for id in ids.iter().rev().take(20) {
+        let got = triad(&["get", id, "--json"], &variables, b"").await.good();
+        assert_eq!(got.json_lines()[0]["order_id"], id.as_str());
+    }
 }

@@ -1,11 +1,10 @@
 //! Where a command finds Kafka and DynamoDB: the same options for `triad dev`, LocalStack, AWS.
 
 use clap::Args;
-use triad_bootstrap::{Account, AuthConfig, Way};
+use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way};
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
 use triad_kafka::KafkaConfig;
 use triad_runtime::system::SystemClock;
-use triad_workflow::Millis;
 
 use crate::output::Usage;
 
@@ -27,9 +26,67 @@ pub struct StoreArgs {
     /// Region of the tables. Default: that of the environment
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
+    #[command(flatten)]
+    spans: SpansArgs,
+}
+
+/// Spans of the installation: what an operator writes must agree with what its functions and
+/// workers write.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Spans of the installation, as its functions and workers have them")]
+struct SpansArgs {
+    /// How long finished records are kept. Default: 30days
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "TRIAD_RETENTION",
+        hide_short_help = true
+    )]
+    retention: Option<String>,
+    /// Largest difference of two clocks
+    #[arg(long, value_name = "TIME", env = "TRIAD_SKEW", hide_short_help = true)]
+    skew: Option<String>,
+    /// How long a request may wait in its agent's topic
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "TRIAD_QUEUE_WITHIN",
+        hide_short_help = true
+    )]
+    queue_within: Option<String>,
+    /// How long an order may wait for a Scheduler
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "TRIAD_ANNOUNCE_WITHIN",
+        hide_short_help = true
+    )]
+    announce_within: Option<String>,
+}
+
+impl SpansArgs {
+    fn lookup(&self, name: &str) -> Option<String> {
+        let said = match name {
+            "TRIAD_RETENTION" => &self.retention,
+            "TRIAD_SKEW" => &self.skew,
+            "TRIAD_QUEUE_WITHIN" => &self.queue_within,
+            "TRIAD_ANNOUNCE_WITHIN" => &self.announce_within,
+            _ => return None,
+        };
+        // As an environment variable: an empty one is none.
+        said.clone().filter(|text| !text.trim().is_empty())
+    }
 }
 
 impl StoreArgs {
+    /// The installation's spans.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming every one that cannot be read.
+    pub fn spans(&self) -> Result<Spans, ConfigError> {
+        Spans::read(&|name| self.spans.lookup(name))
+    }
+
     fn endpoint(&self) -> Result<Endpoint, Usage> {
         match &self.dynamodb {
             None => Ok(Endpoint::Aws(
@@ -55,14 +112,16 @@ impl StoreArgs {
     }
 
     /// The state store.
-    pub async fn store(&self) -> Result<DynamoStore<SystemClock>, Usage> {
+    ///
+    /// # Errors
+    /// [`Usage`] or [`ConfigError`]: something that the command was told is wrong.
+    pub async fn store(&self) -> anyhow::Result<DynamoStore<SystemClock>> {
         let client = connect(self.endpoint()?).await;
-        let retention = Millis(30 * 24 * 3_600_000);
         Ok(DynamoStore::new(
             client,
             self.tables(),
             SystemClock,
-            retention,
+            self.spans()?.retention,
         ))
     }
 }

@@ -6,12 +6,13 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use serde_json::{Value, json};
+use serde_json::Value;
 use triad_core::{Order, OrderId};
-use triad_runtime::StateStore;
+use triad_operator::find;
+use triad_operator::order::OrderView;
+use triad_operator::timeline::{Entry, attempt, timeline};
 
 use super::connection::StoreArgs;
-use super::timeline;
 use crate::output::{Usage, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it
@@ -35,13 +36,12 @@ pub struct GetArgs {
 pub async fn run(args: GetArgs) -> Result<ExitCode> {
     let id = OrderId::new(args.order.clone())
         .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
-    let found = args.store.store().await?.load(vec![id]).await;
-    let Some(order) = found.into_iter().next().transpose()?.flatten() else {
+    let Some(order) = find::by_id(&args.store.store().await?, id).await? else {
         eprintln!("triad: there is no order {}", args.order);
         return Ok(ExitCode::FAILURE);
     };
     if args.json {
-        print_line(&as_json(&order))?;
+        print_line(&as_json(&order)?)?;
     } else {
         print(&order);
     }
@@ -49,26 +49,8 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
 }
 
 /// The whole record, for machines.
-pub fn as_json(order: &Order) -> Value {
-    json!({
-        "order_id": order.id.as_str(),
-        "process_state": order.state.name(),
-        "workflow": order.workflow.to_string(),
-        "priority": order.priority,
-        "submitted_at": order.submitted_at,
-        "finished_at": order.state.finished_at(),
-        "complete_by": order.complete_by(),
-        "locked_by": order.state.locked_by(),
-        "failure_count": order.failure_count(),
-        "cause": order.state.cause(),
-        "version": order.version,
-        "status_sequence": order.sequence,
-        "round": order.round,
-        "paused": order.paused,
-        "closed": order.closed,
-        "steps": order.steps,
-        "incidents": order.incidents,
-    })
+pub fn as_json(order: &Order) -> Result<Value> {
+    Ok(serde_json::to_value(OrderView::of(order))?)
 }
 
 fn print(order: &Order) {
@@ -115,9 +97,9 @@ fn print(order: &Order) {
         steps.add_row([
             step.step.to_string(),
             step.state.name().to_owned(),
-            timeline::attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
-            (step.calls + step.undo_calls).to_string(),
-            (step.failures + step.undo_failures).to_string(),
+            attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
+            (step.action.calls + step.compensation.calls).to_string(),
+            (step.action.failures + step.compensation.failures).to_string(),
             step.error
                 .as_ref()
                 .map_or_else(String::new, ToString::to_string),
@@ -127,7 +109,7 @@ fn print(order: &Order) {
     println!();
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(["Time", "What"]);
-    for (at, what) in timeline::events(order) {
+    for Entry { at, what } in timeline(order) {
         table.add_row([moment(at), what]);
     }
     println!("{table}");

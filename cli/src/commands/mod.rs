@@ -7,5 +7,4 @@ pub mod get;
 pub mod init;
 pub mod publish;
 pub mod submit;
-pub mod timeline;
 pub mod validate;

@@ -78,6 +78,7 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
                 key: None,
                 value: line.as_bytes().to_vec(),
                 headers: Vec::new(),
+                trace: None,
             });
             continue;
         }
@@ -87,6 +88,7 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
                 key: Some(order.order_id.as_str().as_bytes().to_vec()),
                 value: line.as_bytes().to_vec(),
                 headers: Vec::new(),
+                trace: None,
             }),
             Err(e) => problems.push(format!("{shown}:{}: {e}", number + 1)),
         }

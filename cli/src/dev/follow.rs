@@ -139,6 +139,7 @@ impl<'a> Follower<'a> {
                 key: Some(o.id.as_bytes().to_vec()),
                 value: o.value.clone(),
                 headers: Vec::new(),
+                trace: None,
             })
             .collect();
         for result in self.engines.wiring.bus.publish(messages).await {

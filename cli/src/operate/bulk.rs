@@ -1,18 +1,19 @@
 //! Acting on many orders: a dry run, a rate, visible progress, a result line for each.
 
-use std::future::Future;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
 use triad_core::OrderId;
+use triad_operator::bulk::{Bulk, Line, Tally};
+use triad_operator::{Rate, find};
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
 
 use super::Store;
-use super::select::{self, Filter};
+use super::select::{self, FilterArgs};
 use crate::output::{Usage, print_line};
 
 /// Which orders, and how fast.
@@ -22,43 +23,22 @@ pub struct BulkArgs {
     #[arg(value_name = "ORDER")]
     pub orders: Vec<String>,
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Most orders that a filter takes
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub limit: usize,
     /// Orders a second
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(Rate::MAX)))]
     pub rate: u32,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Act on what a filter finds; without it a filter only shows what it finds
+    /// OperatorAct on what a filter finds; without it a filter only shows what it finds
     #[arg(long)]
     pub yes: bool,
     /// Print a JSON line for each order
     #[arg(long)]
     pub json: bool,
-}
-
-/// What came of one order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
-    /// It is done; what it is now.
-    Done(String),
-    /// It cannot be done.
-    Refused(String),
-    /// It failed; trying again is safe.
-    Failed(String),
-}
-
-impl Line {
-    fn parts(&self) -> (&'static str, &str) {
-        match self {
-            Self::Done(text) => ("done", text),
-            Self::Refused(text) => ("refused", text),
-            Self::Failed(text) => ("failed", text),
-        }
-    }
 }
 
 impl BulkArgs {
@@ -67,17 +47,18 @@ impl BulkArgs {
     /// # Errors
     /// [`Usage`] where none, or both, are said.
     pub async fn orders(&self, store: &Store) -> Result<Vec<OrderId>> {
-        match (self.orders.is_empty(), self.filter.is_empty()) {
+        let filter = self.filter.filter();
+        match (self.orders.is_empty(), filter.is_empty()) {
             (false, true) => Ok(select::ids(&self.orders)?),
             (true, false) => {
-                let (found, more) = select::orders(store, &self.filter, self.limit).await?;
-                if more {
+                let found = find::orders(store, &filter, self.limit, SystemClock.now()).await?;
+                if found.more {
                     eprintln!(
                         "triad: only the first {} are taken: raise --limit",
                         self.limit
                     );
                 }
-                Ok(found.into_iter().map(|o| o.id).collect())
+                Ok(found.orders.into_iter().map(|o| o.id).collect())
             }
             (true, true) => Err(Usage(
                 "say which orders: their ids, or a filter such as --state Error".into(),
@@ -92,16 +73,22 @@ impl BulkArgs {
         self.dry_run || (self.orders.is_empty() && !self.yes)
     }
 
-    /// Acts on every order, one after the other, no faster than the rate.
+    /// How the orders are acted on.
     ///
     /// # Errors
-    /// Faults of standard output; those of an order are in its line.
-    pub async fn run<F, R>(&self, orders: Vec<OrderId>, act: F) -> Result<ExitCode>
-    where
-        F: Fn(OrderId, bool) -> R,
-        R: Future<Output = Line>,
-    {
-        let dry = self.is_dry();
+    /// A rate that is out of its bounds.
+    pub fn how(&self) -> Result<Bulk> {
+        Ok(Bulk {
+            rate: Rate::new(self.rate)?,
+            dry_run: self.is_dry(),
+        })
+    }
+
+    /// What shows the progress of acting on orders.
+    ///
+    /// # Errors
+    /// Never: the template is a good one.
+    pub fn progress(&self, orders: &[OrderId]) -> Result<Progress<'_>> {
         let shown = !self.json && std::io::stderr().is_terminal() && orders.len() > 1;
         let bar = if shown {
             let style = "{bar:40} {pos}/{len} orders  {elapsed}  {msg}";
@@ -109,67 +96,80 @@ impl BulkArgs {
         } else {
             ProgressBar::hidden()
         };
-        let mut turn =
-            tokio::time::interval(Duration::from_micros(1_000_000 / u64::from(self.rate)));
-        let mut counts = [0_usize; 3];
-        let interrupted = tokio::signal::ctrl_c();
-        tokio::pin!(interrupted);
-        for id in orders {
-            tokio::select! {
-                _ = turn.tick() => {}
-                _ = &mut interrupted => {
-                    bar.finish_and_clear();
-                    self.summary(counts, dry)?;
-                    return Ok(ExitCode::from(130));
-                }
-            }
-            let line = act(id.clone(), dry).await;
-            counts[match line {
-                Line::Done(_) => 0,
-                Line::Refused(_) => 1,
-                Line::Failed(_) => 2,
-            }] += 1;
-            let (result, text) = line.parts();
-            if self.json {
-                print_line(
-                    &json!({"order_id": id.as_str(), "result": result, "text": text, "dry_run": dry}),
-                )?;
-            } else {
-                bar.suspend(|| {
-                    println!(
-                        "{id}  {}{result}: {text}",
-                        if dry { "would be " } else { "" }
-                    )
-                });
-            }
-            bar.inc(1);
+        Ok(Progress { args: self, bar })
+    }
+}
+
+/// Completes when the user interrupts the command.
+pub async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // Nobody can interrupt it.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Shows what comes of each order, and of all of them.
+pub struct Progress<'a> {
+    args: &'a BulkArgs,
+    bar: ProgressBar,
+}
+
+impl Progress<'_> {
+    /// The result line of one order.
+    ///
+    /// # Errors
+    /// Faults of standard output.
+    pub fn line(&self, line: &Line) -> Result<()> {
+        if self.args.json {
+            print_line(&serde_json::to_value(line)?)?;
+        } else {
+            let Line { order, outcome, .. } = line;
+            let would = if line.dry_run { "would be " } else { "" };
+            let result = outcome.verdict().name();
+            self.bar
+                .suspend(|| println!("{order}  {would}{result}: {outcome}"));
         }
-        bar.finish_and_clear();
-        self.summary(counts, dry)?;
-        Ok(if counts[1] + counts[2] == 0 {
+        self.bar.inc(1);
+        Ok(())
+    }
+
+    /// The sum, and the exit code.
+    #[must_use]
+    pub fn end(&self, tally: Tally) -> ExitCode {
+        self.bar.finish_and_clear();
+        self.summary(tally);
+        if tally.stopped {
+            ExitCode::from(130)
+        } else if tally.refused + tally.failed == 0 {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
-        })
+        }
     }
 
-    fn summary(&self, [done, refused, failed]: [usize; 3], dry: bool) -> Result<()> {
-        if self.json {
-            return Ok(());
+    fn summary(&self, tally: Tally) {
+        if self.args.json {
+            return;
         }
-        if done + refused + failed == 0 {
+        if tally.orders() == 0 {
             println!("no orders");
-            return Ok(());
+            return;
         }
+        let dry = self.args.is_dry();
         let would = if dry {
             " (dry run: nothing was written)"
         } else {
             ""
         };
+        let Tally {
+            done,
+            refused,
+            failed,
+            ..
+        } = tally;
         println!("{done} done, {refused} refused, {failed} failed{would}");
-        if dry && !self.dry_run {
+        if dry && !self.args.dry_run {
             println!("add --yes to do it");
         }
-        Ok(())
     }
 }

@@ -4,23 +4,25 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::json;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
-use triad_core::{Act, Action};
-use triad_runtime::operator::{DownstreamOperated, read_downstream};
-use triad_runtime::ports::OperatorStore;
+use triad_core::{Action, OperatorAct};
+use triad_operator::downstreams::{
+    self, DownstreamError, HoldError, InvalidStepType, Published, StepType,
+};
+use triad_runtime::Clock;
+use triad_runtime::operator::DownstreamOperated;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Clock, DefinitionStore};
-use triad_workflow::{AgentName, StepId, Workflow, WorkflowName};
+use triad_workflow::{AgentName, StepId, WorkflowName};
 
 use super::bulk::BulkArgs;
 use super::orders::{self, OrderArgs};
 use super::pressure;
-use super::{ActArgs, CliOperator, Store, operator};
+use super::{ActArgs, CliOperator, operator};
 use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use crate::output::{Usage, moment, print_line};
 
@@ -138,57 +140,62 @@ async fn hold(
         };
         return orders::run(args, of_orders).await;
     }
-    if !what.bulk.filter.is_empty() {
+    if !what.bulk.filter.filter().is_empty() {
         return Err(Usage("a filter is for orders".into()).into());
     }
     let act = what.act.act()?;
     let store = what.store.store().await?;
     let operator = operator(&what.store, &what.kafka).await?;
-    let workflows = published(&store).await?;
+    let published = Published::read(&store).await.map_err(told)?;
     let (agents, action) = match (&what.downstream, &what.step_type) {
-        (Some(name), _) => (vec![known(&workflows, name)?], of_downstream),
-        (None, Some(text)) => {
-            let (workflow, step) = step_type(text)?;
-            let agents = agents_of(&workflows, &workflow, &step);
-            if agents.is_empty() {
-                return Err(Usage(format!("no published workflow has a step {text}")).into());
-            }
-            (agents, of_step(workflow, step))
+        (Some(name), _) => {
+            let agent = published.agent(name).map_err(told)?;
+            (BTreeSet::from([agent]), of_downstream)
         }
-        (None, None) => (Vec::new(), of_downstream),
+        (None, Some(text)) => {
+            let step = step_type(text)?;
+            let agents = published.agents_of(&step).map_err(told)?;
+            (agents, of_step(step.workflow, step.step))
+        }
+        (None, None) => (BTreeSet::new(), of_downstream),
     };
     set(&operator, &agents, &action, &act, what.bulk.json).await
 }
 
 async fn set(
     operator: &CliOperator,
-    agents: &[AgentName],
+    agents: &BTreeSet<AgentName>,
     action: &DownstreamAction,
-    act: &Act,
+    act: &OperatorAct,
     as_json: bool,
 ) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
-    for agent in agents {
-        let done = operator.operate_downstream(agent, action, act).await?;
-        let (result, text) = match done {
-            DownstreamOperated::Done(record) => ("done", record.last.what),
+    let done = downstreams::operate(operator, agents, action, act, |held| {
+        let (result, text) = match &held.operated {
+            DownstreamOperated::Done(record) => ("done", record.last.what.clone()),
             DownstreamOperated::Refused(refusal) => {
                 code = ExitCode::FAILURE;
                 ("refused", refusal.to_string())
             }
         };
+        let agent = &held.downstream;
         if as_json {
-            print_line(&json!({"downstream": agent.as_str(), "result": result, "text": text}))?;
+            print_line(&json!({"downstream": agent, "result": result, "text": text}))?;
         } else {
             println!("{agent}  {result}: {text}");
         }
+        Ok(())
+    });
+    match done.await {
+        Ok(()) => Ok(code),
+        Err(HoldError::Operate(error)) => Err(error.into()),
+        Err(HoldError::Report(error)) => Err(error),
     }
-    Ok(code)
 }
 
 pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
-    let workflows = published(&store).await?;
+    let published = Published::read(&store).await.map_err(told)?;
     let wanted = [
         (&args.force_open, DownstreamAction::Force(ForcedTo::Open)),
         (
@@ -215,8 +222,8 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
             login: args.login,
         };
         let operator = operator(&args.store, &kafka).await?;
-        let agent = known(&workflows, name)?;
-        return set(&operator, &[agent], &action, &act.act()?, args.json).await;
+        let agents = BTreeSet::from([published.agent(name).map_err(told)?]);
+        return set(&operator, &agents, &action, &act.act()?, args.json).await;
     }
     let mut table = Table::new();
     table.load_style(NOTHING).set_header([
@@ -227,23 +234,23 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         "Last change",
         "",
     ]);
-    for agent in all_agents(&workflows) {
-        let (record, _) = read_downstream(&store, &agent).await?;
+    for agent in published.agents() {
+        let view = downstreams::view(&store, &agent).await?;
         if args.json {
-            print_line(&json!({"downstream": agent.as_str(), "record": record}))?;
+            print_line(&serde_json::to_value(&view)?)?;
         } else {
-            table.add_row(row(&agent, &record));
+            table.add_row(row(&agent, &view.record));
         }
     }
     let now = SystemClock.now();
-    let held_back = pressure::read(&store, now).await?;
+    let waiting = downstreams::waiting(&store, now).await?;
     if args.json {
-        for one in held_back.iter().filter(|p| p.waiting > 0) {
+        for one in &waiting {
             print_line(&pressure::line(one))?;
         }
     } else {
         println!("{table}");
-        pressure::print(&held_back, now);
+        pressure::print(&waiting, now);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -276,65 +283,17 @@ fn row(agent: &AgentName, record: &Downstream) -> [String; 6] {
     ]
 }
 
-/// Every stored version of every workflow.
-async fn published(store: &Store) -> Result<Vec<Workflow>> {
-    let mut workflows = Vec::new();
-    for version in store.versions().await? {
-        if let Some(json) = store.definition(version.definition.clone()).await? {
-            match Workflow::from_published(&json) {
-                Ok(workflow) => workflows.push(workflow),
-                Err(_) => bail!("definition {} cannot be read", version.definition),
-            }
+/// What the command was told wrong is the user's; the rest is not.
+fn told(error: DownstreamError) -> anyhow::Error {
+    match error {
+        DownstreamError::NoSuchAgent { .. } | DownstreamError::NoSuchStep(_) => {
+            Usage(error.to_string()).into()
         }
+        DownstreamError::Store(_) | DownstreamError::Damaged(_) => error.into(),
     }
-    Ok(workflows)
 }
 
-fn all_agents(workflows: &[Workflow]) -> BTreeSet<AgentName> {
-    let steps = workflows.iter().flat_map(|w| &w.steps);
-    steps
-        .flat_map(|s| std::iter::once(&s.agent).chain(s.compensation.as_ref().map(|c| &c.agent)))
-        .cloned()
-        .collect()
-}
-
-fn agents_of(workflows: &[Workflow], name: &WorkflowName, step: &StepId) -> Vec<AgentName> {
-    let mut agents: Vec<AgentName> = workflows
-        .iter()
-        .filter(|w| &w.name == name)
-        .flat_map(|w| &w.steps)
-        .filter(|s| &s.id == step)
-        .flat_map(|s| std::iter::once(&s.agent).chain(s.compensation.as_ref().map(|c| &c.agent)))
-        .cloned()
-        .collect();
-    agents.sort();
-    agents.dedup();
-    agents
-}
-
-fn known(workflows: &[Workflow], name: &str) -> Result<AgentName, Usage> {
-    let agents = all_agents(workflows);
-    agents
-        .iter()
-        .find(|a| a.as_str() == name)
-        .cloned()
-        .ok_or_else(|| {
-            let names: Vec<_> = agents.iter().map(AgentName::as_str).collect();
-            Usage(format!(
-                "no published workflow has an agent {name:?}; there are: {}",
-                names.join(", ")
-            ))
-        })
-}
-
-fn step_type(text: &str) -> Result<(WorkflowName, StepId), Usage> {
-    let bad = || {
-        Usage(format!(
-            "--step-type {text:?} is not WORKFLOW/STEP, such as order-fulfilment/ship-order"
-        ))
-    };
-    let (workflow, step) = text.split_once('/').ok_or_else(bad)?;
-    let workflow = WorkflowName::new(workflow).map_err(|_| bad())?;
-    let step = StepId::new(step).map_err(|_| bad())?;
-    Ok((workflow, step))
+fn step_type(text: &str) -> Result<StepType, Usage> {
+    text.parse()
+        .map_err(|e: InvalidStepType| Usage(format!("--step-type {e}")))
 }

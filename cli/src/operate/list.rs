@@ -1,17 +1,18 @@
 //! `triad list`: orders by state, by cause and by age.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use serde_json::json;
-use triad_core::{Failure, Timestamp};
+use triad_operator::causes::causes;
+use triad_operator::find;
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
 
 use super::Store;
-use super::select::{self, Filter};
+use super::select::FilterArgs;
 use crate::commands::connection::StoreArgs;
 use crate::commands::get::as_json;
 use crate::output::{moment, print_line};
@@ -29,7 +30,7 @@ way. Without such a state the whole table is read, page by page, until the limit
 Orders that were closed by hand are listed only without --state.")]
 pub struct ListArgs {
     #[command(flatten)]
-    filter: Filter,
+    filter: FilterArgs,
     /// Count the orders in Error and CompensationFailed by cause
     #[arg(long)]
     by_cause: bool,
@@ -48,10 +49,12 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     if args.by_cause {
         return by_cause(&store, &args).await;
     }
-    let (orders, more) = select::orders(&store, &args.filter, args.limit).await?;
+    let filter = args.filter.filter();
+    let found = find::orders(&store, &filter, args.limit, SystemClock.now()).await?;
+    let find::Found { orders, more } = found;
     if args.json {
         for order in &orders {
-            print_line(&as_json(order))?;
+            print_line(&as_json(order)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -93,37 +96,15 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Orders of one cause.
-struct Group {
-    orders: usize,
-    oldest: Timestamp,
-    newest: Timestamp,
-    example: String,
-}
-
 async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
-    let rows = select::rows(store, &args.filter).await?;
-    let mut groups: BTreeMap<(&str, String), Group> = BTreeMap::new();
-    for (kind, row) in &rows {
-        let cause = row.cause.as_ref().map(Failure::fingerprint);
-        let group = groups
-            .entry((kind.name(), cause.unwrap_or_default()))
-            .or_insert(Group {
-                orders: 0,
-                oldest: row.at,
-                newest: row.at,
-                example: row.order.to_string(),
-            });
-        group.orders += 1;
-        group.oldest = group.oldest.min(row.at);
-        group.newest = group.newest.max(row.at);
+    let found = causes(store, &args.filter.filter(), SystemClock.now()).await?;
+    if found.others > 0 {
+        eprintln!("triad: {} orders of further causes", found.others);
     }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, g)| std::cmp::Reverse(g.orders));
+    let groups = found.groups;
     if args.json {
-        for ((state, cause), g) in &groups {
-            print_line(&json!({"state": state, "cause": cause, "orders": g.orders,
-                "oldest": g.oldest, "newest": g.newest, "example": g.example}))?;
+        for group in &groups {
+            print_line(&serde_json::to_value(group)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -135,14 +116,14 @@ async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
     table
         .load_style(NOTHING)
         .set_header(["Orders", "State", "Cause", "Oldest", "Newest", "Example"]);
-    for ((state, cause), g) in groups {
+    for g in groups {
         table.add_row([
             g.orders.to_string(),
-            state.to_owned(),
-            cause,
+            g.state.name().to_owned(),
+            g.cause,
             moment(g.oldest),
             moment(g.newest),
-            g.example,
+            g.example.to_string(),
         ]);
     }
     println!("{table}");

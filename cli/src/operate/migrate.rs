@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use triad_core::migrate::Change;
-use triad_runtime::operator::Migrated;
+use triad_operator::{acts, versions};
 use triad_runtime::ports::OperatorStore;
+use triad_runtime::system::SystemClock;
 
-use super::bulk::{BulkArgs, Line};
+use super::bulk::{BulkArgs, interrupted};
 use super::{ActArgs, operator, workflows};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 
@@ -41,34 +41,21 @@ pub struct MigrateArgs {
 pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
     let act = args.act.act()?;
     let store = args.store.store().await?;
-    let versions = store.versions().await?;
-    let to = workflows::find(&versions, &args.to_workflow, args.to_version.as_deref())?;
+    let stored = store.versions().await?;
+    let to = versions::find(&stored, &args.to_workflow, args.to_version.as_deref());
+    let to = to.map_err(|e| workflows::unknown(&e))?;
     let operator = operator(&args.store, &args.kafka).await?;
     let orders = args.bulk.orders(&store).await?;
-    args.bulk
-        .run(orders, |id, dry| {
-            let (operator, to, act) = (&operator, &to, &act);
-            async move {
-                match operator.migrate(&id, to, act, dry).await {
-                    Ok(Migrated::Done(order, changes)) => {
-                        Line::Done(format!("on {}: {}", order.workflow, text(&changes)))
-                    }
-                    Ok(Migrated::Refused(against)) => Line::Refused(against.join("; ")),
-                    Ok(Migrated::NotFound) => Line::Refused("there is no such order".into()),
-                    Err(e) => Line::Failed(e.to_string()),
-                }
-            }
-        })
-        .await
-}
-
-fn text(changes: &[Change]) -> String {
-    if changes.is_empty() {
-        return "nothing changes for it".to_owned();
-    }
-    let lines: Vec<String> = changes
-        .iter()
-        .map(|c| format!("{} {}", c.step, c.what))
-        .collect();
-    lines.join(", ")
+    let progress = args.bulk.progress(&orders)?;
+    let tally = acts::migrate(
+        &operator,
+        &SystemClock,
+        orders,
+        (&to, &act),
+        args.bulk.how()?,
+        interrupted(),
+        |line| progress.line(line),
+    )
+    .await?;
+    Ok(progress.end(tally))
 }

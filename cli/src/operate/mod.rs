@@ -12,7 +12,7 @@ pub mod workflows;
 
 use clap::Args;
 use triad_bootstrap::environment;
-use triad_core::Act;
+use triad_core::OperatorAct;
 use triad_dynamodb::DynamoStore;
 use triad_kafka::KafkaBus;
 use triad_runtime::operator::Operator;
@@ -43,17 +43,17 @@ impl ActArgs {
     ///
     /// # Errors
     /// [`Usage`] where a name or a reason is missing.
-    pub fn act(&self) -> Result<Act, Usage> {
+    pub fn act(&self) -> Result<OperatorAct, Usage> {
         let by = self.by.clone().or_else(|| environment("USER"));
         let by = by.ok_or_else(|| Usage("--by is missing: say who does this".into()))?;
         if self.why.trim().is_empty() || by.trim().is_empty() {
             return Err(Usage("--why and --by must not be empty".into()));
         }
-        Ok(Act::new(by.trim(), self.why.trim()))
+        Ok(OperatorAct::new(by.trim(), self.why.trim()))
     }
 }
 
-/// Makes the operator over real tables and a real broker.
+/// Makes the operator over real tables and a real broker, with the spans of the installation.
 ///
 /// # Errors
 /// Settings that cannot be used.
@@ -63,6 +63,9 @@ pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<Cl
         KafkaBus::new(&kafka.config().await?)?,
         SystemClock,
         SystemEntropy,
-        Settings::default(),
+        Settings {
+            timing: store.spans()?.timing,
+            ..Settings::default()
+        },
     ))
 }

@@ -7,11 +7,12 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 use triad_core::{Action, Operation};
-use triad_runtime::operator::{OperateError, Operated};
+use triad_operator::acts;
+use triad_runtime::system::SystemClock;
 use triad_workflow::StepId;
 
-use super::bulk::{BulkArgs, Line};
-use super::{ActArgs, CliOperator, operator};
+use super::bulk::{BulkArgs, interrupted};
+use super::{ActArgs, operator};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 
@@ -132,8 +133,8 @@ pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     run(args.common, Action::Cancel).await
 }
 
-pub async fn retry_undo(args: RetryUndoArgs) -> Result<ExitCode> {
-    run(args.common, Action::RetryUndo).await
+pub async fn retry_compensation(args: RetryUndoArgs) -> Result<ExitCode> {
+    run(args.common, Action::RetryCompensation).await
 }
 
 pub async fn close(args: CloseArgs) -> Result<ExitCode> {
@@ -160,37 +161,18 @@ pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
     };
     let store = args.store.store().await?;
     let operator = operator(&args.store, &args.kafka).await?;
-    let orders = args.bulk.orders(&store).await?;
-    args.bulk
-        .run(orders, |id, dry| {
-            let (operator, operation) = (&operator, &operation);
-            async move { one(operator, &id, operation, dry).await }
-        })
-        .await
-}
-
-async fn one(
-    operator: &CliOperator,
-    id: &triad_core::OrderId,
-    operation: &Operation,
-    dry: bool,
-) -> Line {
-    match operator.operate(id, operation, dry).await {
-        Ok(Operated::Done(order)) => {
-            let held = if order.paused.is_some() {
-                ", paused"
-            } else {
-                ""
-            };
-            let closed = if order.closed.is_some() {
-                ", closed"
-            } else {
-                ""
-            };
-            Line::Done(format!("{}{held}{closed}", order.state.name()))
-        }
-        Ok(Operated::Refused(refusal)) => Line::Refused(refusal.to_string()),
-        Ok(Operated::NotFound) => Line::Refused("there is no such order".into()),
-        Err(e @ OperateError::Contended) | Err(e) => Line::Failed(e.to_string()),
-    }
+    let bulk = &args.bulk;
+    let orders = bulk.orders(&store).await?;
+    let progress = bulk.progress(&orders)?;
+    let tally = acts::operate(
+        &operator,
+        &SystemClock,
+        orders,
+        &operation,
+        bulk.how()?,
+        interrupted(),
+        |line| progress.line(line),
+    )
+    .await?;
+    Ok(progress.end(tally))
 }

@@ -1,25 +1,15 @@
 //! What is held back, and why: the part of `triad downstreams` about load.
 
-use anyhow::Result;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::{Value, json};
 use triad_core::{Priority, Timestamp};
-use triad_runtime::ControlStore;
-use triad_runtime::pressure::{Pressure, present};
+use triad_operator::downstreams::{Waiting, Why};
+use triad_runtime::pressure::Pressure;
 
-/// What every Scheduler that holds orders back says at present.
-///
-/// # Errors
-/// The store's.
-pub async fn read<S: ControlStore>(store: &S, now: Timestamp) -> Result<Vec<Pressure>> {
-    Ok(present(store, now).await?)
-}
-
-/// Prints what is held back; nothing if nothing is.
-pub fn print(all: &[Pressure], now: Timestamp) {
-    let waiting: Vec<&Pressure> = all.iter().filter(|p| p.waiting > 0).collect();
-    if waiting.is_empty() {
+/// Prints what waits; nothing if nothing does.
+pub fn print(all: &[Waiting], now: Timestamp) {
+    if all.is_empty() {
         return;
     }
     let mut table = Table::new();
@@ -33,9 +23,14 @@ pub fn print(all: &[Pressure], now: Timestamp) {
         "Requests wait",
         "Why",
     ]);
-    for pressure in waiting {
+    for Waiting {
+        waiting_for,
+        pressure,
+        why,
+    } in all
+    {
         table.add_row([
-            name(pressure),
+            waiting_for.clone(),
             lane(pressure).to_owned(),
             pressure.waiting.to_string(),
             pressure
@@ -44,7 +39,7 @@ pub fn print(all: &[Pressure], now: Timestamp) {
             pressure.under_way.to_string(),
             pressure.bound.to_string(),
             pressure.waited.to_string(),
-            why(pressure, now).to_owned(),
+            text(*why).to_owned(),
         ]);
     }
     println!("\n{table}");
@@ -55,13 +50,8 @@ pub fn print(all: &[Pressure], now: Timestamp) {
 
 /// The same for programs.
 #[must_use]
-pub fn line(pressure: &Pressure) -> Value {
-    json!({"waiting_for": name(pressure), "pressure": pressure})
-}
-
-fn name(pressure: &Pressure) -> String {
-    let agent = pressure.agent.as_ref();
-    agent.map_or_else(|| "(the Schedulers)".to_owned(), ToString::to_string)
+pub fn line(waiting: &Waiting) -> Value {
+    json!({"waiting_for": waiting.waiting_for, "pressure": waiting.pressure})
 }
 
 fn lane(pressure: &Pressure) -> &'static str {
@@ -71,12 +61,10 @@ fn lane(pressure: &Pressure) -> &'static str {
     }
 }
 
-fn why(pressure: &Pressure, now: Timestamp) -> &'static str {
-    if pressure.shut_until > now {
-        "not to be called for now"
-    } else if pressure.under_way >= pressure.bound {
-        "as many as it answers in time"
-    } else {
-        "others that these orders need"
+fn text(why: Why) -> &'static str {
+    match why {
+        Why::NotToBeCalled => "not to be called for now",
+        Why::Full => "as many as it answers in time",
+        Why::NeedsOthers => "others that these orders need",
     }
 }

@@ -116,7 +116,7 @@ impl RemoteService for Points {
     async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
         match (call.direction, call.action, call.undoes) {
             (Direction::Forward, "credit", _) => self.credit(call.idempotency_key, call.input),
-            (Direction::Undo, "take-back", Some(forward)) => Ok(self.take_back(forward)),
+            (Direction::Compensate, "take-back", Some(forward)) => Ok(self.take_back(forward)),
             (Direction::Probe, "credit-status", _) => Ok(self.status(call.idempotency_key)),
             _ => Err(refused("unknown-action", call.action)),
         }
@@ -139,10 +139,10 @@ mod tests {
             step: &step,
             direction,
             idempotency_key: &key(direction),
-            undoes: (direction == Direction::Undo).then_some(&forward),
+            undoes: (direction == Direction::Compensate).then_some(&forward),
             action: match direction {
                 Direction::Forward => "credit",
-                Direction::Undo => "take-back",
+                Direction::Compensate => "take-back",
                 Direction::Probe => "credit-status",
             },
             input: &input,
@@ -166,7 +166,9 @@ mod tests {
         let asked = call(&points, Direction::Probe, ten()).await.unwrap();
         assert_eq!(asked["applied"], true);
         for _ in 0..2 {
-            call(&points, Direction::Undo, json!(null)).await.unwrap();
+            call(&points, Direction::Compensate, json!(null))
+                .await
+                .unwrap();
             assert_eq!(points.balance("ANNA"), 0);
         }
         let asked = call(&points, Direction::Probe, ten()).await.unwrap();
@@ -179,7 +181,9 @@ mod tests {
     #[tokio::test]
     async fn an_undo_that_comes_first_leaves_a_tombstone() {
         let points = Points::default();
-        call(&points, Direction::Undo, json!(null)).await.unwrap();
+        call(&points, Direction::Compensate, json!(null))
+            .await
+            .unwrap();
         let late = call(&points, Direction::Forward, ten()).await;
         assert!(matches!(late, Err(Fault::Permanent { .. })));
         assert_eq!(points.balance("ANNA"), 0);

@@ -1,19 +1,20 @@
 //! The configuration: one struct, read once, every problem in one message.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Deserialize;
 use triad_aws::Account;
 use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
-use triad_core::{Timing, topics};
+use triad_core::topics;
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use crate::auth::{AuthConfig, Way};
+use crate::reader::{ConfigError, Reader};
+use crate::spans::Spans;
 
 /// Everything that an installation is told.
 #[derive(Debug, Clone)]
@@ -94,73 +95,8 @@ impl AgentConfig {
     }
 }
 
-/// Every missing or bad setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError(
-    /// One line a problem, each naming its setting.
-    pub Vec<String>,
-);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the configuration is wrong:")?;
-        for problem in &self.0 {
-            write!(f, "\n  {problem}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-const DEFAULT_RETENTION: Millis = Millis(30 * 24 * 3_600_000);
-
-/// The process's environment.
-#[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one home of the environment"
-)]
-pub fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|v| !v.trim().is_empty())
-}
-
-struct Reader<'a> {
-    lookup: &'a dyn Fn(&str) -> Option<String>,
-    problems: Vec<String>,
-}
-
-impl Reader<'_> {
-    fn text(&self, name: &str) -> Option<String> {
-        (self.lookup)(name)
-    }
-
-    /// A setting in some form; a problem is noted and the default used.
-    fn parsed<T>(
-        &mut self,
-        name: &str,
-        default: T,
-        parse: impl FnOnce(&str) -> Result<T, String>,
-    ) -> T {
-        match self.text(name) {
-            None => default,
-            Some(text) => match parse(&text) {
-                Ok(value) => value,
-                Err(why) => {
-                    self.problems.push(format!("{name}: {why}"));
-                    default
-                }
-            },
-        }
-    }
-
-    fn span(&mut self, name: &str, default: Millis) -> Millis {
-        self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
-    }
-}
-
 impl Config {
-    /// Reads the configuration through a lookup, normally [`environment`]; AWS, where it is used,
+    /// Reads the configuration through a lookup, normally [`environment`](crate::environment); AWS, where it is used,
     /// is this account.
     ///
     /// # Errors
@@ -178,10 +114,7 @@ impl Config {
         lookup: &dyn Fn(&str) -> Option<String>,
         account: Account,
     ) -> Result<Self, ConfigError> {
-        let mut r = Reader {
-            lookup,
-            problems: Vec::new(),
-        };
+        let mut r = Reader::new(lookup);
         let brokers = r.text("TRIAD_BROKERS").unwrap_or_else(|| {
             r.problems
                 .push("TRIAD_BROKERS: is missing; give host:port[,host:port…]".into());
@@ -208,13 +141,7 @@ impl Config {
             })
         });
         let defaults = Settings::default();
-        let timing = Timing {
-            skew: r.span("TRIAD_SKEW", defaults.timing.skew),
-            queue_within: r.span("TRIAD_QUEUE_WITHIN", defaults.timing.queue_within),
-            hear_within: defaults.timing.hear_within,
-            announce_within: r.span("TRIAD_ANNOUNCE_WITHIN", defaults.timing.announce_within),
-            confirm_within: defaults.timing.confirm_within,
-        };
+        let spans = Spans::of(&mut r);
         let reply_topics = r.parsed("TRIAD_REPLY_TOPICS", Default::default(), |t| {
             t.split(',')
                 .map(str::trim)
@@ -250,9 +177,9 @@ impl Config {
             auth,
             endpoint,
             tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
-            retention: r.span("TRIAD_RETENTION", DEFAULT_RETENTION),
+            retention: spans.retention,
             settings: Settings {
-                timing,
+                timing: spans.timing,
                 reply_topics,
                 admission,
                 downstreams: agents
@@ -271,11 +198,7 @@ impl Config {
             account,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
         };
-        if r.problems.is_empty() {
-            Ok(config)
-        } else {
-            Err(ConfigError(r.problems))
-        }
+        r.end(config)
     }
 }
 

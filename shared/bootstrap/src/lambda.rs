@@ -12,8 +12,9 @@ use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, Handled, InputRecord};
 
-use crate::config::{Config, environment};
+use crate::config::Config;
 use crate::logging;
+use crate::reader::environment;
 use crate::wiring::Wiring;
 
 /// Cold start of a function: configuration and clients, in the init phase.

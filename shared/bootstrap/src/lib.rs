@@ -8,14 +8,18 @@ mod config;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 pub mod logging;
+mod reader;
 #[cfg(feature = "http")]
 mod remotes;
+mod spans;
 mod wiring;
 
 pub use triad_aws::Account;
 
 pub use auth::{AuthConfig, Way};
-pub use config::{AgentConfig, Config, ConfigError, environment};
+pub use config::{AgentConfig, Config};
+pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::http_remotes;
+pub use spans::Spans;
 pub use wiring::{Bus, SchedulerHandler, Store, Wiring};

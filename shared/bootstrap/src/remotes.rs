@@ -5,7 +5,8 @@ use std::time::Duration;
 use triad_http::{HttpService, HttpSettings};
 use triad_runtime::agent::Remotes;
 
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
+use crate::reader::ConfigError;
 
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 

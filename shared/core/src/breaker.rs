@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use triad_workflow::Millis;
 
 use crate::ids::Timestamp;
-use crate::planted::{Bug, planted};
 
 /// When a breaker opens, for how long, and what closes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +89,7 @@ impl Default for Breaker {
 
 /// What a breaker says to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
+pub enum BreakerGate {
     /// It may be made.
     Call,
     /// It may be made by whoever writes [`Breaker::probing`] first.
@@ -112,20 +111,14 @@ impl Breaker {
 
     /// Whether a call may be made now.
     #[must_use]
-    pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> Gate {
+    pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> BreakerGate {
         match *self {
-            Self::Closed { .. } => Gate::Call,
-            Self::Open { until, .. } if now < until && !planted(Bug::OpenIgnored) => {
-                Gate::Wait(until)
-            }
-            Self::Open { .. } => Gate::Probe,
-            Self::HalfOpen { until, .. } if now >= until => Gate::Probe,
-            Self::HalfOpen { out, .. }
-                if out < settings.probes || planted(Bug::ProbesUnlimited) =>
-            {
-                Gate::Probe
-            }
-            Self::HalfOpen { until, .. } => Gate::Wait(until.min(now.plus(settings.open))),
+            Self::Closed { .. } => BreakerGate::Call,
+            Self::Open { until, .. } if now < until => BreakerGate::Wait(until),
+            Self::Open { .. } => BreakerGate::Probe,
+            Self::HalfOpen { until, .. } if now >= until => BreakerGate::Probe,
+            Self::HalfOpen { out, .. } if out < settings.probes => BreakerGate::Probe,
+            Self::HalfOpen { until, .. } => BreakerGate::Wait(until.min(now.plus(settings.open))),
         }
     }
 
@@ -334,8 +327,8 @@ mod tests {
     fn open_makes_no_call_until_its_timer_then_one_probe() {
         let b = Breaker::default().tripped(&S, None, 0, at(0)).unwrap();
         assert_eq!(b, open(1, 500), "jitter takes at most half");
-        assert_eq!(b.gate(&S, at(499)), Gate::Wait(at(500)));
-        assert_eq!(b.gate(&S, at(500)), Gate::Probe);
+        assert_eq!(b.gate(&S, at(499)), BreakerGate::Wait(at(500)));
+        assert_eq!(b.gate(&S, at(500)), BreakerGate::Probe);
     }
 
     #[test]
@@ -356,13 +349,16 @@ mod tests {
     #[test]
     fn half_open_lets_out_a_few_probes_and_closes_when_they_are_good() {
         let half = open(3, 0).probing(&S, at(0));
-        assert_eq!(half.gate(&S, at(1)), Gate::Probe, "a second one");
+        assert_eq!(half.gate(&S, at(1)), BreakerGate::Probe, "a second one");
         let half = half.probing(&S, at(1));
-        assert!(matches!(half.gate(&S, at(2)), Gate::Wait(_)), "no third");
+        assert!(
+            matches!(half.gate(&S, at(2)), BreakerGate::Wait(_)),
+            "no third"
+        );
         let half = half.probe_succeeded(&S, at(3)).unwrap();
         assert_eq!(half.name(), "half-open");
         let closed = half.probe_succeeded(&S, at(4)).unwrap();
-        assert_eq!(closed.gate(&S, at(4)), Gate::Call);
+        assert_eq!(closed.gate(&S, at(4)), BreakerGate::Call);
         assert_eq!(closed.probe_succeeded(&S, at(5)), None, "a late one");
     }
 
@@ -392,8 +388,8 @@ mod tests {
     #[test]
     fn probes_that_are_never_heard_of_do_not_hold_it_half_open() {
         let half = open(1, 0).probing(&S, at(0)).probing(&S, at(0));
-        assert!(matches!(half.gate(&S, at(4_999)), Gate::Wait(_)));
-        assert_eq!(half.gate(&S, at(5_000)), Gate::Probe);
+        assert!(matches!(half.gate(&S, at(4_999)), BreakerGate::Wait(_)));
+        assert_eq!(half.gate(&S, at(5_000)), BreakerGate::Probe);
         let again = half.probing(&S, at(5_000));
         assert!(matches!(again, Breaker::HalfOpen { out: 1, .. }));
     }

@@ -1,37 +1,28 @@
 //! How many calls a step may still make: each attempt its allowance, all of them a total.
 
-use triad_workflow::{Repeat, Step};
+use triad_workflow::Step;
 
+use crate::declared::declared;
 use crate::ids::Direction;
-use crate::order::StepRecord;
+use crate::step::StepRecord;
 
 /// Most calls of the attempt that is out, or would be made next: its own allowance, or what is
-/// left of the total if that is less. Zero: the total is used up.
+/// left of the total if that is less. Zero: the total is used up, or there is no such action.
 ///
 /// The calls of an attempt are added to the record only when it has ended, so the figure stays
 /// the same while it is out.
 #[must_use]
 pub fn allowance(step: &Step, record: &StepRecord, direction: Direction) -> u32 {
-    let forward = step.total_calls.saturating_sub(record.calls);
-    match direction {
-        Direction::Forward => step.retry.calls.min(forward),
-        Direction::Probe => match &step.repeat {
-            Repeat::Probe(probe) => probe.retry.calls.min(forward),
-            Repeat::Safe | Repeat::Never => 0,
-        },
-        Direction::Undo => step.compensation.as_ref().map_or(0, |c| {
-            c.retry
-                .calls
-                .min(c.total_calls.saturating_sub(record.undo_calls))
-        }),
-    }
+    declared(step, direction).map_or(0, |declared| {
+        let left = declared
+            .total_calls
+            .saturating_sub(record.leg(direction).calls);
+        declared.retry.calls.min(left)
+    })
 }
 
 /// Whether the allowance is claimed in the call ledger before the first call.
 #[must_use]
 pub fn is_counted(step: &Step, direction: Direction) -> bool {
-    match direction {
-        Direction::Forward | Direction::Probe => step.is_counted,
-        Direction::Undo => step.compensation.as_ref().is_some_and(|c| c.is_counted),
-    }
+    declared(step, direction).is_some_and(|declared| declared.is_counted)
 }

@@ -16,13 +16,12 @@
 use triad_workflow::{Probe, Repeat, Step};
 
 use crate::failure::{Failure, FailureKind};
-use crate::order::{StepRecord, StepState};
-use crate::planted::{Bug, planted};
+use crate::step::{StepRecord, StepState};
 
 /// Whether a step's effect has happened, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
-    /// It has not, or it has been undone.
+    /// It has not, or it has been compensated.
     No,
     /// In doubt.
     Maybe,
@@ -36,14 +35,14 @@ pub enum Happened {
 /// ```
 /// # use triad_workflow::{Limits, Workflow};
 /// use triad_core::doubt::{Happened, happened};
-/// use triad_core::{Attempt, StepRecord, StepState};
+/// use triad_core::{Attempt, StepRecord, StepState, Work};
 /// # let text = r#"{"workflow": "w", "steps": [
 /// #     {"id": "post", "agent": "mail", "action": "post", "at_most_once": true, "compensation": "none"}]}"#;
 /// # let workflow = Workflow::compile(serde_json::from_str(text).unwrap(), &Limits::published()).unwrap();
 /// let step = &workflow.steps[0];
 /// let mut record = StepRecord::new(step.id.clone());
 /// assert_eq!(happened(&record, step), Happened::No);
-/// record.state = StepState::RetryDue { attempt: Attempt(1) };
+/// record.state = StepState::Acting(Work::Due { last: Attempt(1) });
 /// assert_eq!(happened(&record, step), Happened::No, "its one delivery said so");
 /// record.in_doubt = true;
 /// assert_eq!(happened(&record, step), Happened::Maybe);
@@ -58,18 +57,13 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         StepState::Waiting
         | StepState::Skipped
         | StepState::Refused { .. }
-        | StepState::Undone { .. } => Happened::No,
-        StepState::Running { .. } | StepState::Ambiguous { .. } => Happened::Maybe,
-        StepState::Probing { .. }
-        | StepState::Parked { .. }
-        | StepState::Failed { .. }
-        | StepState::RetryDue { .. } => or_no(record.in_doubt || !step.is_counted),
+        | StepState::Compensated { .. } => Happened::No,
+        StepState::Ambiguous { .. } => Happened::Maybe,
+        state @ StepState::Acting(_) => {
+            or_no(state.is_running() || record.in_doubt || !step.is_counted)
+        }
         StepState::Completed { .. } => Happened::Yes,
-        StepState::UndoDue { applied, .. }
-        | StepState::Undoing { applied, .. }
-        | StepState::UndoParked { applied, .. }
-        | StepState::UndoFailed { applied, .. }
-        | StepState::NotUndone { applied, .. } => {
+        StepState::Compensating { applied, .. } | StepState::NotCompensated { applied, .. } => {
             // Where it may not be repeated an operator may have said that it happened.
             let known = applied.position.is_some() || !(record.in_doubt || step.repeat.is_safe());
             if known {
@@ -97,8 +91,6 @@ pub enum NextAttempt<'a> {
 pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
     match (&step.repeat, happened(record, step)) {
         (_, Happened::No) | (Repeat::Safe, _) => NextAttempt::Act,
-        (Repeat::Probe(_), _) if planted(Bug::ProbeSkipped) => NextAttempt::Act,
-        (Repeat::Never, _) if planted(Bug::DoubtRepeated) => NextAttempt::Act,
         (Repeat::Probe(probe), _) => NextAttempt::Probe(probe),
         (Repeat::Never, _) => NextAttempt::Operator,
     }
@@ -114,24 +106,22 @@ pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
 /// Whether an operator has to find out about a step before its order can be set going again.
 #[must_use]
 pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
-    match record.state {
-        StepState::RetryDue { .. } => next_attempt(record, step) == NextAttempt::Operator,
-        StepState::NotUndone { .. } => stops_compensation(record, step),
-        _ => false,
+    match &record.state {
+        StepState::NotCompensated { .. } => stops_compensation(record, step),
+        state => state.is_retry_due() && next_attempt(record, step) == NextAttempt::Operator,
     }
 }
 
 /// Whether an operator can say about a step whether its effect happened.
 #[must_use]
 pub fn can_be_settled(record: &StepRecord) -> bool {
-    let was_out = matches!(record.state, StepState::Running { .. });
-    record.in_doubt || was_out
+    record.in_doubt || record.state.is_running()
 }
 
 /// What the request that is out, if one is, leaves in doubt when nobody listens for its answer any
 /// more.
 pub(crate) fn abandon(record: &mut StepRecord) {
-    record.in_doubt |= matches!(record.state, StepState::Running { .. });
+    record.in_doubt |= record.state.is_running();
 }
 
 /// What an operator and people are told of it.

@@ -3,13 +3,12 @@
 use serde::{Deserialize, Serialize};
 use triad_workflow::{AgentName, Millis, StepId, WorkflowName};
 
-use crate::breaker::{Breaker, BreakerSettings, Gate};
+use crate::breaker::{Breaker, BreakerGate, BreakerSettings};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::message::{Alert, AlertKind, Envelope};
-use crate::operate::Refusal;
-use crate::order::{Act, Hold};
-use crate::planted::{Bug, planted};
+use crate::operate::OperationRefusal;
+use crate::order::{Hold, OperatorAct};
 use crate::topics;
 
 /// How long work that an operator holds is left alone before it is looked at again, where the
@@ -120,7 +119,7 @@ impl Downstream {
         recheck: Millis,
         now: Timestamp,
     ) -> Admission {
-        let held = |code: &str, act: &Act| {
+        let held = |code: &str, act: &OperatorAct| {
             let text = format!("{} ({})", act.why, act.by);
             let failure = Failure::new(FailureKind::Operator, code, &text);
             Admission::Wait(now.plus(recheck), failure)
@@ -133,16 +132,16 @@ impl Downstream {
             return held("step-paused", &paused.hold.act);
         }
         match &self.forced {
-            Some(forced) if forced.to == ForcedTo::Open && !planted(Bug::ForcedIgnored) => {
+            Some(forced) if forced.to == ForcedTo::Open => {
                 return held("downstream-paused", &forced.hold.act);
             }
             Some(_) => return Admission::Call,
             None => {}
         }
         match self.breaker.gate(settings, now) {
-            Gate::Call => Admission::Call,
-            Gate::Probe => Admission::Probe,
-            Gate::Wait(until) => {
+            BreakerGate::Call => Admission::Call,
+            BreakerGate::Probe => Admission::Probe,
+            BreakerGate::Wait(until) => {
                 let failure = Failure::new(FailureKind::Transient, "breaker-open", &self.last.what);
                 Admission::Wait(until, failure)
             }
@@ -170,13 +169,13 @@ impl Downstream {
     /// The record after an operator's act.
     ///
     /// # Errors
-    /// [`Refusal`] where it is so already.
+    /// [`OperationRefusal`] where it is so already.
     pub fn operated(
         &self,
         action: &DownstreamAction,
-        act: &Act,
+        act: &OperatorAct,
         now: Timestamp,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, OperationRefusal> {
         let mut next = self.clone();
         let hold = Hold {
             at: now,
@@ -185,7 +184,7 @@ impl Downstream {
         let what = match action {
             DownstreamAction::Force(to) => {
                 if self.forced.as_ref().is_some_and(|f| f.to == *to) {
-                    return Err(Refusal::Already("forced"));
+                    return Err(OperationRefusal::Already("forced"));
                 }
                 next.forced = Some(Forced { to: *to, hold });
                 match to {
@@ -195,7 +194,7 @@ impl Downstream {
             }
             DownstreamAction::Release => {
                 if self.forced.is_none() && self.breaker.name() == "closed" {
-                    return Err(Refusal::Already("closed and not forced"));
+                    return Err(OperationRefusal::Already("closed and not forced"));
                 }
                 next.forced = None;
                 next.breaker = Breaker::default();
@@ -207,10 +206,12 @@ impl Downstream {
                     .iter()
                     .any(|p| (&p.workflow, &p.step) == (workflow, step))
                 {
-                    return Err(Refusal::Already("paused"));
+                    return Err(OperationRefusal::Already("paused"));
                 }
                 if self.paused.len() >= MAX_PAUSED_STEPS {
-                    return Err(Refusal::Already("holding as many paused steps as it can"));
+                    return Err(OperationRefusal::Already(
+                        "holding as many paused steps as it can",
+                    ));
                 }
                 next.paused.push(PausedStep {
                     workflow: workflow.clone(),
@@ -223,7 +224,7 @@ impl Downstream {
                 next.paused
                     .retain(|p| (&p.workflow, &p.step) != (workflow, step));
                 if next.paused.len() == self.paused.len() {
-                    return Err(Refusal::Already("not paused"));
+                    return Err(OperationRefusal::Already("not paused"));
                 }
                 format!("step {workflow}/{step} resumed")
             }

@@ -4,15 +4,18 @@
 //! from the record, and come out the same: [`of_record`].
 
 use serde_json::Value;
-use triad_workflow::{Repeat, StepIndex};
+use triad_workflow::StepIndex;
 
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::decide::{Illegal, input};
-use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
+use crate::declared::declared;
+use crate::ids::{Direction, IdempotencyKey};
+use crate::illegal::Illegal;
+use crate::input;
 use crate::message::{Alert, AlertKind, StatusMessage, StepRequest};
-use crate::order::{Order, StepState};
+use crate::order::Order;
 use crate::outbox::Emission;
+use crate::step::Out;
 
 /// One thing to send.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,12 +93,12 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
             continue;
         };
         // An attempt that is over needs no request.
-        if out(order, index, *direction).is_none_or(|(out, _)| out != *attempt) {
+        if out(order, index, *direction).is_none_or(|out| out.attempt != *attempt) {
             continue;
         }
         let input = match direction {
             Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
-            Direction::Undo => input::undo(ctx, order, index)?,
+            Direction::Compensate => input::compensation(ctx, order, index)?,
         };
         let input = input.map_err(|e| {
             Unmade::Damaged(Illegal::NoInput {
@@ -147,35 +150,10 @@ fn alert_name(kind: AlertKind) -> &'static str {
     }
 }
 
-/// The attempt that is out in a direction, and its complete-by.
-fn out(order: &Order, index: StepIndex, direction: Direction) -> Option<(Attempt, Timestamp)> {
-    match (&order.steps[index].state, direction) {
-        (
-            StepState::Running {
-                attempt,
-                complete_by,
-                ..
-            },
-            Direction::Forward,
-        )
-        | (
-            StepState::Probing {
-                attempt,
-                complete_by,
-                ..
-            },
-            Direction::Probe,
-        )
-        | (
-            StepState::Undoing {
-                attempt,
-                complete_by,
-                ..
-            },
-            Direction::Undo,
-        ) => Some((*attempt, *complete_by)),
-        _ => None,
-    }
+/// The attempt that is out in a direction.
+fn out(order: &Order, index: StepIndex, direction: Direction) -> Option<Out> {
+    let out = order.steps[index].state.out();
+    out.filter(|out| out.direction == direction)
 }
 
 /// The request of the attempt that is out, with its input; `None` if none is out in that direction,
@@ -187,44 +165,27 @@ pub(crate) fn request(
     direction: Direction,
     input: Value,
 ) -> Option<StepRequest> {
-    let (attempt, complete_by) = out(order, index, direction)?;
+    let out = out(order, index, direction)?;
     let (step, record) = (&ctx.workflow.steps[index], &order.steps[index]);
-    let (agent, action, retry, within) = match direction {
-        Direction::Forward => (&step.agent, &step.action, step.retry, step.complete_within),
-        Direction::Probe => {
-            let Repeat::Probe(probe) = &step.repeat else {
-                return None;
-            };
-            (
-                &step.agent,
-                &probe.action,
-                probe.retry,
-                probe.complete_within,
-            )
-        }
-        Direction::Undo => {
-            let undo = step.compensation.as_ref()?;
-            (&undo.agent, &undo.action, undo.retry, undo.complete_within)
-        }
-    };
+    let declared = declared(step, direction)?;
     let key = |direction| IdempotencyKey::of(&order.id, &record.step, direction, record.key);
     Some(StepRequest {
         order_id: order.id.clone(),
         step: record.step.clone(),
         direction,
-        attempt,
-        complete_by,
-        complete_within_ms: Some(within.0),
+        attempt: out.attempt,
+        complete_by: out.complete_by,
+        complete_within_ms: Some(declared.complete_within.0),
         allowance: budget::allowance(step, record, direction),
-        counted: budget::is_counted(step, direction),
-        backoff_initial_ms: retry.initial.0,
-        backoff_max_ms: retry.max.0,
+        counted: declared.is_counted,
+        backoff_initial_ms: declared.retry.initial.0,
+        backoff_max_ms: declared.retry.max.0,
         idempotency_key: key(direction),
-        undoes: (direction == Direction::Undo).then(|| key(Direction::Forward)),
-        action: action.clone(),
+        undoes: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
+        action: declared.action.to_owned(),
         input,
         priority: order.priority,
-        agent: agent.clone(),
+        agent: declared.agent.clone(),
         workflow: Some(order.workflow.name.clone()),
     })
 }

@@ -68,6 +68,13 @@ impl Failure {
         }
     }
 
+    /// No attempt may be made any more: the declared total of calls is used up.
+    #[must_use]
+    pub fn calls_used_up() -> Self {
+        let text = "the declared total of calls is used up";
+        Self::new(FailureKind::Transient, "budget", text)
+    }
+
     /// The same failure, placed in a step.
     #[must_use]
     pub fn in_step(mut self, step: &StepId) -> Self {

@@ -6,8 +6,9 @@
 use triad_workflow::Workflow;
 
 use crate::ids::Timestamp;
-use crate::order::{IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::order::{IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
+use crate::step::{StepRecord, StepState, Work};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,47 +54,39 @@ pub const OF_RECORD: [(&str, OfRecord); 11] = [
     }),
     ("g3-undone-in-reverse", |o, w| {
         o.steps.iter().enumerate().all(|(i, s)| {
-            let begun = matches!(
-                s.state,
-                StepState::Undoing { .. }
-                    | StepState::UndoParked { .. }
-                    | StepState::UndoFailed { .. }
-                    | StepState::Undone { .. }
-            );
-            let open = |j: usize| o.steps[j].state.to_undo().is_some();
+            let begun = match &s.state {
+                StepState::Compensating { work, .. } => !matches!(work, Work::Due { .. }),
+                StepState::Compensated { .. } => true,
+                _ => false,
+            };
+            let open = |j: usize| o.steps[j].state.to_compensate().is_some();
             !begun || !(i + 1..o.steps.len()).any(|j| open(j) && w.is_after(j, i))
         })
     }),
     ("g5-failures-within-threshold-plus-one", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
             let undo = s.compensation.as_ref().map_or(0, |c| c.threshold + 1);
-            r.failures <= s.policy.max_attempts() && r.undo_failures <= undo
+            r.action.failures <= s.policy.max_attempts() && r.compensation.failures <= undo
         })
     }),
     ("g5-calls-within-budget", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
             let undo = s.compensation.as_ref().map_or(0, |c| c.total_calls);
-            r.calls <= s.total_calls && r.undo_calls <= undo
+            r.action.calls <= s.total_calls && r.compensation.calls <= undo
         })
     }),
     ("in-doubt-is-not-repeated", |o, w| {
-        o.steps.iter().zip(&w.steps).all(|(r, s)| {
-            let out = matches!(r.state, StepState::Running { .. });
-            !(out && r.in_doubt) || s.repeat.is_safe()
-        })
+        o.steps
+            .iter()
+            .zip(&w.steps)
+            .all(|(r, s)| !(r.state.is_running() && r.in_doubt) || s.repeat.is_safe())
     }),
     ("finished-orders-are-complete", |o, _| match &o.state {
         ProcessState::Processed { .. } => o.steps.iter().all(|s| s.state.is_done()),
-        ProcessState::Compensated { .. } => !o.steps.iter().any(|s| {
-            matches!(
-                s.state,
-                StepState::Running { .. }
-                    | StepState::Probing { .. }
-                    | StepState::Parked { .. }
-                    | StepState::Failed { .. }
-                    | StepState::RetryDue { .. }
-            ) || s.state.to_undo().is_some()
-        }),
+        ProcessState::Compensated { .. } => !o
+            .steps
+            .iter()
+            .any(|s| s.state.work().is_some() || s.state.to_compensate().is_some()),
         _ => true,
     }),
     ("outbox-is-bounded", |o, w| {
@@ -122,7 +115,7 @@ pub const OF_WRITE: [(&str, OfWrite); 9] = [
             || b.version != a.version.next()
             || b.incidents
                 .last()
-                .is_some_and(|i| i.act.is_some() || i.what == IncidentKind::UndoBegan)
+                .is_some_and(|i| i.act.is_some() || i.what == IncidentKind::CompensationBegan)
     }),
     ("g4-a-claim-is-not-taken-over", |a, b, _| {
         match (a.state.locked_by(), b.state.locked_by()) {
@@ -147,11 +140,12 @@ pub const OF_WRITE: [(&str, OfWrite); 9] = [
             // The Supervisor counted it, and it may have had its effect.
             let silent = |was: &&StepRecord| {
                 b.outbox.writer == Writer::Supervisor
-                    && matches!(was.state, StepState::Running { .. })
-                    && is.failures > was.failures
+                    && was.state.is_running()
+                    && is.action.failures > was.action.failures
                     && (is.in_doubt, was.in_doubt) == (true, false)
             };
-            was.filter(silent).is_none_or(|was| is.calls > was.calls)
+            was.filter(silent)
+                .is_none_or(|was| is.action.calls > was.action.calls)
         })
     }),
     ("g6-a-bad-end-has-an-alert", |a, b, _| {
@@ -220,17 +214,13 @@ fn by_operator(order: &Order) -> bool {
 
 /// Whether an answer or a time will come that lets the Scheduler or the Supervisor go on.
 fn is_awaited(state: &StepState) -> bool {
-    let failed = matches!(
-        state,
-        StepState::Failed { .. } | StepState::UndoFailed { .. }
-    );
-    failed || state.complete_by().or(state.parked_until()).is_some()
+    state.is_failed() || state.awaited_until().is_some()
 }
 
-/// When the reply was sent that ended the step, or its undo; when it was taken, if it does not say.
+/// When the reply was sent that ended the step, or its compensation; when it was taken, if it does not say.
 fn finished_at(state: &StepState) -> Option<Timestamp> {
     match state {
-        StepState::Completed { finished, .. } | StepState::Undone { finished, .. } => {
+        StepState::Completed { finished, .. } | StepState::Compensated { finished, .. } => {
             Some(*finished)
         }
         _ => None,
@@ -238,10 +228,10 @@ fn finished_at(state: &StepState) -> Option<Timestamp> {
 }
 
 fn is_undo(state: &StepState) -> bool {
-    matches!(state, StepState::Undone { .. }) || state.to_undo().is_some()
+    matches!(state, StepState::Compensated { .. }) || state.to_compensate().is_some()
 }
 
-/// Whether a step that is being undone may have completed before that.
+/// Whether a step that is being compensated may have completed before that.
 fn was_done(state: &StepState) -> bool {
     is_undo(state)
 }

@@ -15,7 +15,7 @@ use crate::budget;
 use crate::context::Context;
 use crate::decide::is_unheard;
 use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
-use crate::order::{Order, StepState};
+use crate::order::Order;
 
 /// How long a mark is kept after its attempt's complete-by; nobody calls after that.
 pub const KEPT: Millis = Millis(24 * 3_600_000);
@@ -66,32 +66,15 @@ pub fn to_revoke(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Vec<Unhear
     steps
         .filter(|(record, _)| is_unheard(ctx, record, now))
         .filter_map(|(record, step)| {
-            let (direction, attempt, complete_by) = match record.state {
-                StepState::Running {
-                    attempt,
-                    complete_by,
-                    ..
-                } => (Direction::Forward, attempt, complete_by),
-                StepState::Probing {
-                    attempt,
-                    complete_by,
-                    ..
-                } => (Direction::Probe, attempt, complete_by),
-                StepState::Undoing {
-                    attempt,
-                    complete_by,
-                    ..
-                } => (Direction::Undo, attempt, complete_by),
-                _ => return None,
-            };
+            let out = record.state.out()?;
             // An agent's mark may have expired by then: the attempt counts as taken.
-            let is_kept = now < complete_by.plus(KEPT);
-            (is_kept && budget::is_counted(step, direction)).then(|| {
-                let of = IdempotencyKey::of(&order.id, &record.step, direction, record.key);
+            let is_kept = now < out.complete_by.plus(KEPT);
+            (is_kept && budget::is_counted(step, out.direction)).then(|| {
+                let of = IdempotencyKey::of(&order.id, &record.step, out.direction, record.key);
                 Unheard {
                     step: record.step.clone(),
-                    key: key(&of, direction, attempt),
-                    expires: complete_by.plus(KEPT),
+                    key: key(&of, out.direction, out.attempt),
+                    expires: out.complete_by.plus(KEPT),
                 }
             })
         })

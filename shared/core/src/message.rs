@@ -4,13 +4,16 @@
 //! their defaults, and unknown fields are ignored, so that old and new instances understand one
 //! another while a deployment rolls.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_workflow::{AgentName, Millis, StepId, WorkflowName};
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
-use crate::order::{Priority, WorkflowRef};
+use crate::ids::{Priority, WorkflowRef};
+use crate::trace::TraceContext;
 
 /// A message ready to be sent: everything that the bus needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +24,14 @@ pub struct Envelope {
     pub key: Option<Vec<u8>>,
     /// Value.
     pub value: Vec<u8>,
-    /// Headers, in order.
+    /// Headers, in order, but for the trace context.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
+    /// The hop that it is in its trace, where it belongs to one: the bus carries it on.
+    pub trace: Option<TraceContext>,
 }
+
+/// The header of the trace context (W3C Trace Context, section 3.2).
+pub const TRACEPARENT: &str = "traceparent";
 
 /// CloudEvents `source` of everything that Triad sends.
 pub const SOURCE: &str = "triad";
@@ -35,10 +43,10 @@ impl Envelope {
         order: &OrderId,
         ce_type: &str,
         ce_id: String,
-        traceparent: Option<&str>,
+        trace: Option<TraceContext>,
         body: &T,
     ) -> Self {
-        Self::event(topic, order.as_str(), ce_type, ce_id, traceparent, body)
+        Self::event(topic, order.as_str(), ce_type, ce_id, trace, body)
     }
 
     /// A message with a key.
@@ -47,26 +55,52 @@ impl Envelope {
         key: &str,
         ce_type: &str,
         ce_id: String,
-        traceparent: Option<&str>,
+        trace: Option<TraceContext>,
         body: &T,
     ) -> Self {
+        let trace = trace.map(|trace| trace.child(&ce_id));
         let header = |name: &str, value: &str| (name.to_owned(), Some(value.as_bytes().to_vec()));
-        let mut headers = vec![
+        let headers = vec![
             header("ce_specversion", "1.0"),
             header("ce_type", ce_type),
             header("ce_source", SOURCE),
             ("ce_id".to_owned(), Some(ce_id.into_bytes())),
             header("content-type", "application/json"),
         ];
-        if let Some(trace) = traceparent {
-            headers.push(header("traceparent", trace));
-        }
         Self {
             topic,
             key: Some(key.as_bytes().to_vec()),
             value: serde_json::to_vec(body).expect("messages hold only JSON values"),
             headers,
+            trace,
         }
+    }
+
+    /// The same message, as a hop that another one has caused; without a cause it stays what it is.
+    #[must_use]
+    pub fn caused_by(mut self, cause: Option<TraceContext>) -> Self {
+        let id = self.headers.iter().find(|(name, _)| name == "ce_id");
+        let id = id.and_then(|(_, id)| std::str::from_utf8(id.as_deref()?).ok());
+        if let (Some(cause), Some(id)) = (cause, id) {
+            self.trace = Some(cause.child(id));
+        }
+        self
+    }
+
+    /// The same, copied: for a bus that hands messages over within a process.
+    #[must_use]
+    pub fn copied_headers(&self) -> Vec<(String, Option<Vec<u8>>)> {
+        let sent = self.sent_headers();
+        sent.map(|(name, value)| (name.to_owned(), value.map(Cow::into_owned)))
+            .collect()
+    }
+
+    /// All headers as a bus sends them: the message's own, then its trace context.
+    pub fn sent_headers(&self) -> impl Iterator<Item = (&str, Option<Cow<'_, [u8]>>)> {
+        let own = self.headers.iter();
+        let own = own.map(|(name, value)| (name.as_str(), value.as_deref().map(Cow::Borrowed)));
+        let trace = self.trace.map(|trace| trace.to_string().into_bytes());
+        own.chain(trace.map(|trace| (TRACEPARENT, Some(Cow::Owned(trace)))))
     }
 }
 
@@ -143,7 +177,7 @@ pub struct StepRequest {
     pub backoff_max_ms: u64,
     /// The same for every attempt and every call.
     pub idempotency_key: IdempotencyKey,
-    /// Of an undo: the key of the effect that it undoes.
+    /// Of a compensation: the key of the effect that it compensates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<IdempotencyKey>,
     /// What is to be done.
@@ -227,7 +261,7 @@ pub enum Outcome {
         until: Timestamp,
         /// Why.
         failure: Failure,
-        /// As of a failure, of the calls that were made before it was put off.
+        /// As of a failure, of the calls that were made before it was deferred.
         maybe_applied: bool,
     },
 }
@@ -273,7 +307,7 @@ pub struct Alert {
 pub enum AlertKind {
     /// An order stopped in Error.
     OrderError,
-    /// An order is half undone.
+    /// An order is half compensated.
     CompensationFailed,
     /// A record was dead-lettered.
     DeadLetter,

@@ -11,12 +11,11 @@ use crate::context::{Context, Timing};
 use crate::decide::operate::has_passed;
 use crate::decide::{Decision, Transition, next_version, transition};
 use crate::doubt::{Happened, happened};
-use crate::ids::{Direction, Timestamp};
-use crate::order::{
-    Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState, WorkflowRef,
-};
+use crate::ids::Timestamp;
+use crate::ids::WorkflowRef;
+use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
+use crate::step::{StepRecord, StepState};
 
 /// What a migration changes about one step of an order.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -38,7 +37,7 @@ pub fn migrate(
     order: &Order,
     from: &Workflow,
     to: &Workflow,
-    act: &Act,
+    act: &OperatorAct,
     timing: Timing,
     now: Timestamp,
 ) -> Result<(Transition, Vec<Change>), Vec<String>> {
@@ -72,7 +71,7 @@ pub fn migrate(
             from.steps[pivot].id
         ));
     }
-    if !against.is_empty() && !planted(Bug::MigrationUnchecked) {
+    if !against.is_empty() {
         return Err(against);
     }
     let changes = changes(from, to);
@@ -132,7 +131,6 @@ fn stands_against(
         ));
     }
     // What is out will be in doubt if it is not heard of.
-    let out = direction(record);
     let maybe_done = is_open(record) && happened(record, was) != Happened::No;
     if maybe_done && was.repeat != is.repeat {
         against.push(format!(
@@ -144,7 +142,7 @@ fn stands_against(
             "step {id} may have had its effect, and the new version has another input for it"
         ));
     }
-    if let Some(direction) = out {
+    if let Some(direction) = record.state.out().map(|out| out.direction) {
         let counted = |s| budget::is_counted(s, direction);
         if was.repeat == is.repeat && counted(was) != counted(is) {
             against.push(format!(
@@ -179,15 +177,6 @@ fn is_open(record: &StepRecord) -> bool {
     record.state != StepState::Waiting && !record.state.is_done()
 }
 
-/// What the agent has been asked and has not answered.
-fn direction(record: &StepRecord) -> Option<Direction> {
-    match record.state {
-        StepState::Running { .. } => Some(Direction::Forward),
-        StepState::Probing { .. } => Some(Direction::Probe),
-        _ => None,
-    }
-}
-
 /// Whether a step that is under way would be asked for with another input, which an idempotent
 /// service may refuse, or take for what it has done already.
 fn input_differs(record: &StepRecord, from: &Workflow, to: &Workflow) -> bool {
@@ -208,8 +197,11 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
     let mut moved = record.clone();
     // What is still tried may fail once more.
     let more = u32::from(is_open(record) && !order.state.is_finished());
-    moved.failures = record.failures.min(step.policy.max_attempts() - more);
-    moved.calls = record.calls.min(step.total_calls);
+    moved.action.failures = record
+        .action
+        .failures
+        .min(step.policy.max_attempts() - more);
+    moved.action.calls = record.action.calls.min(step.total_calls);
     if input_differs(record, from, to) {
         // Another effect: it has not happened yet, or the order could not be moved.
         moved.key += 1;
@@ -227,8 +219,8 @@ fn added(order: &Order, step: &Step) -> StepRecord {
     if order.round > 0 {
         let above = u32::try_from(order.version.0).unwrap_or(u32::MAX / 2);
         record.key = above;
-        record.earlier = above;
-        record.earlier_undos = above;
+        record.action.earlier = above;
+        record.compensation.earlier = above;
     }
     record
 }

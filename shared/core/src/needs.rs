@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use triad_workflow::AgentName;
 
 use crate::context::{Context, NeedsDetails};
-use crate::decide::input;
-use crate::order::{Order, ProcessState, StepState};
+use crate::declared::declared;
+use crate::input;
+use crate::order::{Order, ProcessState};
+use crate::step::StepState;
 
 /// The agents that are still to be asked on an order's present way, forward or back. A step whose
 /// condition is already known to be false needs nobody.
@@ -38,7 +40,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
             needed
         }
         ProcessState::Compensating { .. } => steps()
-            .filter(|(record, _)| record.state.to_undo().is_some())
+            .filter(|(record, _)| record.state.to_compensate().is_some())
             .filter_map(|(_, step)| step.compensation.as_ref())
             .map(|compensation| compensation.agent.clone())
             .collect(),
@@ -54,11 +56,8 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
 pub fn asked(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
     let steps = order.steps.iter().zip(&ctx.workflow.steps);
     steps
-        .filter_map(|(record, step)| match &record.state {
-            StepState::Running { .. } | StepState::Probing { .. } => Some(&step.agent),
-            StepState::Undoing { .. } => step.compensation.as_ref().map(|c| &c.agent),
-            _ => None,
-        })
+        .filter_map(|(record, step)| declared(step, record.state.out()?.direction))
+        .map(|declared| declared.agent)
         .cloned()
         .collect()
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use triad_workflow::StepId;
 
-use crate::order::Act;
+use crate::order::OperatorAct;
 
 /// Largest corrected input, as JSON, in bytes: the process record holds it.
 pub const MAX_INPUT_BYTES: usize = 8 * 1024;
@@ -14,7 +14,7 @@ pub struct Operation {
     /// What.
     pub action: Action,
     /// Who and why.
-    pub act: Act,
+    pub act: OperatorAct,
 }
 
 /// What an operator can do to an order.
@@ -26,10 +26,10 @@ pub enum Action {
         /// Replaces the input of a step that has had no effect.
         input: Option<(StepId, Value)>,
     },
-    /// Undo an order that has not reached its point of no return.
+    /// Compensate an order that has not reached its point of no return.
     Cancel,
     /// Try the failed compensations again.
-    RetryUndo,
+    RetryCompensation,
     /// Take an order in Error or CompensationFailed as settled by hand.
     Close,
     /// Start no further step until it is resumed.
@@ -37,7 +37,7 @@ pub enum Action {
     /// Let a paused order go on.
     Resume,
     /// Say whether an effect happened that may not be repeated. The order goes on when nothing
-    /// else is in doubt; a Compensated one stays undone, and can then be resubmitted.
+    /// else is in doubt; a Compensated one stays compensated, and can then be resubmitted.
     Settle {
         /// The step in doubt.
         step: StepId,
@@ -53,7 +53,7 @@ impl Action {
         match self {
             Self::Resubmit { .. } => "resubmit",
             Self::Cancel => "cancel",
-            Self::RetryUndo => "retry-undo",
+            Self::RetryCompensation => "retry-undo",
             Self::Close => "close",
             Self::Pause => "pause",
             Self::Resume => "resume",
@@ -64,7 +64,7 @@ impl Action {
 
 /// Why an operator's act is not possible. Nothing is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum OperationRefusal {
     /// The state does not allow it.
     #[error("{action} is for orders in {wanted}; this one is {state}")]
     State {

@@ -1,69 +1,14 @@
 //! The process record: one order's whole state, every write of which is one conditional write.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
-use triad_workflow::{DefinitionHash, Workflow, WorkflowName};
+use triad_workflow::Workflow;
 
 use crate::failure::Failure;
-use crate::ids::{ClaimId, OrderId, Timestamp, Version};
+use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::Outbox;
-pub use crate::step::{Applied, StepRecord, StepState};
-pub use crate::timeline::{Act, Incident, IncidentKind, MAX_INCIDENTS};
-
-/// The definition an order is pinned to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct WorkflowRef {
-    /// Name of the workflow.
-    pub name: WorkflowName,
-    /// Content hash of the version.
-    pub hash: DefinitionHash,
-}
-
-impl fmt::Display for WorkflowRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.hash)
-    }
-}
-
-impl FromStr for WorkflowRef {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, hash) = text
-            .split_once('@')
-            .ok_or_else(|| format!("{text:?} is not name@hash"))?;
-        Ok(Self {
-            name: WorkflowName::new(name).map_err(|e| e.to_string())?,
-            hash: hash.parse()?,
-        })
-    }
-}
-
-impl Serialize for WorkflowRef {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for WorkflowRef {
-    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
-
-/// Lane of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    /// The usual lane.
-    #[default]
-    Normal,
-    /// Drained before the usual lane.
-    High,
-}
+use crate::step::StepRecord;
+use crate::timeline::MAX_NOTE_BYTES;
+pub use crate::timeline::{Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
 
 /// A process record.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +55,7 @@ pub struct Hold {
     pub at: Timestamp,
     /// Who and why.
     #[serde(flatten)]
-    pub act: Act,
+    pub act: OperatorAct,
 }
 
 /// Where an order is in its life.
@@ -136,27 +81,27 @@ pub enum ProcessState {
         /// Why.
         cause: Failure,
     },
-    /// What was done is being undone.
+    /// What was done is being compensated.
     Compensating {
         /// The claim; `None` while it waits for a Scheduler.
         locked_by: Option<ClaimId>,
-        /// When the running undo must have answered, or somebody must look.
+        /// When the compensation that is out must have answered, or somebody must look.
         complete_by: Timestamp,
-        /// Why it is undone.
+        /// Why it is compensated.
         cause: Failure,
     },
-    /// All that was done is undone. Finished.
+    /// All that was done is compensated. Finished.
     Compensated {
         /// When.
         at: Timestamp,
-        /// Why it was undone.
+        /// Why it was compensated.
         cause: Failure,
     },
-    /// Half undone, for an operator. Finished.
+    /// Half compensated, for an operator. Finished.
     CompensationFailed {
         /// When.
         at: Timestamp,
-        /// What could not be undone, and why.
+        /// What could not be compensated, and why.
         cause: Failure,
         /// Why the order was being compensated; `None` in a record of an earlier version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +176,7 @@ impl ProcessState {
         }
     }
 
-    /// Why it failed or is being undone.
+    /// Why it failed or is being compensated.
     #[must_use]
     pub fn cause(&self) -> Option<&Failure> {
         match self {
@@ -272,12 +217,17 @@ impl Order {
         }
     }
 
-    /// From when on the time for which finished records are kept is counted. `None` while the order
-    /// is alive, and while it is not known that its last messages are out: whoever has to send them
-    /// again makes them from the record.
-    #[must_use]
-    pub fn kept_from(&self) -> Option<Timestamp> {
-        self.state.finished_at().filter(|_| self.due.is_none())
+    /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
+    /// or the oldest of all where there are only acts.
+    pub(crate) fn note(&mut self, mut incident: Incident) {
+        incident.note = incident
+            .note
+            .map(|text| crate::failure::cut(&text, MAX_NOTE_BYTES));
+        if self.incidents.len() >= MAX_INCIDENTS {
+            let oldest = self.incidents.iter().position(|i| i.act.is_none());
+            self.incidents.remove(oldest.unwrap_or(0));
+        }
+        self.incidents.push(incident);
     }
 
     /// The pattern's FailureCount: the most failures of any one step in the present direction.
@@ -291,7 +241,13 @@ impl Order {
         );
         self.steps
             .iter()
-            .map(|s| if undo { s.undo_failures } else { s.failures })
+            .map(|s| {
+                if undo {
+                    s.compensation.failures
+                } else {
+                    s.action.failures
+                }
+            })
             .max()
             .unwrap_or(0)
     }

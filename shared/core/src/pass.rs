@@ -26,15 +26,15 @@ use serde_json::Value;
 use triad_workflow::Workflow;
 
 use crate::context::{Context, Timing};
-use crate::decide::{Decision, Illegal, Reason, Transition, decide};
+use crate::decide::{Decision, Reason, Transition, decide};
 use crate::effect::{self, Effect, Turn, Unmade};
 use crate::event::Event;
 use crate::ids::{Timestamp, Version};
+use crate::illegal::Illegal;
 use crate::invariants::{self, Breach};
 use crate::message::Envelope;
-use crate::operate::Refusal;
+use crate::operate::OperationRefusal;
 use crate::order::Order;
-use crate::planted::{Bug, planted};
 use crate::render;
 
 /// Where a writer stands.
@@ -125,7 +125,7 @@ pub enum End {
     /// The event changes nothing.
     Ignored(Reason),
     /// What the operator wants is not possible.
-    Refused(Refusal),
+    Refused(OperationRefusal),
     /// The event cannot happen to a sound order.
     Illegal(Illegal),
     /// There is no such order.
@@ -255,7 +255,7 @@ impl Pass {
                 Stage::writing(read, *change, timing, now)
             }
             Ok(Decision::NeedsDetails) => Stage::ReadingDetails,
-            _ if source == Source::Copy && !planted(Bug::CopyTrusted) => Stage::Reading,
+            _ if source == Source::Copy => Stage::Reading,
             Ok(Decision::Repeat) => match effect::of_record(&ctx, &read.order) {
                 Ok(effects) => {
                     let sent = Sent {
@@ -312,9 +312,6 @@ impl Pass {
         };
         self.stage = match outcome {
             Outcome::Written => self.place.sending(sent, &effects),
-            Outcome::Conflict if planted(Bug::ConflictTakenAsWritten) => {
-                self.place.sending(sent, &effects)
-            }
             Outcome::Conflict if self.races_left > 0 => {
                 self.races_left -= 1;
                 Stage::Reading
@@ -336,11 +333,7 @@ impl Pass {
             }
         };
         waves.pop_front();
-        let unheard = match self.place {
-            Place::InLine => planted(Bug::SchedulerSendUnheard),
-            Place::Beside => planted(Bug::ConfirmsUnsent),
-        };
-        self.stage = if !all && !unheard {
+        self.stage = if !all {
             Stage::Ended(End::Unsent(sent.carried(false, None)))
         } else if waves.is_empty() {
             self.place.all_sent(sent)

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use triad_workflow::AgentName;
 
 use crate::ids::Timestamp;
-use crate::planted::{Bug, planted};
 
 /// Chunks that a second is granted in.
 const CHUNKS: u32 = 8;
@@ -61,12 +60,7 @@ impl Granted {
         Ok(Grant {
             record: Self {
                 second,
-                calls: taken
-                    + if planted(Bug::GrantNotWritten) {
-                        0
-                    } else {
-                        chunk
-                    },
+                calls: taken + chunk,
             },
             calls: chunk,
         })

@@ -10,6 +10,12 @@ use crate::message::{
 use crate::order::Order;
 use crate::status::Status;
 use crate::topics;
+use crate::trace::TraceContext;
+
+/// The trace of an order: its submission's.
+fn trace_of(order: &Order) -> Option<TraceContext> {
+    order.traceparent.as_deref().and_then(TraceContext::parse)
+}
 
 /// An effect of an order as a message.
 #[must_use]
@@ -31,7 +37,7 @@ fn status(order: &Order, body: &StatusMessage) -> Envelope {
         &order.id,
         &format!("triad.order.{}", body.status.as_str()),
         format!("{}/status/{}", order.id, body.sequence),
-        order.traceparent.as_deref(),
+        trace_of(order),
         body,
     )
 }
@@ -42,7 +48,7 @@ fn alert(order: &Order, body: &Alert) -> Envelope {
         &order.id,
         "triad.alert",
         body.alert_id.clone(),
-        order.traceparent.as_deref(),
+        trace_of(order),
         body,
     )
 }
@@ -56,7 +62,7 @@ fn wake(order: &Order) -> Envelope {
         &order.id,
         "triad.order.retry",
         format!("{}/retry/{}", order.id, order.version),
-        order.traceparent.as_deref(),
+        trace_of(order),
         &body,
     )
 }
@@ -73,7 +79,7 @@ fn request(order: &Order, body: &StepRequest) -> Envelope {
         &order.id,
         "triad.step.request",
         format!("{idempotency_key}/{direction}/{attempt}"),
-        order.traceparent.as_deref(),
+        trace_of(order),
         body,
     )
 }
@@ -82,13 +88,16 @@ fn request(order: &Order, body: &StepRequest) -> Envelope {
 #[must_use]
 pub fn announcement(accepted: Accepted) -> Envelope {
     let order = accepted.order_id.clone();
-    let trace = accepted.traceparent.clone();
+    let trace = accepted
+        .traceparent
+        .as_deref()
+        .and_then(TraceContext::parse);
     Envelope::about(
         topics::scheduler(accepted.priority).to_owned(),
         &order,
         "triad.order.accepted",
         format!("{order}/accepted"),
-        trace.as_deref(),
+        trace,
         &SchedulerMessage::Accepted(accepted),
     )
 }
@@ -99,7 +108,7 @@ pub fn announcement(accepted: Accepted) -> Envelope {
 pub fn rejected(
     order: &OrderId,
     reply_topic: Option<&str>,
-    traceparent: Option<&str>,
+    trace: Option<TraceContext>,
     cause: Failure,
     at: Timestamp,
 ) -> Envelope {
@@ -115,7 +124,7 @@ pub fn rejected(
         order,
         "triad.order.rejected",
         format!("{order}/rejected/{}", at.0),
-        traceparent,
+        trace,
         &body,
     )
 }
@@ -143,7 +152,7 @@ pub fn reply(
     outcome: Outcome,
     pace: Pace,
     sent_at: Timestamp,
-    traceparent: Option<&str>,
+    trace: Option<TraceContext>,
 ) -> Envelope {
     let body = SchedulerMessage::Reply(Reply {
         order_id: request.order_id.clone(),
@@ -164,7 +173,7 @@ pub fn reply(
             "{}/{}/{}/reply",
             request.idempotency_key, request.direction, request.attempt
         ),
-        traceparent,
+        trace,
         &body,
     )
 }

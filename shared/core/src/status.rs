@@ -14,11 +14,11 @@ pub enum Status {
     Retrying,
     /// Finished: every step completed.
     Completed,
-    /// Being undone.
+    /// Being compensated.
     Compensating,
-    /// Finished: undone.
+    /// Finished: compensated.
     Compensated,
-    /// Finished: half undone, an operator must look.
+    /// Finished: half compensated, an operator must look.
     CompensationFailed,
     /// Finished: stopped, an operator must look.
     Failed,

@@ -13,8 +13,9 @@ use triad_workflow::Millis;
 
 use crate::attention::Attention;
 use crate::due::shard_of;
+use crate::ids::Priority;
 use crate::ids::{ClaimId, OrderId, Timestamp, Version};
-use crate::order::{Claim, Order, Priority, ProcessState};
+use crate::order::{Claim, Order, ProcessState};
 
 /// Names of attributes.
 pub mod attribute {
@@ -178,14 +179,21 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(at) = order.state.finished_at() {
         put(attr::FINISHED_AT, Scalar::Number(at.0));
     }
-    if let Some(at) = order.kept_from() {
-        // As DynamoDB's time to live counts.
-        put(
-            attr::EXPIRES_AT,
-            Scalar::Number(at.plus(retention).0 / 1000),
-        );
+    if let Some(at) = expires_at(order, retention) {
+        put(attr::EXPIRES_AT, Scalar::Number(at));
     }
     attributes
+}
+
+/// When a record may be deleted, in seconds as DynamoDB's time to live counts; `None` while it is
+/// kept whatever its age. `retention` is how long a finished record is kept.
+///
+/// A store never lowers what it has stored here: where the record that a write replaces may be
+/// deleted later than this, the store keeps the later moment. A writer that was told a shorter
+/// retention than others so deletes nothing early.
+#[must_use]
+pub fn expires_at(order: &Order, retention: Millis) -> Option<u64> {
+    order.kept_from().map(|at| at.plus(retention).0 / 1000)
 }
 
 /// Hash key of a shard of the attention index.

@@ -5,8 +5,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use triad_workflow::WorkflowName;
 
-use crate::ids::OrderId;
-use crate::order::Priority;
+use crate::ids::{NotPortable, OrderId, Priority};
 
 /// Largest submission, in bytes. DynamoDB's items end at 400 KB.
 pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;
@@ -29,7 +28,7 @@ pub struct Submission {
 
 /// Why a submission cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum SubmissionRefusal {
     /// The record has no value.
     #[error("the record has no value (a tombstone)")]
     Tombstone,
@@ -42,18 +41,24 @@ pub enum Refusal {
     /// The value is not an order.
     #[error("the value is not an order: {0}")]
     NotAnOrder(String),
+    /// The order's id is not one that every transport carries unchanged.
+    #[error("the order id {0:?} cannot be taken: {NotPortable}")]
+    OrderId(String),
     /// There is no such workflow.
     #[error("there is no workflow {0}")]
     UnknownWorkflow(String),
     /// The reply topic is not allowed.
     #[error("the reply topic {0:?} is not on the allow-list")]
     ReplyTopic(String),
+    /// The store refuses its item, now and ever.
+    #[error("the order cannot be stored: {0}")]
+    Unstorable(String),
     /// The id is taken by a different order.
     #[error("order {0} exists already with different content")]
     Conflict(String),
 }
 
-impl Refusal {
+impl SubmissionRefusal {
     /// Short and stable, fit for grouping.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -62,8 +67,10 @@ impl Refusal {
             Self::TooLarge(_) => "too-large",
             Self::NotUtf8(_) => "not-utf8",
             Self::NotAnOrder(_) => "not-an-order",
+            Self::OrderId(_) => "order-id",
             Self::UnknownWorkflow(_) => "unknown-workflow",
             Self::ReplyTopic(_) => "reply-topic",
+            Self::Unstorable(_) => "unstorable",
             Self::Conflict(_) => "conflicting-submission",
         }
     }
@@ -73,7 +80,7 @@ impl Submission {
     /// Reads a record's value.
     ///
     /// # Errors
-    /// The [`Refusal`] with which the record is dead-lettered.
+    /// The [`SubmissionRefusal`] with which the record is dead-lettered.
     ///
     /// # Example
     /// ```
@@ -82,14 +89,20 @@ impl Submission {
     /// assert_eq!(order.order_id.as_str(), "7");
     /// assert!(Submission::decode(None).is_err());
     /// ```
-    pub fn decode(value: Option<&[u8]>) -> Result<Self, Refusal> {
-        let bytes = value.ok_or(Refusal::Tombstone)?;
+    pub fn decode(value: Option<&[u8]>) -> Result<Self, SubmissionRefusal> {
+        let bytes = value.ok_or(SubmissionRefusal::Tombstone)?;
         if bytes.len() > MAX_SUBMISSION_BYTES {
-            return Err(Refusal::TooLarge(bytes.len()));
+            return Err(SubmissionRefusal::TooLarge(bytes.len()));
         }
-        let text = std::str::from_utf8(bytes).map_err(|e| Refusal::NotUtf8(e.to_string()))?;
+        let text =
+            std::str::from_utf8(bytes).map_err(|e| SubmissionRefusal::NotUtf8(e.to_string()))?;
         // The parser refuses nesting deeper than 128 by itself.
-        serde_json::from_str(text).map_err(|e| Refusal::NotAnOrder(e.to_string()))
+        let order: Self =
+            serde_json::from_str(text).map_err(|e| SubmissionRefusal::NotAnOrder(e.to_string()))?;
+        let id = &order.order_id;
+        id.check_portable()
+            .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
+        Ok(order)
     }
 
     /// What tells a repeated submission from a conflicting one: a digest of all that it asks for.
@@ -103,5 +116,22 @@ impl Submission {
         ]);
         let digest = Sha256::digest(content.to_string().as_bytes());
         digest[..16].iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_a_transport_would_change_is_refused_with_what_is_allowed() {
+        for id in [
+            "7 ", " 7", "-7", ".", "..", "a b", "a#b", "a%41", "a+b", "Nº7", "a?b", "a\\\\b",
+        ] {
+            let value = format!(r#"{{"order_id": "{id}", "workflow": "w"}}"#);
+            let refusal = Submission::decode(Some(value.as_bytes())).expect_err(id);
+            assert_eq!(refusal.code(), "order-id", "{id}");
+            assert!(refusal.to_string().contains("a-z, A-Z, 0-9"), "{refusal}");
+        }
     }
 }

@@ -5,7 +5,6 @@ use triad_workflow::StepId;
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Timestamp};
-use crate::order::Order;
 
 /// Incidents kept in a record; beyond it the oldest are dropped, operators' acts last.
 pub const MAX_INCIDENTS: usize = 40;
@@ -17,14 +16,14 @@ pub const MAX_NOTE_BYTES: usize = 1_024;
 
 /// Who did something to an order, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
+pub struct OperatorAct {
     /// Who.
     pub by: String,
     /// Why.
     pub why: String,
 }
 
-impl Act {
+impl OperatorAct {
     /// An act; over-long texts are cut at a character boundary.
     #[must_use]
     pub fn new(by: &str, why: &str) -> Self {
@@ -59,7 +58,7 @@ pub struct Incident {
     pub failure: Option<Failure>,
     /// The operator, if one did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub act: Option<Act>,
+    pub act: Option<OperatorAct>,
     /// What was changed, where the kind does not say it: the corrected input, the new version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -100,19 +99,23 @@ pub enum IncidentKind {
     /// An attempt at a step failed.
     AttemptFailed,
     /// An attempt at a compensation failed.
-    UndoFailed,
-    /// Undo began.
-    UndoBegan,
-    /// Work was put off: the service is paused, or its circuit breaker is open.
-    Parked,
+    #[serde(rename = "undo-failed")]
+    CompensationFailed,
+    /// The compensation of the order began.
+    #[serde(rename = "undo-began")]
+    CompensationBegan,
+    /// Work was deferred: the service is paused, or its circuit breaker is open.
+    #[serde(rename = "parked")]
+    Deferred,
     /// The service was asked whether an effect happened, and said so.
     Probed,
-    /// An operator had the failed step, or the whole undone order, done again.
+    /// An operator had the failed step, or the whole compensated order, done again.
     Resubmitted,
     /// An operator cancelled the order.
     Cancelled,
     /// An operator had the failed compensation tried again.
-    UndoRetried,
+    #[serde(rename = "undo-retried")]
+    CompensationRetried,
     /// An operator closed the order by hand.
     Closed,
     /// An operator held the order.
@@ -123,19 +126,4 @@ pub enum IncidentKind {
     Settled,
     /// An operator moved the order to another version of its workflow.
     Migrated,
-}
-
-impl Order {
-    /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
-    /// or the oldest of all where there are only acts.
-    pub(crate) fn note(&mut self, mut incident: Incident) {
-        incident.note = incident
-            .note
-            .map(|text| crate::failure::cut(&text, MAX_NOTE_BYTES));
-        if self.incidents.len() >= MAX_INCIDENTS {
-            let oldest = self.incidents.iter().position(|i| i.act.is_none());
-            self.incidents.remove(oldest.unwrap_or(0));
-        }
-        self.incidents.push(incident);
-    }
 }

@@ -2,7 +2,7 @@
 
 use triad_workflow::{AgentName, names::check_name};
 
-use crate::order::Priority;
+use crate::ids::Priority;
 
 /// Order submissions.
 pub const ORDERS: &str = "orders";

@@ -16,7 +16,6 @@ use triad_workflow::Millis;
 
 use crate::ids::Timestamp;
 use crate::message::Pace;
-use crate::planted::{Bug, planted};
 
 /// Orders with which a window begins.
 pub const FIRST: u32 = 16;
@@ -78,9 +77,6 @@ impl Window {
     /// Whether one more order may be started.
     #[must_use]
     pub fn has_room(&self, under_way: u32, now: Timestamp) -> bool {
-        if planted(Bug::WindowIgnored) {
-            return true;
-        }
         now >= self.shut_until && under_way < self.bound()
     }
 
@@ -144,7 +140,7 @@ impl Window {
 
     /// A limit of the downstream was found reached by a request made then.
     pub fn shrink(&mut self, made: Timestamp, now: Timestamp) {
-        if made < self.shrunk_at || planted(Bug::WindowNeverShrinks) {
+        if made < self.shrunk_at {
             return;
         }
         self.slow_start = false;

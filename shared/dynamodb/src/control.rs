@@ -7,6 +7,7 @@ use crate::error::classify;
 use crate::item::{self, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
+use crate::write::Put;
 
 const VALUE: &str = "Value";
 
@@ -34,7 +35,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
             return Ok(None);
         }
         let value = item::optional_json(&found, VALUE)?
-            .ok_or_else(|| StoreError::Permanent("a control record has no value".into()))?;
+            .ok_or_else(|| StoreError::Item("a control record has no value".into()))?;
         Ok(Some(ControlRecord {
             version: item::integer(&found, attr::VERSION)?,
             value,
@@ -64,6 +65,9 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
                 .expression_attribute_names("#key", attr::KEY)
                 .expression_attribute_values(":now", number(self.clock.now().0 / 1000)),
         };
-        self.put(request, write.token).await
+        Ok(match self.put(request, write.token).await? {
+            Put::Done => Written::Written,
+            Put::Refused(_) => Written::Conflict,
+        })
     }
 }

@@ -52,7 +52,7 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
         item::string(&found, HASH)?
             .parse()
             .map(Some)
-            .map_err(StoreError::Permanent)
+            .map_err(StoreError::Item)
     }
 
     async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
@@ -130,7 +130,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             versions.push(StoredVersion {
                 definition: format!("{name}@{version}")
                     .parse()
-                    .map_err(StoreError::Permanent)?,
+                    .map_err(StoreError::Item)?,
                 is_current,
                 published_at: Timestamp(at),
             });
@@ -142,7 +142,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
     /// Removes a version that is not the present one.
     pub(crate) async fn remove_version(&self, definition: &WorkflowRef) -> Result<(), StoreError> {
         if self.current(definition.name.clone()).await?.as_ref() == Some(&definition.hash) {
-            return Err(StoreError::Permanent(format!(
+            return Err(StoreError::Item(format!(
                 "{definition} is the present version"
             )));
         }

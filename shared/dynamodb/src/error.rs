@@ -1,43 +1,280 @@
-//! Classification of the SDK's errors, once, here.
+//! What DynamoDB's errors mean, once, here.
+//!
+//! Three things an error may mean: it may pass; somebody must mend the installation; this item cannot
+//! be stored. Only the last may cost a record its place in its topic. A code that nobody has heard of is
+//! taken for the second: nothing is lost by waiting.
+//!
+//! Sources: "Error handling with DynamoDB" and "Common errors" of the developer guide and the API
+//! reference; "Troubleshooting" of IAM and KMS for the codes of rights, credentials and keys.
 
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::CancellationReason;
 use triad_runtime::StoreError;
 
-/// Service errors that may pass. The SDK has retried them a few times already.
-const TRANSIENT: [&str; 9] = [
-    "ProvisionedThroughputExceededException",
-    "ThrottlingException",
-    "RequestLimitExceeded",
-    "InternalServerError",
-    "ServiceUnavailable",
-    "TransactionConflictException",
-    "TransactionInProgressException",
-    "LimitExceededException",
-    "ReplicatedWriteConflictException",
+/// What an error means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// It may pass by itself.
+    Transient,
+    /// It passes when somebody mends the installation.
+    Configuration,
+    /// It is about the item.
+    Item,
+}
+
+use Meaning::{Configuration, Item, Transient};
+
+/// Every code that the service and what stands before it are documented to answer with, but for those
+/// that the caller takes as outcomes.
+const MEANINGS: [(&str, Meaning); 48] = [
+    // Too much at once, or the service's own trouble. The SDK has retried these a few times already.
+    ("ProvisionedThroughputExceededException", Transient),
+    ("ThrottlingException", Transient),
+    ("Throttling", Transient),
+    ("ThrottledException", Transient),
+    ("RequestThrottled", Transient),
+    ("RequestThrottledException", Transient),
+    ("TooManyRequestsException", Transient),
+    ("RequestLimitExceeded", Transient),
+    ("BandwidthLimitExceeded", Transient),
+    ("SlowDown", Transient),
+    ("PriorRequestNotComplete", Transient),
+    ("LimitExceededException", Transient),
+    ("InternalServerError", Transient),
+    ("InternalServerException", Transient),
+    ("InternalFailure", Transient),
+    ("InternalError", Transient),
+    ("ServiceUnavailable", Transient),
+    ("ServiceUnavailableException", Transient),
+    ("RequestTimeout", Transient),
+    ("RequestTimeoutException", Transient),
+    // Others are writing the same item.
+    ("TransactionConflictException", Transient),
+    ("TransactionInProgressException", Transient),
+    ("ReplicatedWriteConflictException", Transient),
+    // A table that is being made or changed.
+    ("ResourceInUseException", Transient),
+    // Rights.
+    ("AccessDeniedException", Configuration),
+    ("AccessDenied", Configuration),
+    ("NotAuthorized", Configuration),
+    ("OptInRequired", Configuration),
+    ("SubscriptionRequiredException", Configuration),
+    // Credentials, and a clock that is wrong: a signature lives five minutes.
+    ("UnrecognizedClientException", Configuration),
+    ("InvalidClientTokenId", Configuration),
+    ("InvalidAccessKeyId", Configuration),
+    ("MissingAuthenticationTokenException", Configuration),
+    ("MissingAuthenticationToken", Configuration),
+    ("IncompleteSignatureException", Configuration),
+    ("IncompleteSignature", Configuration),
+    ("InvalidSignatureException", Configuration),
+    ("SignatureDoesNotMatch", Configuration),
+    ("ExpiredTokenException", Configuration),
+    ("ExpiredToken", Configuration),
+    ("RequestExpired", Configuration),
+    // Tables and their key.
+    ("ResourceNotFoundException", Configuration),
+    ("KMSAccessDeniedException", Configuration),
+    ("KMSDisabledException", Configuration),
+    ("KMSInvalidStateException", Configuration),
+    ("KMSNotFoundException", Configuration),
+    ("UnknownOperationException", Configuration),
+    // The item.
+    ("ItemCollectionSizeLimitExceededException", Item),
 ];
 
+/// What the texts of a `ValidationException` say where it is about the item that is written. Others are
+/// about the request, the table's keys or its indexes: the installation.
+const ITEM_IS_INVALID: [&str; 8] = [
+    "Item size has exceeded the maximum allowed size",
+    "Item size to update has exceeded the maximum allowed size",
+    "Nesting Levels have exceeded supported limits",
+    "Number overflow",
+    "Number underflow",
+    "more than 38 significant digits",
+    "Size of hashkey has exceeded the maximum size limit",
+    "may not contain an empty string",
+];
+
+fn meaning(code: &str, message: &str) -> Meaning {
+    if code == "ValidationException" || code == "ValidationError" {
+        let is_of_item = ITEM_IS_INVALID.iter().any(|text| message.contains(text));
+        return if is_of_item { Item } else { Configuration };
+    }
+    let known = MEANINGS.iter().find(|(known, _)| *known == code);
+    known.map_or(Configuration, |(_, meaning)| *meaning)
+}
+
+fn error(meaning: Meaning, text: String) -> StoreError {
+    match meaning {
+        Transient => StoreError::Transient(text),
+        Configuration => StoreError::Configuration(text),
+        Item => StoreError::Item(text),
+    }
+}
+
 /// Classifies an error that is not one of the outcomes the caller knows.
-pub(crate) fn classify<E, R>(error: &SdkError<E, R>) -> StoreError
+pub(crate) fn classify<E, R>(error_of_sdk: &SdkError<E, R>) -> StoreError
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug + Send + Sync + 'static,
 {
-    match error {
+    match error_of_sdk {
         SdkError::ServiceError(s) => {
             let code = s.err().code().unwrap_or("unknown");
             let message = s.err().message().unwrap_or("no message");
-            let text = format!("{code}: {message}");
-            if TRANSIENT.contains(&code) {
-                StoreError::Transient(text)
-            } else {
-                StoreError::Permanent(text)
-            }
+            error(meaning(code, message), format!("{code}: {message}"))
         }
+        // No credentials, no region, an endpoint that is no URL: nothing was sent.
         SdkError::ConstructionFailure(_) => {
-            StoreError::Permanent(DisplayErrorContext(error).to_string())
+            StoreError::Configuration(DisplayErrorContext(error_of_sdk).to_string())
+        }
+        // No provider of credentials had any: it is told as a failure to send.
+        SdkError::DispatchFailure(failure) if failure.is_user() => {
+            StoreError::Configuration(DisplayErrorContext(error_of_sdk).to_string())
         }
         // Sent or not, answered or not: nobody knows, so the same write is tried again and
         // recognises itself by its token.
         other => StoreError::Transient(DisplayErrorContext(other).to_string()),
+    }
+}
+
+/// Why a transaction was cancelled.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Cancelled {
+    /// A condition did not hold, and nothing else stood against it: what its items say is so.
+    Condition,
+    /// Something else, alone or beside it.
+    Error(StoreError),
+}
+
+/// Classifies the reasons for which a transaction was cancelled, one an item.
+///
+/// A condition is taken as the answer only where nothing else was wrong: beside a conflict with another
+/// writer it was held against an item that may be changing, and its item may not be told.
+pub(crate) fn cancelled(reasons: &[CancellationReason]) -> Cancelled {
+    let told = format!("transaction cancelled: {reasons:?}");
+    let mut worst = None;
+    let mut is_condition = false;
+    for reason in reasons {
+        let found = match reason.code().unwrap_or("None") {
+            "None" => continue,
+            "ConditionalCheckFailed" => {
+                is_condition = true;
+                continue;
+            }
+            "TransactionConflict" | "ProvisionedThroughputExceeded" | "ThrottlingError" => {
+                Transient
+            }
+            "ItemCollectionSizeLimitExceeded" => Item,
+            "AccessDenied" => Configuration,
+            code => meaning(code, reason.message().unwrap_or_default()),
+        };
+        // What may pass is tried again first; the item is given up last.
+        let rank = |m: Meaning| {
+            [Transient, Configuration, Item]
+                .iter()
+                .position(|k| *k == m)
+        };
+        worst = match worst {
+            Some(before) if rank(before) <= rank(found) => Some(before),
+            _ => Some(found),
+        };
+    }
+    match worst {
+        Some(meaning) => Cancelled::Error(error(meaning, told)),
+        None if is_condition => Cancelled::Condition,
+        None => Cancelled::Error(StoreError::Transient(told)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(code: &str, message: &str) -> CancellationReason {
+        CancellationReason::builder()
+            .code(code)
+            .message(message)
+            .build()
+    }
+
+    #[test]
+    fn every_code_is_told_once() {
+        let mut codes: Vec<&str> = MEANINGS.iter().map(|(code, _)| *code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), MEANINGS.len());
+    }
+
+    /// Expired credentials, a lost right, a wrong table, a key of KMS: no record is given up.
+    #[test]
+    fn nothing_but_the_item_costs_a_record_its_place() {
+        for (code, expected) in MEANINGS {
+            assert_eq!(meaning(code, ""), expected, "{code}");
+        }
+        let of_item: Vec<&str> = MEANINGS
+            .iter()
+            .filter_map(|(code, meaning)| (*meaning == Item).then_some(*code))
+            .collect();
+        assert_eq!(of_item, ["ItemCollectionSizeLimitExceededException"]);
+        assert_eq!(meaning("NeverHeardOfException", ""), Configuration);
+    }
+
+    #[test]
+    fn a_validation_error_is_about_the_item_only_where_it_says_so() {
+        let item = "Item size has exceeded the maximum allowed size";
+        assert_eq!(meaning("ValidationException", item), Item);
+        for of_the_request in [
+            "The provided key element does not match the schema",
+            "One or more parameter values were invalid: Type mismatch for Index Key Due",
+            "The table does not have the specified index: due",
+            "",
+        ] {
+            assert_eq!(
+                meaning("ValidationException", of_the_request),
+                Configuration
+            );
+        }
+    }
+
+    #[test]
+    fn a_condition_beside_a_conflict_is_no_answer() {
+        let none = || reason("None", "");
+        let failed = || reason("ConditionalCheckFailed", "The conditional request failed");
+        let conflict = || reason("TransactionConflict", "Transaction is ongoing for the item");
+        assert_eq!(cancelled(&[failed(), none()]), Cancelled::Condition);
+        assert_eq!(cancelled(&[failed(), failed()]), Cancelled::Condition);
+        for both in [
+            [failed(), conflict()],
+            [conflict(), failed()],
+            [none(), conflict()],
+        ] {
+            let found = cancelled(&both);
+            assert!(
+                matches!(found, Cancelled::Error(StoreError::Transient(_))),
+                "{found:?}"
+            );
+        }
+        let large = reason(
+            "ValidationError",
+            "Item size has exceeded the maximum allowed size",
+        );
+        let found = cancelled(&[large.clone(), none()]);
+        assert!(
+            matches!(found, Cancelled::Error(StoreError::Item(_))),
+            "{found:?}"
+        );
+        let found = cancelled(&[large, conflict()]);
+        assert!(
+            matches!(found, Cancelled::Error(StoreError::Transient(_))),
+            "{found:?}"
+        );
+        let found = cancelled(&[reason("ValidationError", "Type mismatch for key"), failed()]);
+        assert!(
+            matches!(found, Cancelled::Error(StoreError::Configuration(_))),
+            "{found:?}"
+        );
     }
 }

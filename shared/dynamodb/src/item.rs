@@ -39,7 +39,7 @@ pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
 /// An item as a record.
 ///
 /// # Errors
-/// [`StoreError::Permanent`] naming the attribute that is missing or cannot be read.
+/// [`StoreError::Item`] naming the attribute that is missing or cannot be read.
 pub fn decode(item: &Item) -> Result<Order, StoreError> {
     let order = stored::decode(|name| match item.get(name) {
         None => Ok(None),
@@ -51,7 +51,7 @@ pub fn decode(item: &Item) -> Result<Order, StoreError> {
         Some(AttributeValue::Null(_)) => Ok(Some(Scalar::Null)),
         Some(_) => Err("is neither text nor a number".to_owned()),
     });
-    order.map_err(|e| StoreError::Permanent(e.to_string()))
+    order.map_err(|e| StoreError::Item(e.to_string()))
 }
 
 /// The token of the write that made an item what it is.
@@ -65,7 +65,7 @@ pub(crate) fn is_expired(item: &Item, now: Timestamp) -> bool {
 }
 
 fn bad(name: &str, why: impl std::fmt::Display) -> StoreError {
-    StoreError::Permanent(format!("attribute {name} of a stored record: {why}"))
+    StoreError::Item(format!("attribute {name} of a stored record: {why}"))
 }
 
 pub(crate) fn string(item: &Item, name: &str) -> Result<String, StoreError> {
@@ -105,25 +105,31 @@ pub(crate) fn optional_json<T: DeserializeOwned>(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use triad_core::order::{Act, Applied, Hold, Incident, IncidentKind, StepRecord, StepState};
+    use triad_core::order::{Hold, Incident, IncidentKind, OperatorAct};
     use triad_core::outbox::{Emission, Outbox, Writer};
+    use triad_core::{Applied, Direction, Leg, Out, StepRecord, StepState, Work};
     use triad_core::{Attempt, Failure, FailureKind};
     use triad_core::{ClaimId, OrderId, Priority, ProcessState, Version};
 
     /// A record with something in every attribute.
     fn full() -> Order {
         let cause = Failure::new(FailureKind::Permanent, "out-of-stock", "none left");
-        let act = Act::new("ann", "asked for");
+        let act = OperatorAct::new("ann", "asked for");
         let record = |step: &str, state| StepRecord {
             state,
-            failures: 1,
-            undo_failures: 2,
-            calls: 2,
-            undo_calls: 3,
+            action: Leg {
+                failures: 1,
+                calls: 2,
+                earlier: 4,
+            },
+            compensation: Leg {
+                failures: 2,
+                calls: 3,
+                earlier: 0,
+            },
             key: 1,
-            earlier: 4,
             in_doubt: true,
-            parked_since: Some(Timestamp(3_000)),
+            deferred_since: Some(Timestamp(3_000)),
             input: Some(json!({"amount": 7})),
             error: Some(cause.clone()),
             ..StepRecord::new(triad_workflow::StepId::new(step).unwrap())
@@ -144,10 +150,13 @@ mod tests {
             steps: vec![
                 record(
                     "reserve",
-                    StepState::Undoing {
-                        attempt: Attempt(1),
-                        started: Timestamp(4_000),
-                        complete_by: Timestamp(9_000),
+                    StepState::Compensating {
+                        work: Work::Out(Out {
+                            direction: Direction::Compensate,
+                            attempt: Attempt(1),
+                            started: Timestamp(4_000),
+                            complete_by: Timestamp(9_000),
+                        }),
                         applied: Applied {
                             position: Some(0),
                             output: json!({"reference": "r-1"}),
@@ -169,7 +178,7 @@ mod tests {
             },
             due: Some(Timestamp(6_000)),
             incidents: vec![
-                Incident::new(IncidentKind::UndoBegan, Timestamp(4_000)).of(&cause),
+                Incident::new(IncidentKind::CompensationBegan, Timestamp(4_000)).of(&cause),
                 Incident {
                     act: Some(act.clone()),
                     ..Incident::new(IncidentKind::Paused, Timestamp(4_500))

@@ -16,6 +16,7 @@ mod operator;
 mod orders;
 mod store;
 mod tables;
+mod write;
 
 /// The SDK's client: made by [`connect`], passed on, looked into by nobody else.
 pub use aws_sdk_dynamodb::Client;

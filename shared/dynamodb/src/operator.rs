@@ -25,7 +25,7 @@ impl<C: Clock + Clone> OperatorStore for DynamoStore<C> {
         let start = page
             .map(|p| {
                 let (at, id) = p.split_once('/').ok_or_else(|| {
-                    StoreError::Permanent(format!("{p:?} is not a page of the attention index"))
+                    StoreError::Item(format!("{p:?} is not a page of the attention index"))
                 })?;
                 Ok(Item::from([
                     (attr::ATTENTION.to_owned(), text(&key)),
@@ -67,7 +67,7 @@ impl<C: Clock + Clone> OperatorStore for DynamoStore<C> {
 fn row(item: &Item) -> Result<AttentionRow, StoreError> {
     let id = item::string(item, attr::ORDER_ID)?;
     Ok(AttentionRow {
-        order: OrderId::new(id).map_err(|e| StoreError::Permanent(e.to_string()))?,
+        order: OrderId::new(id).map_err(|e| StoreError::Item(e.to_string()))?,
         at: Timestamp(item::integer(item, attr::ATTENTION_AT)?),
         cause: item::optional_json(item, attr::CAUSE)?,
         workflow: definition(item),

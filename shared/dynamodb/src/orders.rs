@@ -49,14 +49,14 @@ pub(crate) fn encode(id: &OrderId, details: &Value, digest: &str) -> Item {
 /// An item as details.
 ///
 /// # Errors
-/// [`StoreError::Permanent`] where the item cannot be read.
+/// [`StoreError::Item`] where the item cannot be read.
 pub(crate) fn decode(item: &Item) -> Result<Value, StoreError> {
     let json = match item.get(DETAILS_GZIP) {
         Some(AttributeValue::B(packed)) => gunzip(packed.as_ref())?,
         _ => string(item, DETAILS)?,
     };
     serde_json::from_str(&json)
-        .map_err(|e| StoreError::Permanent(format!("stored details cannot be read: {e}")))
+        .map_err(|e| StoreError::Item(format!("stored details cannot be read: {e}")))
 }
 
 /// The digest of the submission that wrote an item.
@@ -75,7 +75,7 @@ fn gunzip(bytes: &[u8]) -> Result<String, StoreError> {
     GzDecoder::new(bytes)
         .take(MAX_DETAILS_BYTES)
         .read_to_string(&mut json)
-        .map_err(|e| StoreError::Permanent(format!("stored details cannot be unpacked: {e}")))?;
+        .map_err(|e| StoreError::Item(format!("stored details cannot be unpacked: {e}")))?;
     Ok(json)
 }
 

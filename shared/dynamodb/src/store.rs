@@ -4,12 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{
-    KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
-};
+use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
 use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
@@ -40,7 +35,7 @@ pub struct DynamoStore<C> {
     pub(crate) client: Client,
     pub(crate) tables: Tables,
     pub(crate) clock: C,
-    retention: Millis,
+    pub(crate) retention: Millis,
     pub(crate) capacity: Arc<Capacity>,
 }
 
@@ -61,113 +56,6 @@ impl<C: Clock + Clone> DynamoStore<C> {
     pub fn metered(mut self, capacity: Arc<Capacity>) -> Self {
         self.capacity = capacity;
         self
-    }
-
-    async fn create_one(&self, new: NewOrder) -> Result<Created, StoreError> {
-        let details = orders::encode(&new.order.id, &new.details, &new.digest);
-        let record = item::encode(&new.order, 0, self.retention);
-        let put = |table: &str, item: Item| {
-            Put::builder()
-                .table_name(table)
-                .set_item(Some(item))
-                .condition_expression("attribute_not_exists(OrderID)")
-                .return_values_on_condition_check_failure(
-                    ReturnValuesOnConditionCheckFailure::AllOld,
-                )
-                .build()
-                .map(|p| TransactWriteItem::builder().put(p).build())
-                .map_err(|e| StoreError::Permanent(e.to_string()))
-        };
-        let result = self
-            .client
-            .transact_write_items()
-            .transact_items(put(&self.tables.orders, details)?)
-            .transact_items(put(&self.tables.order_state, record)?)
-            .set_return_consumed_capacity(self.capacity.wanted())
-            .send()
-            .await;
-        match result {
-            Ok(done) => {
-                self.capacity.add(Kind::Write, done.consumed_capacity());
-                Ok(Created::Created)
-            }
-            Err(e) => {
-                if let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
-                    e.as_service_error()
-                {
-                    let reasons = cancelled.cancellation_reasons();
-                    let refused = |code: &str| reasons.iter().any(|r| r.code() == Some(code));
-                    // The service orders the reasons as the items: details first.
-                    if refused("ConditionalCheckFailed") {
-                        let digest = reasons
-                            .first()
-                            .and_then(|r| r.item())
-                            .map(orders::digest)
-                            .unwrap_or_default();
-                        return Ok(Created::Exists { digest });
-                    }
-                    let text = format!("transaction cancelled: {reasons:?}");
-                    return Err(if refused("ValidationError") {
-                        StoreError::Permanent(text)
-                    } else {
-                        StoreError::Transient(text)
-                    });
-                }
-                Err(classify(&e))
-            }
-        }
-    }
-
-    async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
-        let mut request = self
-            .client
-            .put_item()
-            .table_name(&self.tables.order_state)
-            .set_item(Some(item::encode(&write.next, write.token, self.retention)))
-            .expression_attribute_values(":expected", number(write.expected));
-        // The version alone fences every writer. A claim says the pattern's own condition too.
-        request = match write.next.state.locked_by() {
-            Some(claim) => request
-                .condition_expression(
-                    "Version = :expected AND (attribute_type(LockedBy, :null) OR LockedBy = :claim)",
-                )
-                .expression_attribute_values(":null", text("NULL"))
-                .expression_attribute_values(":claim", text(&claim.0)),
-            None => request.condition_expression("Version = :expected"),
-        };
-        self.put(request, write.token).await
-    }
-
-    /// Carries out a conditional put whose item holds the token.
-    pub(crate) async fn put(
-        &self,
-        request: PutItemFluentBuilder,
-        token: u64,
-    ) -> Result<Written, StoreError> {
-        let request = request
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .set_return_consumed_capacity(self.capacity.wanted());
-        match request.send().await {
-            Ok(done) => {
-                self.capacity.add(Kind::Write, done.consumed_capacity());
-                Ok(Written::Written)
-            }
-            Err(e) => match e.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(failed)) => {
-                    // An earlier try of this very write may have taken effect.
-                    let own = failed
-                        .item()
-                        .and_then(item::token)
-                        .is_some_and(|t| t == token);
-                    Ok(if own {
-                        Written::Written
-                    } else {
-                        Written::Conflict
-                    })
-                }
-                _ => Err(classify(&e)),
-            },
-        }
     }
 
     /// Reads items by order id; the answer is in the order of the ids.
@@ -233,7 +121,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             let keys = match keys {
                 Ok(keys) => keys,
                 Err(e) => {
-                    failure = Some(StoreError::Permanent(e.to_string()));
+                    failure = Some(StoreError::Item(e.to_string()));
                     break;
                 }
             };
@@ -307,7 +195,7 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         items.into_iter().map(|i| self.live(i?)).collect()
     }
 
-    async fn glance(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+    async fn load_eventually(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
         let items = self.get(&self.tables.order_state, &ids, false).await;
         items.into_iter().map(|i| self.live(i?)).collect()
     }
@@ -416,7 +304,7 @@ pub(crate) fn definition(item: &Item) -> Option<WorkflowRef> {
 fn due_key(shard: u32, page: &str) -> Result<Item, StoreError> {
     let (at, id) = page
         .split_once('/')
-        .ok_or_else(|| StoreError::Permanent(format!("{page:?} is not a page of the due index")))?;
+        .ok_or_else(|| StoreError::Item(format!("{page:?} is not a page of the due index")))?;
     Ok(Item::from([
         (attr::DUE_SHARD.to_owned(), number(shard)),
         (attr::DUE_AT.to_owned(), number(at)),

@@ -175,5 +175,5 @@ where
 }
 
 fn build<T>(built: Result<T, aws_sdk_dynamodb::error::BuildError>) -> Result<T, StoreError> {
-    built.map_err(|e| StoreError::Permanent(e.to_string()))
+    built.map_err(|e| StoreError::Item(e.to_string()))
 }

@@ -167,10 +167,11 @@ fn unanswered(error: &reqwest::Error) -> Fault {
     transient(code, cause, None, !error.is_connect())
 }
 
-/// An answer other than success. `408`, `425`, `429` and `5xx` may pass; the rest is a refusal.
+/// An answer other than success. `408`, `425`, `429` and whatever is no `4xx` may pass; the other `4xx`
+/// are refusals. A `3xx` is no word on the effect: whoever answered so may have carried it out first.
 fn refused(status: StatusCode, body: &[u8], retry_after: Option<Millis>) -> Fault {
     let (code, message) = error_of(status, body);
-    let passing = status.is_server_error()
+    let passing = !status.is_client_error()
         || matches!(
             status,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
@@ -259,7 +260,56 @@ fn transient(
 
 #[cfg(test)]
 mod tests {
+    use triad_core::OrderId;
+
     use super::*;
+
+    #[test]
+    fn only_a_4xx_says_that_there_was_no_effect() {
+        for code in (300..400).chain(500..1_000) {
+            let status = StatusCode::from_u16(code).expect("a status");
+            let fault = refused(status, b"", None);
+            let maybe = matches!(
+                fault,
+                Fault::Transient {
+                    maybe_applied: true,
+                    ..
+                }
+            );
+            assert!(maybe, "{code}: {fault:?}");
+        }
+        for code in 400..500 {
+            let status = StatusCode::from_u16(code).expect("a status");
+            let fault = refused(status, b"", None);
+            let is_refusal = matches!(fault, Fault::Permanent { .. });
+            assert_eq!(is_refusal, ![408, 425, 429].contains(&code), "{code}");
+        }
+    }
+
+    /// An id goes through headers and paths as it is, whichever of its characters comes where.
+    #[test]
+    fn portable_ids_are_the_same_in_headers_and_paths() {
+        let characters: Vec<char> = (1..=127).map(char::from).collect();
+        let mut portable = 0;
+        for first in &characters {
+            for last in &characters {
+                let Ok(id) = OrderId::new(format!("{first}{last}")) else {
+                    continue;
+                };
+                if id.check_portable().is_err() {
+                    continue;
+                }
+                portable += 1;
+                let header = HeaderValue::from_str(id.as_str()).expect("it is a header's value");
+                assert_eq!(header.to_str().expect("text").trim(), id.as_str());
+                let url = format!("http://localhost/v1/orders/{id}?wait=1s");
+                let url: Url = url.parse().expect("a URL");
+                let path = url.path_segments().and_then(Iterator::last);
+                assert_eq!(path, Some(id.as_str()));
+            }
+        }
+        assert_eq!(portable, 62 * 70);
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date_on_the_answers_own_clock() {

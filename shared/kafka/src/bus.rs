@@ -145,14 +145,14 @@ impl Producer {
             if let Some(key) = &message.key {
                 record = record.key(key);
             }
-            if !message.headers.is_empty() {
-                let empty = OwnedHeaders::new_with_capacity(message.headers.len());
-                let headers = message.headers.iter().fold(empty, |all, (key, value)| {
-                    all.insert(Header {
-                        key,
-                        value: value.as_ref(),
-                    })
-                });
+            let empty = OwnedHeaders::new_with_capacity(message.headers.len() + 1);
+            let headers = message.sent_headers().fold(empty, |all, (key, value)| {
+                all.insert(Header {
+                    key,
+                    value: value.as_deref(),
+                })
+            });
+            if headers.count() > 0 {
                 record = record.headers(headers);
             }
             match self.client.send_result(record) {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What one topic holds at the moment of opening. Records come in the order of their partition;
 /// partitions come mixed.
-pub struct Held {
+pub struct HeldRecords {
     source: Source,
     brokers: String,
     /// Where each partition that is not read to its end yet ends.
@@ -26,7 +26,7 @@ pub struct Held {
     read: u64,
 }
 
-impl Held {
+impl HeldRecords {
     /// Opens a topic, from its beginning or from the first record that is not older than
     /// `since_ms` (milliseconds since the Unix epoch). Blocks for at most `within` an answer.
     ///

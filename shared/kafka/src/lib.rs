@@ -34,7 +34,7 @@ pub use aside::{HANDLER_PANICKED, MAX_PANICS};
 pub use batches::run_batches;
 pub use bus::{KafkaBus, PUBLISH_WITHIN, PUBLISH_WITHIN_WHEN_LATE};
 pub use config::{KafkaConfig, KafkaError};
-pub use held::Held;
+pub use held::HeldRecords;
 pub use lanes::{LONGEST_YIELD, WorkerConfig};
 pub use login::{Credentials, Login};
 pub use member::Member;

@@ -47,16 +47,16 @@ impl<D: DefinitionStore> Definitions<D> {
             .store
             .definition(wanted.clone())
             .await?
-            .ok_or_else(|| StoreError::Permanent(format!("definition {wanted} is not stored")))?;
+            .ok_or_else(|| StoreError::Item(format!("definition {wanted} is not stored")))?;
         let workflow = Workflow::from_published(&json).map_err(|problems| {
             let first = problems.first().map(ToString::to_string);
-            StoreError::Permanent(format!(
+            StoreError::Item(format!(
                 "definition {wanted} is damaged: {}",
                 first.unwrap_or_default()
             ))
         })?;
         if workflow.hash != wanted.hash {
-            return Err(StoreError::Permanent(format!(
+            return Err(StoreError::Item(format!(
                 "definition {wanted} is damaged: its content has the hash {}",
                 workflow.hash
             )));

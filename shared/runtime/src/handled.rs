@@ -53,6 +53,17 @@ impl Redelivery {
     }
 }
 
+impl Redelivery {
+    /// Whether somebody must mend the installation before it can be handled.
+    #[must_use]
+    pub fn needs_an_operator(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(StoreError::Configuration(_)) | Self::Unsent(BusError::Permanent(_))
+        )
+    }
+}
+
 impl From<StoreError> for Handled {
     fn from(e: StoreError) -> Self {
         Self::Redeliver(e.into())

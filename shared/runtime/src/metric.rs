@@ -5,7 +5,7 @@ use triad_core::{Order, ProcessState};
 
 /// An order stopped in Error.
 pub const ORDER_ERROR: &str = "OrderError";
-/// An order is half undone.
+/// An order is half compensated.
 pub const COMPENSATION_FAILED: &str = "CompensationFailed";
 /// A record was dead-lettered.
 pub const DEAD_LETTER: &str = "DeadLetter";

@@ -9,7 +9,7 @@ use serde_json::Value;
 use triad_core::downstream::{self, Downstream, DownstreamAction};
 use triad_core::migrate::{Change, migrate};
 use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
-use triad_core::{Act, Event, Operation, Order, OrderId, Refusal, WorkflowRef};
+use triad_core::{Event, Operation, OperationRefusal, OperatorAct, Order, OrderId, WorkflowRef};
 use triad_workflow::AgentName;
 
 use crate::control::{ControlStore, ControlWrite};
@@ -40,7 +40,7 @@ pub enum Operated {
     /// It is written; the order as it is now. In a dry run: as it would be.
     Done(Box<Order>),
     /// It is not possible, and nothing was written.
-    Refused(Refusal),
+    Refused(OperationRefusal),
     /// There is no such order.
     NotFound,
 }
@@ -142,7 +142,7 @@ where
         &self,
         id: &OrderId,
         to: &WorkflowRef,
-        act: &Act,
+        act: &OperatorAct,
         dry_run: bool,
     ) -> Result<Migrated, OperateError> {
         let target = self.definitions.pinned(to).await?;
@@ -223,7 +223,7 @@ pub enum DownstreamOperated {
     /// It is written; the record as it is now.
     Done(Box<Downstream>),
     /// It is so already.
-    Refused(Refusal),
+    Refused(OperationRefusal),
 }
 
 /// Reads a downstream's record; a downstream that nobody has written about is a sound one.
@@ -238,7 +238,7 @@ pub async fn read_downstream<S: ControlStore>(
         return Ok((Downstream::default(), None));
     };
     let record = serde_json::from_value(found.value)
-        .map_err(|e| StoreError::Permanent(format!("the record of downstream {agent}: {e}")))?;
+        .map_err(|e| StoreError::Item(format!("the record of downstream {agent}: {e}")))?;
     Ok((record, Some(found.version)))
 }
 
@@ -258,7 +258,7 @@ where
         &self,
         agent: &AgentName,
         action: &DownstreamAction,
-        act: &Act,
+        act: &OperatorAct,
     ) -> Result<DownstreamOperated, OperateError> {
         for _ in 0..MAX_ROUNDS {
             let (record, expected) = read_downstream(&self.store, agent).await?;

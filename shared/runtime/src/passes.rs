@@ -1,8 +1,8 @@
 //! Carries out passes: of many orders at once, every phase one call of its port.
 
+use triad_core::TraceContext;
 use triad_core::invariants::Breach;
 use triad_core::pass::{Outcome, Pass, Task};
-use triad_core::planted::{Bug, planted};
 
 use crate::metric;
 use crate::ports::{Bus, BusError, Entropy, StateStore, StoreError, Write, Written};
@@ -14,6 +14,8 @@ const MAX_WAVES: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Carried {
     pub(crate) pass: Pass,
+    /// The hop that caused it, where that was a message.
+    pub(crate) cause: Option<TraceContext>,
     /// Why the write is not known to have taken place.
     pub(crate) unwritten: Option<StoreError>,
     /// Why not everything was sent.
@@ -24,6 +26,7 @@ impl Carried {
     pub(crate) fn new(pass: Pass) -> Self {
         Self {
             pass,
+            cause: None,
             unwritten: None,
             unsent: None,
         }
@@ -57,10 +60,7 @@ async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [
             writes.push(Write {
                 expected,
                 next: next.clone(),
-                token: match planted(Bug::TokenShared) {
-                    true => 1,
-                    false => entropy.next_u64(),
-                },
+                token: entropy.next_u64(),
             });
             writers.push(carried);
         }
@@ -87,7 +87,8 @@ async fn publish<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
     let mut senders = Vec::new();
     for carried in passes {
         if let Task::Publish(wave) = carried.pass.task() {
-            messages.extend_from_slice(wave);
+            let cause = carried.cause;
+            messages.extend(wave.iter().map(|m| m.clone().caused_by(cause)));
             let count = wave.len();
             senders.push((carried, count));
         }

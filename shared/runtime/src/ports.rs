@@ -17,9 +17,13 @@ pub enum StoreError {
     /// May pass: throttled, timed out, not reachable.
     #[error("the store failed for now: {0}")]
     Transient(String),
-    /// Will not pass: no such table, no permission, an item that cannot be read or is too large.
-    #[error("the store refused: {0}")]
-    Permanent(String),
+    /// Passes when somebody mends the installation: a right, credentials, a table, a key that is not
+    /// as it must be. It says nothing about the item, so nothing is given up over it.
+    #[error("the store cannot be used as it is set up: {0}")]
+    Configuration(String),
+    /// Will not pass, and is about this item alone: it cannot be read, or is too large.
+    #[error("the store refused the item: {0}")]
+    Item(String),
 }
 
 /// A bus's failure.
@@ -126,9 +130,11 @@ pub trait StateStore: Send + Sync + 'static {
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
 
-    /// Reads process records that may be a moment old, where the store has that for less. A
-    /// decision on one is as good as its conditional write; one that writes nothing is not.
-    fn glance(
+    /// Reads process records, eventually consistently: what it finds may be a moment old, and a
+    /// record that was just created may be missing. A store that has only consistent reads uses
+    /// them. A decision on such a record is as good as its conditional write; one that writes
+    /// nothing is not.
+    fn load_eventually(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
@@ -227,11 +233,11 @@ impl<T: StateStore> StateStore for Arc<T> {
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
         (**self).load(orders)
     }
-    fn glance(
+    fn load_eventually(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send {
-        (**self).glance(orders)
+        (**self).load_eventually(orders)
     }
     fn details(
         &self,
@@ -346,7 +352,8 @@ pub trait OperatorStore: Send + Sync + 'static {
     /// All stored versions of all workflows.
     fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
 
-    /// Removes a version; the present one of a name is left as it is.
+    /// Removes a version. What is not there is removed already; the present version of a name is
+    /// not removed: that is [`StoreError::Item`].
     fn remove(
         &self,
         definition: WorkflowRef,

@@ -64,7 +64,7 @@ pub async fn report<S: ControlStore>(
     let standing = control.read(key(place), false).await?;
     let write = ControlWrite {
         key: key(place),
-        value: serde_json::to_value(report).map_err(|e| StoreError::Permanent(e.to_string()))?,
+        value: serde_json::to_value(report).map_err(|e| StoreError::Item(e.to_string()))?,
         expected: standing.map(|s| s.version),
         expires: Some(report.at.plus(KEPT)),
         token,

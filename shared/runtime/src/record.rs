@@ -1,5 +1,8 @@
 //! What a shell hands to a handler: one record of a topic, as it came, undecoded.
 
+use triad_core::TraceContext;
+use triad_core::message::TRACEPARENT;
+
 /// One input record of a topic, exactly as the broker delivered it.
 ///
 /// Nothing here has been checked: key, value and headers may be absent, hold any bytes, or be
@@ -21,4 +24,14 @@ pub struct InputRecord {
     pub value: Option<Vec<u8>>,
     /// Headers in their order; a name may repeat and a value may be null.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl InputRecord {
+    /// The hop that it is in its trace, where its sender has said so as the standard has it.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        let mut headers = self.headers.iter();
+        let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case(TRACEPARENT))?;
+        TraceContext::parse(std::str::from_utf8(value.as_deref()?).ok()?)
+    }
 }

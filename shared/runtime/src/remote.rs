@@ -18,7 +18,7 @@ pub struct Call<'a> {
     pub direction: Direction,
     /// The same for every try of the same effect: the service must apply it once.
     pub idempotency_key: &'a IdempotencyKey,
-    /// Of an undo: the key of the effect that it undoes.
+    /// Of a compensation: the key of the effect that it compensates.
     pub undoes: Option<&'a IdempotencyKey>,
     /// What is to be done.
     pub action: &'a str,

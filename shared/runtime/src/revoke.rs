@@ -15,7 +15,7 @@ pub(crate) async fn revoke<S: ControlStore, E: Entropy>(
     entropy: &E,
     attempt: &Unheard,
 ) -> Result<bool, StoreError> {
-    let unreadable = |e: serde_json::Error| StoreError::Permanent(e.to_string());
+    let unreadable = |e: serde_json::Error| StoreError::Item(e.to_string());
     let write = ControlWrite {
         key: attempt.key.clone(),
         value: serde_json::to_value(Mark::REVOKED).map_err(unreadable)?,

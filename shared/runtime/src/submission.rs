@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::planted::{Bug, planted};
-use triad_core::submission::{Refusal, Submission as OrderEvent};
+use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{
-    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, WorkflowRef,
-    render, topics,
+    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, TraceContext,
+    WorkflowRef, render, topics,
 };
 use triad_workflow::{Millis, Workflow};
 
-use crate::admission::Gate;
+use crate::admission::AdmissionGate;
 use crate::backlog::Backlog;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
@@ -21,7 +20,7 @@ use crate::metric;
 use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
-use crate::waves::{Held, waves};
+use crate::waves::{HeldKeys, waves};
 
 /// Looks for room before an order is left in its topic.
 const LOOKS: usize = 4;
@@ -35,7 +34,7 @@ pub struct Submission<S, B, C> {
     bus: B,
     clock: C,
     definitions: Definitions<S>,
-    gate: Gate,
+    gate: AdmissionGate,
     backlog: Backlog,
     settings: Settings,
 }
@@ -94,7 +93,7 @@ where
     pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
-            gate: Gate::new(settings.admission.clone()),
+            gate: AdmissionGate::new(settings.admission.clone()),
             backlog: Backlog::new(settings.unstarted),
             store,
             bus,
@@ -110,7 +109,7 @@ where
         let mut letters: Vec<ToSend> = Vec::new();
         // Orders whose earlier record could not be held against the definitions for now: a later
         // one with other content must not get in before it.
-        let mut waiting = Held::new();
+        let mut waiting = HeldKeys::new();
         for (index, record) in records.iter().enumerate() {
             match self.admit(index, record).await {
                 Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
@@ -125,7 +124,7 @@ where
             }
         }
         self.send(letters, &mut answers).await;
-        let mut held = Held::new();
+        let mut held = HeldKeys::new();
         for wave in waves(admitted) {
             let wave: Vec<Admitted> = wave
                 .into_iter()
@@ -161,7 +160,7 @@ where
         &self,
         index: usize,
         record: &InputRecord,
-    ) -> Result<Result<Admitted, Refusal>, (OrderId, StoreError)> {
+    ) -> Result<Result<Admitted, SubmissionRefusal>, (OrderId, StoreError)> {
         let event = match OrderEvent::decode(record.value.as_deref()) {
             Ok(event) => event,
             Err(refusal) => return Ok(Err(refusal)),
@@ -169,12 +168,16 @@ where
         if let Some(topic) = &event.reply_topic
             && !(topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic))
         {
-            return Ok(Err(Refusal::ReplyTopic(topic.clone())));
+            return Ok(Err(SubmissionRefusal::ReplyTopic(topic.clone())));
         }
         let now = self.clock.now();
         let workflow = match self.definitions.current(&event.workflow, now).await {
             Ok(Some(workflow)) => workflow,
-            Ok(None) => return Ok(Err(Refusal::UnknownWorkflow(event.workflow.to_string()))),
+            Ok(None) => {
+                return Ok(Err(SubmissionRefusal::UnknownWorkflow(
+                    event.workflow.to_string(),
+                )));
+            }
             Err(e) => return Err((event.order_id, e)),
         };
         let priority = if record.topic == topics::ORDERS_HIGH {
@@ -196,7 +199,7 @@ where
             },
             priority,
             reply_topic: event.reply_topic,
-            traceparent: trace_of(record),
+            traceparent: record.trace().map(|trace| trace.to_string()),
             submitted_at: now,
             due: now.plus(soon),
             details: details.clone(),
@@ -295,7 +298,10 @@ where
         let status = render::rejected(
             &accepted.order_id,
             accepted.reply_topic.as_deref(),
-            accepted.traceparent.as_deref(),
+            accepted
+                .traceparent
+                .as_deref()
+                .and_then(TraceContext::parse),
             cause,
             self.clock.now(),
         );
@@ -337,13 +343,15 @@ where
                         messages: announce(order.accepted, &order.workflow),
                     });
                 }
-                Ok(Created::Exists { digest })
-                    if digest == order.digest || planted(Bug::DigestIgnored) =>
-                {
+                Ok(Created::Exists { digest }) if digest == order.digest => {
                     repeated.push(order);
                 }
                 Ok(Created::Exists { .. }) => {
-                    let refusal = Refusal::Conflict(order.accepted.order_id.to_string());
+                    let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
+                    to_send.push(self.refuse(order.index, &records[order.index], &refusal));
+                }
+                Err(StoreError::Item(why)) => {
+                    let refusal = SubmissionRefusal::Unstorable(why);
                     to_send.push(self.refuse(order.index, &records[order.index], &refusal));
                 }
                 Err(e) => answers[order.index] = e.into(),
@@ -398,7 +406,7 @@ where
         to_send
     }
 
-    fn refuse(&self, index: usize, record: &InputRecord, refusal: &Refusal) -> ToSend {
+    fn refuse(&self, index: usize, record: &InputRecord, refusal: &SubmissionRefusal) -> ToSend {
         tracing::warn!(
             metric = metric::DEAD_LETTER,
             topic = record.topic,
@@ -437,9 +445,7 @@ where
         let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
         let results = self.bus.publish(messages).await;
         for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result
-                && !planted(Bug::SubmissionSendUnheard)
-            {
+            if let Err(e) = result {
                 answers[index] = e.into();
             }
         }
@@ -454,18 +460,4 @@ fn announce(accepted: Accepted, workflow: &Workflow) -> Messages {
         first: vec![render::received(&order)],
         then: vec![render::announcement(accepted)],
     }
-}
-
-/// Longest trace context that is carried on; the W3C form has 55 characters.
-const MAX_TRACE_BYTES: usize = 128;
-
-/// The trace context of a record, where it has a plain one.
-pub(crate) fn trace_of(record: &InputRecord) -> Option<String> {
-    let (_, value) = record
-        .headers
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("traceparent"))?;
-    let text = std::str::from_utf8(value.as_deref()?).ok()?;
-    let plain = text.len() <= MAX_TRACE_BYTES && text.chars().all(|c| c.is_ascii_graphic());
-    plain.then(|| text.to_owned())
 }

@@ -21,9 +21,9 @@ pub(crate) fn waves<K: Eq + Hash + Clone, T>(items: Vec<(K, T)>) -> Vec<Vec<(K, 
 
 /// Keys whose earlier event must be delivered again: their later ones must wait for it.
 #[derive(Debug)]
-pub(crate) struct Held<K>(HashSet<K>);
+pub(crate) struct HeldKeys<K>(HashSet<K>);
 
-impl<K: Eq + Hash + Clone> Held<K> {
+impl<K: Eq + Hash + Clone> HeldKeys<K> {
     pub(crate) fn new() -> Self {
         Self(HashSet::new())
     }

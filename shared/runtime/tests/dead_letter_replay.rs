@@ -6,7 +6,7 @@ use triad_runtime::InputRecord;
 use triad_runtime::dead_letter::index::{Index, MAX_CAUSES, OTHER_CAUSES};
 use triad_runtime::dead_letter::letter::{Content, Marker, Unreadable};
 use triad_runtime::dead_letter::replay::{
-    Act, MALFORMED_EVENT_RECORD, MAX_WHY_BYTES, Refusal, marker, replay,
+    MALFORMED_EVENT_RECORD, MAX_WHY_BYTES, ReplayAct, ReplayRefusal, marker, replay,
 };
 use triad_runtime::dead_letter::{
     Cause, Entry, Letter, LetterId, MAX_HEADERS, MAX_VALUE_BYTES, dead_letter,
@@ -120,15 +120,15 @@ fn what_is_not_whole_is_replayed_with_another_value_only() {
     let refused = [
         (
             letter(&cut),
-            Refusal::Cut {
+            ReplayRefusal::Cut {
                 kept: MAX_VALUE_BYTES,
                 of: MAX_VALUE_BYTES + 1,
             },
         ),
-        (letter(&tombstone), Refusal::Tombstone),
+        (letter(&tombstone), ReplayRefusal::Tombstone),
         (
             letter_with(&record(vec![]), MALFORMED_EVENT_RECORD),
-            Refusal::OfAnEvent,
+            ReplayRefusal::OfAnEvent,
         ),
     ];
     for (letter, refusal) in refused {
@@ -143,7 +143,7 @@ fn nothing_is_sent_to_a_topic_that_triad_does_not_read() {
     for topic in ["status", "dead-letter", "somebody-elses"] {
         let mut foreign = record(vec![]);
         foreign.topic = topic.into();
-        let refusal = Refusal::Elsewhere(topic.into());
+        let refusal = ReplayRefusal::Elsewhere(topic.into());
         assert_eq!(
             replay(&letter(&foreign), Some(b"{}".to_vec())),
             Err(refusal)
@@ -153,7 +153,7 @@ fn nothing_is_sent_to_a_topic_that_triad_does_not_read() {
 
 #[test]
 fn a_marker_says_who_replayed_what_why_and_with_what() {
-    let act = Act::new(" ops ", "the producer is fixed", Timestamp(2_000)).unwrap();
+    let act = ReplayAct::new(" ops ", "the producer is fixed", Timestamp(2_000)).unwrap();
     let of: LetterId = "orders/3/42".parse().unwrap();
     for corrected in [None, Some(b"{}".to_vec())] {
         let message = marker(&of, &act, corrected.clone());
@@ -172,7 +172,10 @@ fn a_marker_says_who_replayed_what_why_and_with_what() {
 fn an_act_says_who_and_why_within_bounds() {
     let long = "x".repeat(MAX_WHY_BYTES + 1);
     for (by, why) in [("", "why"), ("ops", " "), ("ops", &long)] {
-        assert!(Act::new(by, why, Timestamp(0)).is_err(), "{by:?} {why:?}");
+        assert!(
+            ReplayAct::new(by, why, Timestamp(0)).is_err(),
+            "{by:?} {why:?}"
+        );
     }
 }
 
@@ -209,7 +212,7 @@ fn replayed(offset: i64) -> Entry {
     };
     Entry::Replayed(Marker {
         of: letter.id,
-        act: Act::new("ops", "why", Timestamp(50)).unwrap(),
+        act: ReplayAct::new("ops", "why", Timestamp(50)).unwrap(),
         corrected: None,
     })
 }

@@ -1,7 +1,7 @@
 //! Every check of a definition as a whole, before anything runs.
 //!
 //! All problems are collected, so that an author mends a file in one pass. The rules about
-//! undo follow the saga literature: steps before the point of no return are compensatable, the
+//! compensation follow the saga literature: steps before the point of no return are compensatable, the
 //! pivot is neither, steps after it are retryable.
 
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ impl Problems {
     }
 }
 
-/// Checks the shape: names, references, order, undo. Returns the run order.
+/// Checks the shape: names, references, order, compensation. Returns the run order.
 pub(crate) fn check(
     definition: &Definition,
     limits: &Limits,
@@ -249,7 +249,7 @@ fn ancestors(after: &[Vec<usize>], order: &[usize]) -> Vec<BTreeSet<usize>> {
     all
 }
 
-/// The rules about undo; returns for each step whether it can ever be undone.
+/// The rules about compensation; returns for each step whether it can ever be compensated.
 fn check_undo(
     definition: &Definition,
     ancestors: &[BTreeSet<usize>],

@@ -1,18 +1,19 @@
-//! From a step as written to a step as the core runs it: every default resolved.
+//! From a definition as written to a workflow as the core runs it: checked, every default resolved.
 
 use serde_json::Value;
 
-use crate::check;
+use crate::check::{self, Limits, Problem};
 use crate::duration::Millis;
 use crate::expr::Expression;
+use crate::hash::DefinitionHash;
 use crate::model::{
-    CompensationAction, CompensationDefinition, PolicyDefinition, RetryDefinition, StepDefinition,
-    ThenDefinition,
+    CompensationAction, CompensationDefinition, Definition, PolicyDefinition, RetryDefinition,
+    StepDefinition, ThenDefinition,
 };
-use crate::names::{AgentName, StepId};
+use crate::names::{AgentName, StepId, WorkflowName};
 use crate::template::Template;
 use crate::workflow::{
-    Above, Compensation, DEFAULT_COMPLETE_WITHIN, Policy, Probe, Repeat, Retry, Step,
+    Above, Compensation, DEFAULT_COMPLETE_WITHIN, Policy, Probe, Repeat, Retry, Step, Workflow,
 };
 
 const DEFAULT_CALLS: u32 = 3;
@@ -20,6 +21,61 @@ const DEFAULT_BACKOFF: (Millis, Millis) = (Millis(100), Millis(5_000));
 const DEFAULT_THRESHOLD: u32 = 3;
 const DELAY_GROWTH_LIMIT: u64 = 64;
 const DEFAULT_PARK: Millis = Millis(24 * 3_600_000);
+
+impl Workflow {
+    /// Checks and compiles a definition.
+    ///
+    /// # Errors
+    /// Every problem found, not only the first.
+    pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
+        let order = check::check(&definition, limits)?;
+        let defaults = &definition.defaults;
+        let mut steps: Vec<Step> = Vec::with_capacity(order.len());
+        for planned in &order {
+            let written = &definition.steps[planned.written];
+            let step = step(written, defaults, planned).map_err(|reason| {
+                vec![Problem {
+                    step: Some(written.id.clone()),
+                    reason,
+                }]
+            })?;
+            steps.push(step);
+        }
+        let name = WorkflowName::new(&definition.workflow).map_err(|e| {
+            vec![Problem {
+                step: None,
+                reason: e.to_string(),
+            }]
+        })?;
+        let workflow = Self {
+            name,
+            hash: DefinitionHash::of(&definition),
+            steps,
+            definition,
+        };
+        let problems = check::check_compiled(&workflow, limits);
+        if problems.is_empty() {
+            Ok(workflow)
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// Compiles a definition that was checked before it was published.
+    ///
+    /// # Errors
+    /// The problems, where a stored definition is damaged or of a later format.
+    pub fn from_published(canonical_json: &str) -> Result<Self, Vec<Problem>> {
+        let definition: Definition = serde_json::from_str(canonical_json).map_err(|e| {
+            vec![Problem {
+                step: None,
+                reason: format!("the published definition cannot be read: {e}"),
+            }]
+        })?;
+        Self::compile(definition, &Limits::published())
+    }
+}
+
 /// Most calls in one attempt to settle whether an effect happened.
 const PROBE_CALLS: u32 = 3;
 

@@ -22,7 +22,7 @@ pub mod workflow;
 
 pub use check::{Limits, Problem};
 pub use duration::Millis;
-pub use expr::{EvalError, Expression, Scope};
+pub use expr::{EvalError, Expression, MAX_WORK, Scope};
 pub use hash::DefinitionHash;
 pub use model::Definition;
 pub use names::{AgentName, InvalidName, StepId, WorkflowName};

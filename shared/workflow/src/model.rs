@@ -83,10 +83,10 @@ pub struct StepDefinition {
     /// The effect may not be repeated, and the service can be asked whether it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeDefinition>,
-    /// How the step's effect is undone: a compensation, or `none` where there is nothing to undo.
+    /// How the step's effect is compensated: a compensation, or `none` where there is nothing to compensate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<CompensationDefinition>,
-    /// After this step the order is only ever retried forward, never undone.
+    /// After this step the order is only ever retried forward, never compensated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub point_of_no_return: bool,
 }
@@ -167,13 +167,13 @@ pub struct WaitDefinition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ThenDefinition {
-    /// Undo what has been done.
+    /// Compensate what has been done.
     Compensate,
     /// Stop in Error, with an alert, for an operator.
     Error,
 }
 
-/// How a step's effect is undone.
+/// How a step's effect is compensated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -189,11 +189,11 @@ pub enum CompensationDefinition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum NoCompensation {
-    /// Nothing to undo.
+    /// Nothing to compensate.
     None,
 }
 
-/// An undo action.
+/// A compensation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! Warnings: definitions that run, and fail at an awkward moment.
 //!
-//! A step that was silent, or lost its answer, is undone without an output. A compensation whose
-//! input reads inside `output` has no value then, so the order ends half undone, for an operator.
+//! A step that was silent, or lost its answer, is compensated without an output. A compensation whose
+//! input reads inside `output` has no value then, so the order ends half compensated, for an operator.
 //!
 //! The input cannot simply be computed without an output, because the order's details are not
 //! known when a definition is loaded. So each expression is computed as far as it depends on
@@ -68,7 +68,7 @@ impl Reader<'_> {
         let when = match step.repeat {
             Repeat::Safe => "it is not known whether the step was applied",
             Repeat::Probe(_) => "the answer to the probe has no output",
-            // Undone only when its output is known.
+            // Compensated only when its output is known.
             Repeat::Never => return Vec::new(),
         };
         let inputs = step.compensation.iter().flat_map(|c| c.input.expressions());

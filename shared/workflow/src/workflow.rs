@@ -1,7 +1,5 @@
 //! A checked and compiled workflow: what the core runs.
 
-use crate::check::{self, Limits, Problem};
-use crate::compile;
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::hash::DefinitionHash;
@@ -56,7 +54,7 @@ pub struct Step {
     pub repeat: Repeat,
     /// What the Supervisor does about failed attempts.
     pub policy: Policy,
-    /// How the effect is undone; `None` where there is nothing to undo or no way back.
+    /// How the effect is compensated; `None` where there is nothing to compensate or no way back.
     pub compensation: Option<Compensation>,
     /// Whether this is the point of no return.
     pub is_pivot: bool,
@@ -114,7 +112,7 @@ pub struct Policy {
     pub max_delay: Millis,
     /// Extra attempts above the threshold, each after this wait.
     pub wait: Option<(Millis, u32)>,
-    /// How long work may be parked before that counts as a failure.
+    /// How long work may be deferred before that counts as a failure.
     pub park: Millis,
     /// What ends it.
     pub then: Above,
@@ -123,13 +121,13 @@ pub struct Policy {
 /// What ends the Supervisor's patience with a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Above {
-    /// Undo what has been done.
+    /// Compensate what has been done.
     Compensate,
     /// Stop in Error, with an alert.
     Error,
 }
 
-/// An undo action, with every default resolved.
+/// A compensation, with every default resolved.
 #[derive(Debug)]
 pub struct Compensation {
     /// Who carries it out.
@@ -146,7 +144,7 @@ pub struct Compensation {
     pub total_calls: u32,
     /// Whether the total is kept over redeliveries too, in the call ledger.
     pub is_counted: bool,
-    /// How long work may be parked before that counts as a failure.
+    /// How long work may be deferred before that counts as a failure.
     pub park: Millis,
     /// Failures met with another attempt; the next is CompensationFailed.
     pub threshold: u32,
@@ -187,58 +185,6 @@ fn growing(first: Millis, max: Millis, failures: u32) -> Millis {
 }
 
 impl Workflow {
-    /// Checks and compiles a definition.
-    ///
-    /// # Errors
-    /// Every problem found, not only the first.
-    pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
-        let order = check::check(&definition, limits)?;
-        let defaults = &definition.defaults;
-        let mut steps: Vec<Step> = Vec::with_capacity(order.len());
-        for planned in &order {
-            let written = &definition.steps[planned.written];
-            let step = compile::step(written, defaults, planned).map_err(|reason| {
-                vec![Problem {
-                    step: Some(written.id.clone()),
-                    reason,
-                }]
-            })?;
-            steps.push(step);
-        }
-        let name = WorkflowName::new(&definition.workflow).map_err(|e| {
-            vec![Problem {
-                step: None,
-                reason: e.to_string(),
-            }]
-        })?;
-        let workflow = Self {
-            name,
-            hash: DefinitionHash::of(&definition),
-            steps,
-            definition,
-        };
-        let problems = check::check_compiled(&workflow, limits);
-        if problems.is_empty() {
-            Ok(workflow)
-        } else {
-            Err(problems)
-        }
-    }
-
-    /// Compiles a definition that was checked before it was published.
-    ///
-    /// # Errors
-    /// The problems, where a stored definition is damaged or of a later format.
-    pub fn from_published(canonical_json: &str) -> Result<Self, Vec<Problem>> {
-        let definition: Definition = serde_json::from_str(canonical_json).map_err(|e| {
-            vec![Problem {
-                step: None,
-                reason: format!("the published definition cannot be read: {e}"),
-            }]
-        })?;
-        Self::compile(definition, &Limits::published())
-    }
-
     /// Index of a step.
     #[must_use]
     pub fn step_index(&self, id: &str) -> Option<StepIndex> {
@@ -267,7 +213,7 @@ impl Workflow {
         false
     }
 
-    /// Most calls that one order can ever cause, forward and undo, without an operator.
+    /// Most calls that one order can ever cause, forward and back, without an operator.
     #[must_use]
     pub fn worst_case_calls(&self) -> u64 {
         self.steps

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
-use triad_core::{Order, StepState, Timestamp};
+use triad_core::{Order, StepState, Timestamp, Work};
 
 /// A value with the digest by which it is compared and hashed. The checker tells states apart by
 /// a digest too, so comparing whole texts would make nothing surer.
@@ -65,13 +65,15 @@ impl Canonical<Pass> {
 
 fn forget_times_of_the_past(state: &mut StepState) {
     match state {
-        StepState::Failed { started, .. } | StepState::UndoFailed { started, .. } => {
-            *started = Timestamp(0);
-        }
+        StepState::Acting(Work::Failed { started, .. })
+        | StepState::Compensating {
+            work: Work::Failed { started, .. },
+            ..
+        } => *started = Timestamp(0),
         StepState::Completed {
             started, finished, ..
         } => (*started, *finished) = (Timestamp(0), Timestamp(0)),
-        StepState::Undone { finished, .. } => *finished = Timestamp(0),
+        StepState::Compensated { finished, .. } => *finished = Timestamp(0),
         _ => {}
     }
 }

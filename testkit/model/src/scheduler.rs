@@ -3,7 +3,7 @@
 
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::{End, Pass, Place, Source, Task};
-use triad_core::{ClaimId, Direction, Event, Order, StepState, Version};
+use triad_core::{ClaimId, Event, Order, Version};
 
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
@@ -168,10 +168,9 @@ fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Orde
     let steps = before.steps.iter().zip(&after.steps);
     steps
         .filter(|(was, is)| was.step == reply.step && was.state != is.state)
-        .any(|(was, _)| match (&was.state, reply.direction) {
-            (StepState::Undoing { attempt, .. }, Direction::Undo) => *attempt != reply.attempt,
-            (state, Direction::Forward) => state.attempt() != Some(reply.attempt),
-            _ => true,
+        .any(|(was, _)| {
+            let out = was.state.out();
+            out.is_none_or(|out| (out.direction, out.attempt) != (reply.direction, reply.attempt))
         })
 }
 

@@ -32,7 +32,7 @@ pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.undoes.as_ref().unwrap_or(&request.idempotency_key);
     let key = key.0.clone();
     match (request.direction, effects.get(&key)) {
-        (Direction::Undo, _) => {
+        (Direction::Compensate, _) => {
             effects.insert(key, Effect::Undone);
             Answer::Done
         }
@@ -49,7 +49,7 @@ pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
 /// the same, so what is refused once stays refused.
 pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.idempotency_key.0.clone();
-    if request.direction == Direction::Undo {
+    if request.direction == Direction::Compensate {
         return Answer::Refused;
     }
     match effects.entry(key).or_insert(Effect::Undone) {

@@ -309,5 +309,6 @@ pub(crate) fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> En
         key: key.map(|k| k.as_bytes().to_vec()),
         value,
         headers: Vec::new(),
+        trace: None,
     }
 }

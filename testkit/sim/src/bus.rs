@@ -178,7 +178,7 @@ impl State {
     fn deliver(&mut self, r: RequestHead) {
         let direction = match r.direction {
             Direction::Forward => "forward",
-            Direction::Undo => "undo",
+            Direction::Compensate => "undo",
             Direction::Probe => "probe",
         };
         let key = (r.idempotency_key, direction, r.attempt);
@@ -216,7 +216,7 @@ impl State {
                 key: stored.envelope.key.clone(),
                 // An empty value stands for a tombstone: no sender sends one otherwise.
                 value: Some(stored.envelope.value.clone()).filter(|v| !v.is_empty()),
-                headers: stored.envelope.headers.clone(),
+                headers: stored.envelope.copied_headers(),
             })
             .collect();
         if records.is_empty() {

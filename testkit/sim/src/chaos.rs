@@ -337,7 +337,10 @@ async fn publisher(world: &World) {
 /// Makes a version the present one of its workflow.
 pub(crate) fn publish(state: &mut State, workflow: &Workflow) {
     let json = hash::canonical_json(&workflow.definition);
-    state.store.publish(&definitions::identity(workflow), json);
+    let now = state.now;
+    state
+        .store
+        .publish(&definitions::identity(workflow), json, now);
 }
 
 /// Moves the partitions of the dead to the living, and starts the dead again.

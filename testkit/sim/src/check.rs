@@ -92,7 +92,7 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Fo
             (ProcessState::Compensated { .. }, _) if in_place && step.compensation.is_some() => {
                 found.push(("g10-compensated-leaves-no-effect", told("is in place")));
             }
-            (_, StepState::Undone { .. }) if by_this_key => {
+            (_, StepState::Compensated { .. }) if by_this_key => {
                 found.push(("g10-undone-is-not-in-place", told("is in place")));
             }
             (_, StepState::Refused { .. } | StepState::Skipped | StepState::Waiting)
@@ -136,9 +136,9 @@ fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Foun
     let rounds = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
     let uneven = state.history.uneven.contains(&order.id);
     for (record, step) in order.steps.iter().zip(&workflow.steps) {
-        for direction in [Direction::Forward, Direction::Undo, Direction::Probe] {
+        for direction in [Direction::Forward, Direction::Compensate, Direction::Probe] {
             let most = match direction {
-                Direction::Undo => step.compensation.as_ref().map_or(0, |c| c.threshold + 1),
+                Direction::Compensate => step.compensation.as_ref().map_or(0, |c| c.threshold + 1),
                 Direction::Forward | Direction::Probe => step.policy.max_attempts(),
             };
             for number in 0..=record.key {
@@ -159,7 +159,7 @@ fn deliveries(
 ) {
     let name = match direction {
         Direction::Forward => "forward",
-        Direction::Undo => "undo",
+        Direction::Compensate => "undo",
         Direction::Probe => "probe",
     };
     let of_key = (key.to_owned(), name, 0)..=(key.to_owned(), name, u32::MAX);

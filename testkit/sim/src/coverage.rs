@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use triad_core::{Order, ProcessState, StepState};
+use triad_core::{Direction, Order, ProcessState, StepState, Work};
 
 /// Counts by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,6 +12,7 @@ pub struct Coverage(BTreeMap<&'static str, u64>);
 /// Everything that the runs of CI together must reach.
 pub const WANTED: &[&str] = &[
     "fault: store throttled",
+    "fault: store denied access",
     "fault: transaction conflict",
     "fault: write lost its answer",
     "fault: write retried by the client",
@@ -155,20 +156,22 @@ fn of_step(state: &StepState) -> &'static str {
     match state {
         StepState::Waiting => "step: waiting",
         StepState::Skipped => "step: skipped",
-        StepState::Running { .. } => "step: running",
-        StepState::Probing { .. } => "step: probing",
-        StepState::Parked { .. } => "step: parked",
-        StepState::Failed { .. } => "step: failed",
-        StepState::RetryDue { .. } => "step: retry-due",
+        StepState::Acting(Work::Out(out)) if out.direction == Direction::Probe => "step: probing",
+        StepState::Acting(Work::Out(_)) => "step: running",
+        StepState::Acting(Work::Deferred { .. }) => "step: parked",
+        StepState::Acting(Work::Failed { .. }) => "step: failed",
+        StepState::Acting(Work::Due { .. }) => "step: retry-due",
         StepState::Completed { .. } => "step: completed",
         StepState::Refused { .. } => "step: refused",
         StepState::Ambiguous { .. } => "step: ambiguous",
-        StepState::UndoDue { .. } => "step: undo-due",
-        StepState::Undoing { .. } => "step: undoing",
-        StepState::UndoParked { .. } => "step: undo-parked",
-        StepState::UndoFailed { .. } => "step: undo-failed",
-        StepState::NotUndone { .. } => "step: not-undone",
-        StepState::Undone { .. } => "step: undone",
+        StepState::Compensating { work, .. } => match work {
+            Work::Due { .. } => "step: undo-due",
+            Work::Out(_) => "step: undoing",
+            Work::Deferred { .. } => "step: undo-parked",
+            Work::Failed { .. } => "step: undo-failed",
+        },
+        StepState::NotCompensated { .. } => "step: not-undone",
+        StepState::Compensated { .. } => "step: undone",
     }
 }
 

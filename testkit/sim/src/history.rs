@@ -6,8 +6,8 @@ use triad_core::ledger::{self, Mark};
 use triad_core::message::AlertKind;
 use triad_core::outbox::Writer;
 use triad_core::{
-    Attempt, Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState,
-    Timestamp, invariants,
+    Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
+    Work, invariants,
 };
 use triad_workflow::{Step, StepIndex, Workflow};
 
@@ -90,10 +90,11 @@ impl State {
             if was.state == is.state {
                 continue;
             }
-            if matches!(
-                is.state,
-                StepState::Parked { .. } | StepState::UndoParked { .. } | StepState::Probing { .. }
-            ) {
+            let probing = is
+                .state
+                .out()
+                .is_some_and(|o| o.direction == Direction::Probe);
+            if probing || is.state.deferred_until().is_some() {
                 self.history.uneven.insert(after.id.clone());
             }
             if is.state == StepState::Skipped {
@@ -116,23 +117,21 @@ impl State {
     /// The Supervisor retries a silent attempt when complete-by has passed on every clock, and
     /// what was put off for no longer than allowed is no failure.
     fn check_patience(&mut self, was: &StepRecord, is: &StepRecord, step: &Step) {
-        let retried = matches!(
-            is.state,
-            StepState::RetryDue { .. } | StepState::UndoDue { .. }
-        );
+        let retried = matches!(is.state.work(), Some(Work::Due { .. }));
         if !retried || self.setup.wild_clocks {
             return;
         }
         let slack = TIMING.skew.0 / 2;
         // Of an order that turns round the silent steps are undone without waiting.
-        let turns = was.state.to_undo().is_none() && is.state.to_undo().is_some();
+        let turns = was.state.to_compensate().is_none() && is.state.to_compensate().is_some();
         let early = was.state.complete_by().filter(|_| !turns);
         if early.is_some_and(|at| self.now < at.0 + TIMING.skew.0 - slack) {
             let seen = format!("{was:?} at {}", self.now);
             self.breach("the-supervisor-waits-for-complete-by", seen);
         }
-        let failed = is.failures > was.failures || is.undo_failures > was.undo_failures;
-        let put_off = was.state.parked_until().and(was.parked_since);
+        let failed = is.action.failures > was.action.failures
+            || is.compensation.failures > was.compensation.failures;
+        let put_off = was.state.deferred_until().and(was.deferred_since);
         if failed && put_off.is_some_and(|since| self.now + slack <= since.0 + step.policy.park.0) {
             let seen = format!("{was:?} at {}", self.now);
             self.breach("what-is-put-off-is-no-failure", seen);
@@ -162,10 +161,10 @@ impl State {
         is: &StepRecord,
         step: &Step,
     ) {
-        let Some((direction, attempt)) = request_of(&was.state) else {
+        let Some(out) = was.state.out() else {
             return;
         };
-        let failures = |r: &StepRecord| r.failures + r.undo_failures;
+        let failures = |r: &StepRecord| r.action.failures + r.compensation.failures;
         let is_counted = failures(is) > failures(was);
         if !is_counted {
             self.history.uneven.insert(order.id.clone());
@@ -188,16 +187,16 @@ impl State {
             self.coverage.reach("silence: not counted");
             return;
         }
-        let key = IdempotencyKey::of(&order.id, &was.step, direction, was.key);
-        let mark = self.control_read(&ledger::key(&key, direction, attempt));
+        let key = IdempotencyKey::of(&order.id, &was.step, out.direction, was.key);
+        let mark = self.control_read(&ledger::key(&key, out.direction, out.attempt));
         let taken = mark
             .and_then(|found| serde_json::from_value::<Mark>(found.value).ok())
             .is_some_and(|m| !m.revoked);
         let waited = was
-            .parked_since
+            .deferred_since
             .map_or(0, |since| self.now.saturating_sub(since.0));
-        let patience = match (&step.compensation, direction) {
-            (Some(compensation), Direction::Undo) => compensation.park,
+        let patience = match (&step.compensation, out.direction) {
+            (Some(compensation), Direction::Compensate) => compensation.park,
             _ => step.policy.park,
         };
         self.coverage.reach(match taken {
@@ -213,16 +212,16 @@ impl State {
     fn reach_policy(&mut self, index: StepIndex, after: &Order, workflow: &Workflow) {
         let step = &workflow.steps[index];
         let record = &after.steps[index];
-        let retried = matches!(record.state, StepState::RetryDue { .. });
+        let retried = record.state.is_retry_due();
         let policy = &step.policy;
         let reached = match (&after.state, retried) {
-            (ProcessState::Pending { .. }, true) if record.failures > policy.threshold => {
+            (ProcessState::Pending { .. }, true) if record.action.failures > policy.threshold => {
                 "policy: wait long"
             }
             (ProcessState::Pending { .. }, true) if policy.delay.0 == 0 => "policy: retry at once",
             (ProcessState::Pending { .. }, true) => "policy: retry after a delay",
             (ProcessState::Error { .. }, _) => "policy: error",
-            (ProcessState::Compensating { .. }, _) if record.undo_failures > 0 => {
+            (ProcessState::Compensating { .. }, _) if record.compensation.failures > 0 => {
                 "policy: retry the undo"
             }
             (ProcessState::Compensating { .. }, _) => "policy: compensate",
@@ -293,13 +292,13 @@ impl State {
             }
             self.coverage.reach(match incident.what {
                 Is::AttemptFailed => "incident: attempt failed",
-                Is::UndoFailed => "incident: undo failed",
-                Is::UndoBegan => "incident: undo began",
-                Is::Parked => "incident: parked",
+                Is::CompensationFailed => "incident: undo failed",
+                Is::CompensationBegan => "incident: undo began",
+                Is::Deferred => "incident: parked",
                 Is::Probed => "incident: probed",
                 Is::Resubmitted => "operator: resubmit",
                 Is::Cancelled => "operator: cancel",
-                Is::UndoRetried => "operator: retry-undo",
+                Is::CompensationRetried => "operator: retry-undo",
                 Is::Closed => "operator: close",
                 Is::Paused => "operator: pause",
                 Is::Resumed => "operator: resume",
@@ -311,7 +310,7 @@ impl State {
             }
             if matches!(
                 incident.what,
-                Is::Resubmitted | Is::UndoRetried | Is::Settled
+                Is::Resubmitted | Is::CompensationRetried | Is::Settled
             ) {
                 *self.history.resets.entry(after.id.clone()).or_default() += 1;
                 self.history.uneven.insert(after.id.clone());
@@ -346,15 +345,5 @@ impl State {
                 self.remote.in_place(step.agent.as_str(), &key.0)
             })
             .sum()
-    }
-}
-
-/// The request that is out: its direction and attempt.
-fn request_of(state: &StepState) -> Option<(Direction, Attempt)> {
-    match state {
-        StepState::Running { attempt, .. } => Some((Direction::Forward, *attempt)),
-        StepState::Probing { attempt, .. } => Some((Direction::Probe, *attempt)),
-        StepState::Undoing { attempt, .. } => Some((Direction::Undo, *attempt)),
-        _ => None,
     }
 }

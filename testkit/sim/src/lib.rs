@@ -10,10 +10,10 @@
 //! the virtual one; the same seed gives the same trace, byte for byte.
 //!
 //! [`fleet`] runs many seeds on several threads, [`crashes`] goes through every crash point of a
-//! reference workload and every pair of them, and with the feature `planted` the module of that
-//! name plants bugs in the production code, to see that each is caught.
+//! reference workload and every pair of them, and [`first`] looks for the first seed that fails,
+//! which is how the mutants of `testkit/mutants` are caught.
 //!
-//! [`contract`] is the contract of a state store as functions, to be run on every store.
+//! [`contract`] has the contracts of the ports as functions, to be run on every implementation.
 
 mod actors;
 mod bus;
@@ -26,12 +26,12 @@ pub mod crashes;
 mod definitions;
 mod executor;
 mod faults;
+pub mod first;
 pub mod fleet;
 mod history;
 mod load;
+mod operator_store;
 mod operators;
-#[cfg(feature = "planted")]
-pub mod planted;
 mod ports;
 mod remote;
 mod rng;

@@ -355,7 +355,7 @@ fn nothing_failed(state: &mut State, load: Load) {
             if let StepState::Completed { attempt, .. } = &step.state {
                 again += attempt.0 - 1;
             }
-            counted += u32::from(step.failures + step.undo_failures > 0);
+            counted += u32::from(step.action.failures + step.compensation.failures > 0);
             let once =
                 matches!(&step.state, StepState::Completed { attempt, .. } if attempt.0 == 1);
             if (!once && load == Load::Burst) || step.in_doubt {

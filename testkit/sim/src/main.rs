@@ -39,9 +39,8 @@ enum Command {
         #[arg(long, default_value_t = 10_000)]
         orders: usize,
     },
-    /// Plants one bug after the other and runs seeds until it is caught.
-    #[cfg(feature = "planted")]
-    Planted(PlantedBugs),
+    /// Runs seeds from 0 on until one fails, and says which and why; fails if none does.
+    FirstBreach(FirstBreach),
 }
 
 #[derive(Debug, Args)]
@@ -98,15 +97,11 @@ struct Nightly {
     threads: usize,
 }
 
-#[cfg(feature = "planted")]
 #[derive(Debug, Args)]
-struct PlantedBugs {
-    /// Most seeds for one bug.
+struct FirstBreach {
+    /// Most seeds.
     #[arg(long, default_value_t = 20_000)]
     seeds: u64,
-    /// This bug alone.
-    #[arg(long)]
-    bug: Option<String>,
     /// Worlds at once.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -119,8 +114,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Crashes(a) => crash_points(&a),
         Command::Nightly(a) => nightly(&a)?,
         Command::Speed { orders } => speed(orders),
-        #[cfg(feature = "planted")]
-        Command::Planted(a) => planted(&a),
+        Command::FirstBreach(a) => first_breach(&a),
     };
     Ok(ExitCode::from(u8::from(!good)))
 }
@@ -246,19 +240,15 @@ fn speed(orders: usize) -> bool {
     outcome.breaches.is_empty()
 }
 
-#[cfg(feature = "planted")]
-fn planted(a: &PlantedBugs) -> bool {
-    let bugs = triad_sim::planted::Bug::ALL.iter();
-    let wanted = |b: &&triad_sim::planted::Bug| a.bug.as_ref().is_none_or(|n| b.name() == n);
-    let mut good = true;
-    println!("{:<44} {:<48} seeds", "bug", "caught by");
-    for bug in bugs.filter(wanted) {
-        let caught = triad_sim::planted::catch(*bug, a.seeds, a.threads);
-        match &caught {
-            Some(c) => println!("{:<44} {:<48} {}", bug.name(), c.invariant, c.seeds),
-            None => println!("{:<44} NOT CAUGHT in {} seeds", bug.name(), a.seeds),
+fn first_breach(a: &FirstBreach) -> bool {
+    match triad_sim::first::first_breach(a.seeds, a.threads) {
+        Some(first) => {
+            println!("{} after {} seeds", first.invariant, first.seeds);
+            true
         }
-        good &= caught.is_some();
+        None => {
+            println!("none in {} seeds", a.seeds);
+            false
+        }
     }
-    good
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use triad_core::downstream::{DownstreamAction, ForcedTo};
-use triad_core::{Act, Action, Direction, IdempotencyKey, Operation, Order, OrderId, Refusal};
+use triad_core::{
+    Action, Direction, IdempotencyKey, Operation, OperationRefusal, OperatorAct, Order, OrderId,
+};
 use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
 use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
 
@@ -25,8 +27,8 @@ const ASKS_LATE_AFTER_MS: u64 = 200_000;
 /// Time between two rounds of the one who puts things in order.
 const ROUND_MS: u64 = 1_000;
 
-fn act() -> Act {
-    Act::new("somebody", "a reason")
+fn act() -> OperatorAct {
+    OperatorAct::new("somebody", "a reason")
 }
 
 /// Starts an operator who acts at random until the faults stop.
@@ -103,13 +105,13 @@ async fn act_on_order(world: &World, who: InstanceId, desk: &Desk) {
     }
 }
 
-fn reach_refusal(state: &mut State, refusal: &Refusal) {
+fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
     state.coverage.reach(match refusal {
-        Refusal::State { .. } => "refusal: state",
-        Refusal::PastPivot(_) => "refusal: past the pivot",
-        Refusal::InDoubt(_) => "refusal: in doubt",
-        Refusal::Step { .. } => "refusal: step",
-        Refusal::Already(_) => "refusal: already",
+        OperationRefusal::State { .. } => "refusal: state",
+        OperationRefusal::PastPivot(_) => "refusal: past the pivot",
+        OperationRefusal::InDoubt(_) => "refusal: in doubt",
+        OperationRefusal::Step { .. } => "refusal: step",
+        OperationRefusal::Already(_) => "refusal: already",
     });
 }
 
@@ -122,12 +124,16 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
         "Pending" | "Processing" => vec![Action::Pause, Action::Cancel, Action::Resume],
         "Compensating" => vec![Action::Pause, Action::Resume],
         "Error" => vec![plain.clone(), plain, Action::Cancel, Action::Close],
-        "CompensationFailed" => vec![Action::RetryUndo, Action::RetryUndo, Action::Close],
+        "CompensationFailed" => vec![
+            Action::RetryCompensation,
+            Action::RetryCompensation,
+            Action::Close,
+        ],
         "Compensated" => vec![plain],
         _ => vec![
             plain,
             Action::Cancel,
-            Action::RetryUndo,
+            Action::RetryCompensation,
             Action::Close,
             Action::Pause,
             Action::Resume,

@@ -21,6 +21,8 @@ use crate::world::{Crash, InstanceId, OUTSIDE, State, World};
 pub struct Ports {
     pub(crate) world: World,
     pub(crate) who: InstanceId,
+    /// How long finished records are kept, where it is not as the world has it.
+    kept: Option<Millis>,
 }
 
 /// What becomes of one write.
@@ -34,7 +36,25 @@ enum Fate {
 
 impl Ports {
     pub(crate) fn new(world: World, who: InstanceId) -> Self {
-        Self { world, who }
+        Self {
+            world,
+            who,
+            kept: None,
+        }
+    }
+
+    /// The same ports of one who was told another retention.
+    pub(crate) fn keeping(&self, retention: Millis) -> Self {
+        Self {
+            kept: Some(retention),
+            ..self.clone()
+        }
+    }
+
+    /// How long finished records are kept, in milliseconds; `None`: for ever.
+    fn retention(&self) -> Option<u64> {
+        let of_world = || self.world.state().setup.retention_ms;
+        self.kept.map(|kept| kept.0).or_else(of_world)
     }
 
     /// The process may die here, between effects; what it has sent before is on its way all the
@@ -148,13 +168,24 @@ impl Ports {
         let mut results = Vec::with_capacity(orders.len());
         for id in orders {
             results.push(if self.throttled() {
-                Err(StoreError::Transient("throttled".into()))
+                Err(self.refusal("throttled"))
             } else {
                 Ok(read(&mut self.world.state(), &id))
             });
         }
         self.leave().await;
         results
+    }
+
+    /// What a store says that refuses: every other minute that access is denied, which is no more about
+    /// the item than being throttled is.
+    fn refusal(&self, why: &str) -> StoreError {
+        let mut state = self.world.state();
+        if (state.now / 60_000).is_multiple_of(2) {
+            return StoreError::Transient(why.to_owned());
+        }
+        state.coverage.reach("fault: store denied access");
+        StoreError::Configuration("AccessDeniedException".to_owned())
     }
 
     fn throttled(&self) -> bool {
@@ -174,7 +205,7 @@ impl Ports {
         let number = self.before(what).await;
         let result = match self.write_fate() {
             Fate::Works => Ok(carry_out(&mut self.world.state(), self.who, &write)),
-            Fate::Refused(why) => transient(why),
+            Fate::Refused(why) => Err(self.refusal(why)),
             Fate::LostAnswer => {
                 carry_out(&mut self.world.state(), self.who, &write);
                 transient("timed out")
@@ -200,10 +231,13 @@ impl Ports {
     }
 
     /// A read: an answer made by `read`, or none.
-    async fn reading<T>(&self, read: impl FnOnce(&mut State) -> T + Send) -> Result<T, StoreError> {
+    pub(crate) async fn reading<T>(
+        &self,
+        read: impl FnOnce(&mut State) -> T + Send,
+    ) -> Result<T, StoreError> {
         self.enter().await;
         let answer = if self.throttled() {
-            Err(StoreError::Transient("throttled".into()))
+            Err(self.refusal("throttled"))
         } else {
             Ok(read(&mut self.world.state()))
         };
@@ -227,7 +261,9 @@ impl StateStore for Ports {
     async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
         self.enter().await;
         let mut results = Vec::with_capacity(writes.len());
+        let kept = self.retention();
         for write in writes {
+            let write = (write, kept);
             let result = self.write_one("commit", write, State::store_write).await;
             results.push(result);
         }
@@ -239,8 +275,11 @@ impl StateStore for Ports {
         self.read_each(orders, State::store_load).await
     }
 
-    async fn glance(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
-        self.read_each(orders, State::store_glance).await
+    async fn load_eventually(
+        &self,
+        orders: Vec<OrderId>,
+    ) -> Vec<Result<Option<Order>, StoreError>> {
+        self.read_each(orders, State::store_load_eventually).await
     }
 
     async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
@@ -271,7 +310,7 @@ impl StateStore for Ports {
 
 impl DefinitionStore for Ports {
     async fn publish(&self, definition: WorkflowRef, json: String) -> Result<(), StoreError> {
-        self.reading(move |s| s.store.publish(&definition, json))
+        self.reading(move |s| s.store.publish(&definition, json, s.now))
             .await
     }
 
@@ -280,7 +319,7 @@ impl DefinitionStore for Ports {
             .reading(move |s| s.store.current(name.as_str()).map(str::to_owned))
             .await?;
         found
-            .map(|h| h.parse().map_err(StoreError::Permanent))
+            .map(|h| h.parse().map_err(StoreError::Item))
             .transpose()
     }
 

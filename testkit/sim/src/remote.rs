@@ -131,10 +131,10 @@ impl State {
     fn note_call(&mut self, who: InstanceId, call: &Arriving, time_left: Millis) {
         let direction = match call.direction {
             Direction::Forward => "forward",
-            Direction::Undo => "undo",
+            Direction::Compensate => "undo",
             Direction::Probe => "probe",
         };
-        let undo = call.direction == Direction::Undo;
+        let undo = call.direction == Direction::Compensate;
         let of_key = (call.key.clone(), direction);
         *self.remote.calls.entry(of_key).or_default() += 1;
         let of_step = (call.order.clone(), call.step.clone(), undo);

@@ -1,6 +1,7 @@
 //! What is sent into a world: orders, and records that nobody can take.
 
 use serde_json::{Value, json};
+use triad_core::ids::MAX_ORDER_ID_BYTES;
 
 use crate::definitions::workflows;
 use crate::rng::Rng;
@@ -19,7 +20,7 @@ pub(crate) struct NewOrder {
 /// The orders of a seed, some of them with a conflicting one after them if that is wanted.
 pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrder> {
     let order = |rng: &mut Rng, n: usize| {
-        let id = format!("o{n}");
+        let id = drawn_id(rng, n);
         let workflow = rng.pick(workflows()).name.to_string();
         let mut details = json!({"item": n, "gift": rng.chance(500), "sum": 7});
         if rng.chance(60) {
@@ -48,9 +49,30 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
     (0..count).map(|n| order(rng, n)).collect()
 }
 
+/// An id of any length and any of the characters that an id may have, unique by its number. With ids
+/// that differ at their ends alone most shards of the due index would stay empty.
+fn drawn_id(rng: &mut Rng, n: usize) -> String {
+    const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const LATER: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~:@=,";
+    let mut id = format!("{}{n}:", char::from(*rng.pick(FIRST)));
+    let room = MAX_ORDER_ID_BYTES - id.len();
+    let longer = if rng.chance(30) {
+        room
+    } else {
+        rng.below(12) as usize
+    };
+    id.extend((0..longer).map(|_| char::from(*rng.pick(LATER))));
+    id
+}
+
+/// The id of an order that is not drawn.
+fn plain_id(n: usize) -> String {
+    format!("{n}-order")
+}
+
 /// An order of a workflow and nothing else.
 pub(crate) fn plain_order(n: usize, workflow: &str) -> NewOrder {
-    let id = format!("o{n}");
+    let id = plain_id(n);
     let details = json!({"item": n, "gift": true, "sum": 7});
     let body = json!({"order_id": id, "workflow": workflow, "details": details});
     NewOrder {
@@ -65,7 +87,7 @@ pub(crate) fn plain_order(n: usize, workflow: &str) -> NewOrder {
 /// An order that is undone: its last input has no value.
 pub(crate) fn failing_order(n: usize) -> NewOrder {
     let details = json!({"item": n, "gift": true, "sum": "seven"});
-    let body = json!({"order_id": format!("o{n}"), "workflow": "choice", "details": details});
+    let body = json!({"order_id": plain_id(n), "workflow": "choice", "details": details});
     NewOrder {
         value: body.to_string().into_bytes(),
         ..plain_order(n, "choice")

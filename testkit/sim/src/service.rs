@@ -153,7 +153,7 @@ impl State {
     fn declines(&mut self, call: &Arriving) -> bool {
         let (kind, permille) = match call.direction {
             Direction::Forward => ("fault: remote declined", self.faults.decline),
-            Direction::Undo => ("fault: undo declined", self.faults.decline_undo),
+            Direction::Compensate => ("fault: undo declined", self.faults.decline_undo),
             Direction::Probe => return false,
         };
         let hash = call.key.bytes().fold(17_u64, |h, b| {
@@ -209,7 +209,7 @@ impl State {
     ) -> (Kind, Option<Cause>, Answer) {
         let direction = match call.direction {
             Direction::Forward => contract::Direction::Forward,
-            Direction::Undo => contract::Direction::Undo,
+            Direction::Compensate => contract::Direction::Undo,
             // The idempotent services have no such action.
             Direction::Probe => return refuse("no-such-action"),
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::due::shard_of;
-use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
+use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{Created, DuePage, DueRow, NewOrder, Write, Written};
 
@@ -17,20 +17,22 @@ const LIST_PAGE: usize = 3;
 /// Longest time from the expiry of a record to its deletion.
 const DELETION_MS: u64 = 60_000;
 
-/// Longest time that a cheap read lags behind.
-const GLANCE_LAG_MS: u64 = 1_000;
+/// Longest time that an eventually consistent read lags behind.
+const EVENTUAL_LAG_MS: u64 = 1_000;
 
 /// One order: its record, its details, and where it stands in the due index.
 #[derive(Debug)]
 struct Entry {
     order: Arc<Order>,
-    /// The version before the present one, `None` before the first, and until when a cheap read
-    /// may still find it.
+    /// The version before the present one, `None` before the first, and until when an eventually
+    /// consistent read may still find it.
     before: Option<Arc<Order>>,
     seen_until: u64,
     token: u64,
     details: Arc<Value>,
     digest: String,
+    /// When the record expires; a write never moves it nearer.
+    expires: Option<u64>,
     /// The record has expired and gone; the checker knows its last version.
     gone: bool,
     placed: Option<u64>,
@@ -53,7 +55,9 @@ pub(crate) struct StoreState {
     /// Changes of the index that are not visible yet, by moment and sequence.
     coming: BTreeMap<(u64, u64), (At, Option<u64>)>,
     coming_seq: u64,
-    definitions: BTreeMap<(String, String), String>,
+    pub(crate) definitions: BTreeMap<(String, String), String>,
+    /// When each definition was published last.
+    pub(crate) published: BTreeMap<(String, String), u64>,
     current: BTreeMap<String, String>,
 }
 
@@ -77,9 +81,10 @@ impl StoreState {
         Some(self.entries[*self.by_id.get(id)?].details.clone())
     }
 
-    pub(crate) fn publish(&mut self, definition: &WorkflowRef, json: String) {
+    pub(crate) fn publish(&mut self, definition: &WorkflowRef, json: String, now: u64) {
         let name = definition.name.to_string();
         let hash = definition.hash.to_string();
+        self.published.insert((name.clone(), hash.clone()), now);
         self.definitions.insert((name.clone(), hash.clone()), json);
         self.current.insert(name, hash);
     }
@@ -126,10 +131,11 @@ impl State {
         self.store.entries.push(Entry {
             order: Arc::new(new.order.clone()),
             before: None,
-            seen_until: self.now + GLANCE_LAG_MS,
+            seen_until: self.now + EVENTUAL_LAG_MS,
             token: 0,
             details: new.details.clone(),
             digest: new.digest.clone(),
+            expires: None,
             gone: false,
             placed: None,
             last_coming: 0,
@@ -139,8 +145,12 @@ impl State {
         Created::Created
     }
 
-    /// One conditional write.
-    pub(crate) fn store_write(&mut self, who: InstanceId, write: &Write) -> Written {
+    /// One conditional write, of a writer that keeps finished records for a span.
+    pub(crate) fn store_write(
+        &mut self,
+        who: InstanceId,
+        (write, kept): &(Write, Option<u64>),
+    ) -> Written {
         self.delete_expired();
         let id = &write.next.id;
         let found = self.store.by_id.get(id).copied();
@@ -176,14 +186,18 @@ impl State {
         if before.due != after.due {
             self.place(at, after.due.map(|d| d.0));
         }
-        if let Some((finished, kept)) = after.kept_from().zip(self.setup.retention_ms) {
-            let goes = finished.0 + kept + self.rng.below(DELETION_MS);
+        let standing = self.store.entries[at].expires;
+        let wanted = after.kept_from().zip(*kept).map(|(at, kept)| at.0 + kept);
+        let expires = wanted.map(|moment| standing.map_or(moment, |s| s.max(moment)));
+        if let Some(moment) = expires {
+            let goes = moment + self.rng.below(DELETION_MS);
             self.store.going.insert((goes, at));
         }
-        let seen_until = self.now + GLANCE_LAG_MS;
+        let seen_until = self.now + EVENTUAL_LAG_MS;
         let entry = &mut self.store.entries[at];
         entry.before = Some(std::mem::replace(&mut entry.order, after.clone()));
         entry.seen_until = seen_until;
+        entry.expires = expires;
         entry.token = write.token;
         Written::Written
     }
@@ -196,15 +210,15 @@ impl State {
         if entry.gone {
             return None;
         }
-        if self.is_expired(&entry.order) {
+        if self.is_expired(entry) {
             self.coverage.reach("saw: expired record ignored");
             return None;
         }
         Some((*entry.order).clone())
     }
 
-    /// What a cheap read finds: perhaps what was there a moment ago.
-    pub(crate) fn store_glance(&mut self, id: &OrderId) -> Option<Order> {
+    /// What an eventually consistent read finds: perhaps what was there a moment ago.
+    pub(crate) fn store_load_eventually(&mut self, id: &OrderId) -> Option<Order> {
         let young = (self.store.by_id.get(id))
             .map(|at| &self.store.entries[*at])
             .filter(|entry| entry.seen_until > self.now && !entry.gone)
@@ -217,11 +231,8 @@ impl State {
         self.store_load(id)
     }
 
-    fn is_expired(&self, order: &Order) -> bool {
-        let retention = self.setup.retention_ms;
-        (order.kept_from())
-            .zip(retention)
-            .is_some_and(|(at, kept)| at.0 + kept <= self.now)
+    fn is_expired(&self, entry: &Entry) -> bool {
+        entry.expires.is_some_and(|at| at <= self.now)
     }
 
     /// Expired records go, some time after they have expired.
@@ -232,10 +243,13 @@ impl State {
             }
             self.store.going.pop_first();
             let entry = &self.store.entries[at];
-            if entry.gone || !self.is_expired(&entry.order) {
+            if entry.gone || !self.is_expired(entry) {
                 continue;
             }
             let id = entry.order.id.clone();
+            if Attention::of(&entry.order).is_some() {
+                self.breach("an-order-that-needs-an-operator-is-kept", id.to_string());
+            }
             self.note(OUTSIDE, || format!("store: {id} has expired and goes"));
             self.coverage.reach("fault: expired record deleted");
             self.store.entries[at].gone = true;

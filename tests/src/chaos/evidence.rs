@@ -125,7 +125,7 @@ pub enum Said {
 /// Whether a direction undoes. The probe asks about the forward effect.
 #[must_use]
 pub fn is_undo(direction: Direction) -> bool {
-    direction == Direction::Undo
+    direction == Direction::Compensate
 }
 
 /// The attempt that a call belongs to.

@@ -191,7 +191,7 @@ fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
             e.records
                 .values()
                 .flat_map(|o| &o.steps)
-                .map(|s| (s.failures + s.undo_failures) as usize)
+                .map(|s| (s.action.failures + s.compensation.failures) as usize)
                 .sum(),
         ),
     ])

@@ -155,6 +155,7 @@ pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
         key: Some(id.as_bytes().to_vec()),
         value,
         headers: Vec::new(),
+        trace: None,
     };
     (id, message)
 }

@@ -1,19 +1,15 @@
 //! `triad dead-letters list`: what could not be taken, by cause, then the newest letters.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use serde_json::{Value, json};
-use triad_core::Timestamp;
-use triad_runtime::dead_letter::index::Index;
-use triad_runtime::dead_letter::letter::Content;
-use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use serde_json::Value;
+use triad_operator::dead_letters::{LetterError, Listing, list};
 
-use super::topic::Letters;
+use super::topic::KafkaLetters;
 use super::{FilterArgs, text};
 use crate::commands::connection::KafkaArgs;
 use crate::output::{moment, print_line};
@@ -41,106 +37,47 @@ pub struct ListArgs {
     kafka: KafkaArgs,
 }
 
-/// What a line of the list says of a letter.
-struct Line {
-    cause: String,
-    message: String,
-    key: Option<Vec<u8>>,
-    bytes: usize,
-    cut_from: Option<usize>,
-    tombstone: bool,
-}
-
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
-    let filter = args.filter.fixed();
-    let mut letters = Letters::open(&args.kafka, filter.since, args.json).await?;
-    let mut index = Index::default();
-    // The newest, oldest first.
-    let mut lines: BTreeMap<(Timestamp, LetterId), Line> = BTreeMap::new();
-    let mut more = false;
-    while let Some(entry) = letters.next().await? {
-        if matches!(&entry, Entry::Letter(letter) if !filter.takes(letter)) {
-            continue;
+    let topic = KafkaLetters::of(&args.kafka, args.json).await?;
+    let listing = list(&topic, &args.filter.filter(), args.limit as usize).await;
+    let listing = match listing {
+        Ok(listing) => listing,
+        Err(LetterError::Topic(error)) => return Err(error.into()),
+        Err(LetterError::Full(full)) => {
+            return Err(anyhow::Error::new(full).context("give a shorter time with --since"));
         }
-        let new = index
-            .note(&entry)
-            .context("give a shorter time with --since")?;
-        if let Entry::Letter(letter) = entry
-            && new
-        {
-            lines.insert((letter.at, letter.id.clone()), Line::of(letter));
-            if lines.len() > args.limit as usize {
-                lines.pop_first();
-                more = true;
-            }
-        }
-    }
+    };
     if args.json {
-        print_json(&index, &lines)?;
+        print_json(&listing)?;
     } else {
-        print(&index, &lines);
-        if more {
+        print(&listing);
+        if listing.more {
             println!("and older ones: raise --limit {}", args.limit);
         }
     }
-    if letters.unreadable() > 0 {
-        let count = letters.unreadable();
+    if listing.unreadable > 0 {
+        let count = listing.unreadable;
         eprintln!("triad: {count} records of the topic are not of Triad's making");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Line {
-    fn of(letter: Letter) -> Self {
-        Self {
-            bytes: letter.value.bytes().len(),
-            cut_from: match letter.value {
-                Content::Cut { of, .. } => Some(of),
-                Content::Whole(_) | Content::Tombstone => None,
-            },
-            tombstone: letter.value == Content::Tombstone,
-            cause: letter.cause,
-            message: letter.message,
-            key: letter.key,
-        }
+fn print_json(listing: &Listing) -> Result<()> {
+    let print = |kind: &str, mut line: Value| {
+        line["kind"] = kind.into();
+        print_line(&line)
+    };
+    for group in &listing.causes {
+        print("cause", serde_json::to_value(group)?)?;
     }
-}
-
-type Lines = BTreeMap<(Timestamp, LetterId), Line>;
-
-fn print_json(index: &Index, lines: &Lines) -> Result<()> {
-    for group in index.groups() {
-        print_line(&json!({
-            "kind": "cause",
-            "cause": group.cause,
-            "letters": group.letters,
-            "replayed": group.replayed,
-            "newest": group.newest,
-        }))?;
-    }
-    for ((at, id), line) in lines {
-        print_line(&json!({
-            "kind": "letter",
-            "id": id.to_string(),
-            "topic": id.topic,
-            "partition": id.partition,
-            "offset": id.offset,
-            "at": at,
-            "cause": line.cause,
-            "message": line.message,
-            "key": line.key.as_deref().map_or(Value::Null, text::as_json),
-            "bytes": line.bytes,
-            "cut_from": line.cut_from,
-            "tombstone": line.tombstone,
-            "replayed_at": index.replayed(id),
-        }))?;
+    for letter in &listing.letters {
+        print("letter", serde_json::to_value(letter)?)?;
     }
     Ok(())
 }
 
-fn print(index: &Index, lines: &Lines) {
-    let groups = index.groups();
-    if groups.is_empty() {
+fn print(listing: &Listing) {
+    if listing.causes.is_empty() {
         println!("no dead letters");
         return;
     }
@@ -148,7 +85,7 @@ fn print(index: &Index, lines: &Lines) {
     table
         .load_style(NOTHING)
         .set_header(["Cause", "Letters", "Replayed", "Newest"]);
-    for group in groups {
+    for group in &listing.causes {
         table.add_row([
             text::short(&group.cause, SHOWN),
             group.letters.to_string(),
@@ -157,27 +94,26 @@ fn print(index: &Index, lines: &Lines) {
         ]);
     }
     println!("{table}");
-    if lines.is_empty() {
+    if listing.letters.is_empty() {
         return;
     }
     let mut table = Table::new();
     table
         .load_style(NOTHING)
         .set_header(["Letter", "Written", "Key", "Bytes", "Replayed", "Cause"]);
-    for ((at, id), line) in lines {
-        let cause = format!("{}: {}", line.cause, line.message);
+    for letter in &listing.letters {
+        let cause = format!("{}: {}", letter.cause, letter.message);
+        let key = letter.key.as_ref();
         table.add_row([
-            text::line(&id.to_string()),
-            moment(*at),
-            line.key
-                .as_deref()
-                .map_or_else(String::new, |k| text::short(&text::bytes(k), SHOWN_KEY)),
-            match (line.cut_from, line.tombstone) {
+            text::line(&letter.id.to_string()),
+            moment(letter.at),
+            key.map_or_else(String::new, |k| text::short(&text::bytes(&k.0), SHOWN_KEY)),
+            match (letter.cut_from, letter.tombstone) {
                 (_, true) => "tombstone".to_owned(),
-                (Some(of), _) => format!("{} of {of}", line.bytes),
-                (None, _) => line.bytes.to_string(),
+                (Some(of), _) => format!("{} of {of}", letter.bytes),
+                (None, _) => letter.bytes.to_string(),
             },
-            index.replayed(id).map_or_else(String::new, moment),
+            letter.replayed_at.map_or_else(String::new, moment),
             text::short(&cause, SHOWN),
         ]);
     }

@@ -1,8 +1,7 @@
 //! `triad dead-letters`: records that could not be taken are listed, shown and replayed.
 //!
-//! The topic `dead-letter` is read as a whole, or from `--since` on: Kafka has no other index. What
-//! is kept in memory of it is bounded; what a letter is, and what a replay sends, is
-//! `triad_runtime::dead_letter`'s.
+//! What is read, listed and sent is `triad_operator::dead_letters`'; here are the options, the output
+//! and the reading of Kafka.
 
 mod list;
 mod replay;
@@ -14,9 +13,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use triad_core::Timestamp;
+use triad_operator::dead_letters::LetterFilter;
 use triad_runtime::Clock;
-use triad_runtime::dead_letter::Letter;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
@@ -56,29 +54,13 @@ pub struct FilterArgs {
     since: Option<Millis>,
 }
 
-/// The same, with the moment fixed.
-#[derive(Debug, Clone)]
-struct Filter {
-    cause: Option<String>,
-    topic: Option<String>,
-    since: Option<Timestamp>,
-}
-
 impl FilterArgs {
-    fn fixed(self) -> Filter {
-        Filter {
+    /// The filter, with the moment fixed.
+    fn filter(self) -> LetterFilter {
+        LetterFilter {
             cause: self.cause,
             topic: self.topic,
             since: self.since.map(|span| SystemClock.now().minus(span)),
         }
-    }
-}
-
-impl Filter {
-    fn takes(&self, letter: &Letter) -> bool {
-        let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
-        is(&self.cause, &letter.cause)
-            && is(&self.topic, &letter.id.topic)
-            && self.since.is_none_or(|since| letter.at >= since)
     }
 }

@@ -5,17 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::{Value, json};
+use triad_operator::dead_letters::{Shown, show};
 use triad_runtime::dead_letter::letter::{Content, Marker};
-use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use triad_runtime::dead_letter::{Letter, LetterId};
 
 use super::text;
-use super::topic::Letters;
+use super::topic::KafkaLetters;
 use crate::commands::connection::KafkaArgs;
 use crate::output::{Usage, moment, print_line};
-
-/// Replays of one letter that are shown: the last ones.
-const REPLAYS: usize = 100;
 
 /// Show a dead letter: its cause, its headers, its value, and whether it was replayed
 #[derive(Debug, Args)]
@@ -40,35 +37,17 @@ pub struct ShowArgs {
 
 pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     let id: LetterId = args.id.parse().map_err(|e| Usage(format!("{e}")))?;
-    let mut letters = Letters::open(&args.kafka, None, args.json).await?;
-    let mut found: Option<Letter> = None;
-    let mut replays: Vec<Marker> = Vec::new();
-    while let Some(entry) = letters.next().await? {
-        match entry {
-            // A redelivered record makes the same letter again.
-            Entry::Letter(letter) if letter.id == id => {
-                found.get_or_insert(letter);
-            }
-            Entry::Replayed(marker) if marker.of == id => {
-                if replays.len() == REPLAYS {
-                    replays.remove(0);
-                }
-                replays.push(marker);
-            }
-            Entry::Letter(_) | Entry::Replayed(_) => {}
-        }
-    }
-    let Some(letter) = found else {
+    let topic = KafkaLetters::of(&args.kafka, args.json).await?;
+    let Some(shown) = show(&topic, &id).await? else {
         eprintln!("triad: there is no dead letter {id}");
         return Ok(ExitCode::FAILURE);
     };
-    replays.sort_by_key(|m| m.act.at);
     if args.value {
-        write_value(&letter)?;
+        write_value(&shown.letter)?;
     } else if args.json {
-        print_line(&as_json(&letter, &replays))?;
+        print_line(&serde_json::to_value(&shown)?)?;
     } else {
-        print(&letter, &replays);
+        print(&shown);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -100,45 +79,7 @@ fn note(letter: &Letter) -> Option<String> {
     }
 }
 
-fn as_json(letter: &Letter, replays: &[Marker]) -> Value {
-    let bytes = letter.value.bytes();
-    let headers: Vec<Value> = letter
-        .headers
-        .iter()
-        .map(|(name, value)| json!([name, value.as_deref().map_or(Value::Null, text::as_json)]))
-        .collect();
-    let replays: Vec<Value> = replays
-        .iter()
-        .map(|m| {
-            json!({
-                "at": m.act.at, "by": m.act.by, "why": m.act.why,
-                "corrected": m.corrected.as_deref().map_or(Value::Null, text::as_json),
-            })
-        })
-        .collect();
-    json!({
-        "id": letter.id.to_string(),
-        "topic": letter.id.topic,
-        "partition": letter.id.partition,
-        "offset": letter.id.offset,
-        "at": letter.at,
-        "cause": letter.cause,
-        "message": letter.message,
-        "key": letter.key.as_deref().map_or(Value::Null, text::as_json),
-        "headers": headers,
-        "headers_of": letter.headers_of,
-        "tombstone": letter.value == Content::Tombstone,
-        "bytes": bytes.len(),
-        "cut_from": match letter.value {
-            Content::Cut { of, .. } => Some(of),
-            Content::Whole(_) | Content::Tombstone => None,
-        },
-        "value": text::as_json(bytes),
-        "replays": replays,
-    })
-}
-
-fn print(letter: &Letter, replays: &[Marker]) {
+fn print(Shown { letter, replays }: &Shown) {
     println!("Letter    {}", text::line(&letter.id.to_string()));
     println!("Cause     {}", text::line(&letter.cause));
     println!("          {}", text::line(&letter.message));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Most bytes of a value that are shown.
 pub const MAX_SHOWN: usize = 4096;
@@ -55,14 +55,6 @@ pub fn bytes(bytes: &[u8]) -> String {
             let _ = write!(hex, "{b:02x}");
             hex
         }),
-    }
-}
-
-/// Bytes for machines: a text, or an object with their hex digits.
-pub fn as_json(of: &[u8]) -> Value {
-    match std::str::from_utf8(of) {
-        Ok(text) => json!(text),
-        Err(_) => json!({"hex": bytes(of)[2..]}),
     }
 }
 

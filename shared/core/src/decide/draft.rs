@@ -10,10 +10,10 @@ use crate::context::Context;
 use crate::effect::{self, Effect};
 use crate::ids::{Attempt, Direction};
 use crate::message::StepRequest;
-use crate::order::{Order, StepState};
+use crate::order::Order;
 use crate::outbox::{Emission, Writer};
-use crate::planted::{Bug, planted};
 use crate::status::Status;
+use crate::step::{StepState, Work};
 
 /// The next version, as far as it is decided. What it tells is in its outbox; a request's input is
 /// computed once, when it is made, and kept beside.
@@ -42,7 +42,7 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
     next.version = order.version.next();
     next.outbox = order.outbox.carried_to(writer);
     let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
-    if unheard && !planted(Bug::ReceivedNotMadeUp) {
+    if unheard {
         // Nobody has taken the order up, so Submission may have died before it sent this, and it
         // does not send it any more once the record has gone on.
         next.outbox.entries.push(Emission::Status {
@@ -87,16 +87,14 @@ impl Draft {
                 return true;
             };
             for record in steps.iter_mut().filter(|r| &r.step == step) {
-                let (StepState::Running { attempt, .. } | StepState::Probing { attempt, .. }) =
-                    record.state
-                else {
+                let StepState::Acting(Work::Out(out)) = record.state else {
                     continue;
                 };
-                let last = Attempt(attempt.0.saturating_sub(1));
-                record.state = if last.0 <= record.earlier {
+                let last = Attempt(out.attempt.0.saturating_sub(1));
+                record.state = if last.0 <= record.action.earlier {
                     StepState::Waiting
                 } else {
-                    StepState::RetryDue { attempt: last }
+                    StepState::due(last)
                 };
             }
             false

@@ -2,16 +2,18 @@
 
 use triad_workflow::StepIndex;
 
-use super::{Decision, Draft, give_up, input, next_version, stop_in_doubt, tell, transition};
+use super::complete_by::set_complete_by;
+use super::{Decision, Draft, give_up, next_version, stop_in_doubt, tell, transition};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
-use crate::order::{Claim, Incident, IncidentKind, Order, ProcessState, StepState};
+use crate::input;
+use crate::order::{Claim, Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
+use crate::step::{Out, StepState, Work};
 
 /// A Scheduler takes the order up: due retries first, then whatever is ready.
 pub(super) fn claim(
@@ -29,8 +31,8 @@ pub(super) fn claim(
         tell(&mut next, Status::Started, None, now);
     }
     for index in 0..next.steps.len() {
-        if let StepState::RetryDue { attempt } = next.steps[index].state
-            && !start(ctx, &mut next, index, attempt, now)?
+        if let StepState::Acting(Work::Due { last }) = next.steps[index].state
+            && !start(ctx, &mut next, index, last, now)?
         {
             return Ok(transition(ctx, next, now));
         }
@@ -57,7 +59,7 @@ pub(super) fn advance(
             && defined
                 .after
                 .iter()
-                .all(|&a| order.steps[a].state.is_done() || planted(Bug::PredecessorsIgnored));
+                .all(|&a| order.steps[a].state.is_done());
         if !ready {
             continue;
         }
@@ -70,7 +72,7 @@ pub(super) fn advance(
             // makes ready is met later in this same pass.
             Ok(false) => order.steps[index].state = StepState::Skipped,
             Ok(true) => {
-                let earlier = Attempt(order.steps[index].earlier);
+                let earlier = Attempt(order.steps[index].action.earlier);
                 if !start(ctx, order, index, earlier, now)? {
                     return Ok(());
                 }
@@ -121,22 +123,14 @@ pub(super) fn start(
         give_up(ctx, order, index, failure, now)?;
         return Ok(false);
     }
-    let attempt = last.next();
     let record = &mut order.steps[index];
     record.unheard_since = None;
-    let (started, complete_by) = (now, ctx.timing.complete_by(complete_within, now));
-    record.state = match direction {
-        Direction::Probe => StepState::Probing {
-            attempt,
-            started,
-            complete_by,
-        },
-        Direction::Forward | Direction::Undo => StepState::Running {
-            attempt,
-            started,
-            complete_by,
-        },
-    };
+    record.state = StepState::Acting(Work::Out(Out {
+        direction,
+        attempt: last.next(),
+        started: now,
+        complete_by: ctx.timing.complete_by(complete_within, now),
+    }));
     order.request(ctx, index, direction, input);
     Ok(true)
 }
@@ -144,10 +138,8 @@ pub(super) fn start(
 /// The declared total of calls is used up: the last failure, or that fact where there was none.
 pub(super) fn exhausted(order: &Order, index: StepIndex) -> Failure {
     let record = &order.steps[index];
-    record.error.clone().unwrap_or_else(|| {
-        let text = "the declared total of calls is used up";
-        Failure::new(FailureKind::Transient, "budget", text).in_step(&record.step)
-    })
+    let known = record.error.clone();
+    known.unwrap_or_else(|| Failure::calls_used_up().in_step(&record.step))
 }
 
 /// An expression has no value for this order: no attempt can change that.
@@ -163,31 +155,6 @@ fn undefined(
     order.steps[index].error = Some(failure.clone());
     order.note(Incident::new(IncidentKind::AttemptFailed, now).of(&failure));
     give_up(ctx, order, index, failure, now)
-}
-
-/// The order's complete-by: the earliest of what runs or is parked; now, if a failure waits to
-/// be counted.
-pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
-    let earliest = order
-        .steps
-        .iter()
-        .filter_map(|s| match s.state {
-            StepState::Failed { .. } => Some(now),
-            _ => s.state.complete_by().or(s.state.parked_until()),
-        })
-        .min();
-    let Some(earliest) = earliest else { return };
-    match &mut order.state {
-        ProcessState::Processing(claim) => claim.complete_by = earliest,
-        ProcessState::Pending { complete_by } => {
-            *complete_by = Some(complete_by.map_or(earliest, |c| c.min(earliest)));
-        }
-        ProcessState::Processed { .. }
-        | ProcessState::Error { .. }
-        | ProcessState::Compensating { .. }
-        | ProcessState::Compensated { .. }
-        | ProcessState::CompensationFailed { .. } => {}
-    }
 }
 
 /// The next place in the order of completion.

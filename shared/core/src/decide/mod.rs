@@ -1,18 +1,19 @@
 //! The heart: what an event makes of an order.
 //!
 //! One `match` over state and event says which rule applies; the rules themselves are in
-//! [`forward`] (claim, run), [`replies`] (what agents answer), [`undo`] (compensation),
-//! [`supervise`] (what the Supervisor does about an overdue order) and [`operate`] (what
-//! operators do).
+//! [`forward`] (claim, run), [`compensate`] (claim, compensate), [`replies`] (what agents answer),
+//! [`supervise`] (what the Supervisor does about an overdue order), [`operate`] (what operators do)
+//! and [`complete_by`] (by when it must have got on).
 
+mod compensate;
+mod complete_by;
 mod draft;
 mod forward;
-pub(crate) mod input;
 pub(crate) mod operate;
 mod replies;
 mod supervise;
-mod undo;
 
+pub use complete_by::true_due;
 pub(crate) use draft::{Draft, next_version};
 pub(crate) use supervise::is_unheard;
 
@@ -25,11 +26,11 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::ids::Timestamp;
+use crate::illegal::Illegal;
 use crate::message::AlertKind;
-use crate::operate::Refusal;
+use crate::operate::OperationRefusal;
 use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
 
 /// What to do about an event.
@@ -44,7 +45,7 @@ pub enum Decision {
     /// Nothing is to be done.
     Ignore(Reason),
     /// What the operator wants is not possible.
-    Refuse(Refusal),
+    Refuse(OperationRefusal),
 }
 
 /// A decided change.
@@ -71,7 +72,7 @@ impl Decision {
 pub(crate) enum Halt {
     NeedsDetails,
     Illegal(Illegal),
-    Refused(Refusal),
+    Refused(OperationRefusal),
 }
 
 impl From<NeedsDetails> for Halt {
@@ -86,8 +87,8 @@ impl From<Illegal> for Halt {
     }
 }
 
-impl From<Refusal> for Halt {
-    fn from(refusal: Refusal) -> Self {
+impl From<OperationRefusal> for Halt {
+    fn from(refusal: OperationRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
@@ -111,38 +112,6 @@ pub enum Reason {
     Unfinished,
     /// An operator holds the order.
     Paused,
-}
-
-/// An event that cannot happen to a sound order: its sender is broken or forged it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Illegal {
-    /// The workflow has no such step.
-    #[error("the workflow has no step {0}")]
-    UnknownStep(String),
-    /// The attempt has not been made yet.
-    #[error("step {step} has not made attempt {attempt}")]
-    FutureAttempt {
-        /// The step.
-        step: String,
-        /// The attempt.
-        attempt: u32,
-    },
-    /// The input of a request that was made before has no value any more.
-    #[error("the input of step {step} cannot be computed again: {why}")]
-    NoInput {
-        /// The step.
-        step: String,
-        /// Why.
-        why: String,
-    },
-    /// The record does not fit the definition it is pinned to.
-    #[error("the record has {record} steps and its workflow {workflow}")]
-    WrongWorkflow {
-        /// Steps in the record.
-        record: usize,
-        /// Steps in the definition.
-        workflow: usize,
-    },
 }
 
 /// Decides what an event makes of an order.
@@ -181,7 +150,7 @@ pub fn decide(
         });
     }
     let identity = identity(&event);
-    if identity.is_some() && order.outbox.answers == identity && !planted(Bug::RepeatUnknown) {
+    if identity.is_some() && order.outbox.answers == identity {
         return Ok(Decision::Repeat);
     }
     let decision = match by_state(ctx, order, event, now) {
@@ -216,22 +185,14 @@ fn by_state(
                 locked_by: None, ..
             },
             Event::Claim(_),
-        ) if order.paused.is_some() && !planted(Bug::PauseIgnored) => {
-            Decision::Ignore(Reason::Paused)
-        }
+        ) if order.paused.is_some() => Decision::Ignore(Reason::Paused),
         (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now)?,
-        (ProcessState::Processing(_), Event::Claim(id)) if planted(Bug::ClaimTakenOver) => {
-            forward::claim(ctx, order, id, now)?
-        }
-        (ProcessState::Processed { .. }, Event::Claim(id)) if planted(Bug::FinishedClaimed) => {
-            forward::claim(ctx, order, id, now)?
-        }
         (
             ProcessState::Compensating {
                 locked_by: None, ..
             },
             Event::Claim(id),
-        ) => undo::claim(ctx, order, id, now)?,
+        ) => compensate::claim(ctx, order, id, now)?,
         (ProcessState::Processing(_), Event::Claim(_))
         | (
             ProcessState::Compensating {
@@ -239,18 +200,18 @@ fn by_state(
             },
             Event::Claim(_),
         ) => Decision::Ignore(Reason::Claimed),
-        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Reply(reply)) => {
-            replies::take(ctx, order, &reply, now)?
-        }
-        (ProcessState::Compensating { .. }, Event::Reply(reply)) => {
-            undo::reply(ctx, order, &reply, now)?
-        }
-        (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Overdue(untaken)) => {
-            supervise::forward(ctx, order, &untaken, now)?
-        }
-        (ProcessState::Compensating { .. }, Event::Overdue(untaken)) => {
-            supervise::undo(ctx, order, &untaken, now)?
-        }
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::Reply(reply),
+        ) => replies::take(ctx, order, &reply, now)?,
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::Overdue(untaken),
+        ) => supervise::overdue(ctx, order, &untaken, now)?,
         (
             ProcessState::Processed { .. }
             | ProcessState::Error { .. }
@@ -295,7 +256,7 @@ fn finished(order: &Order, event: &Event) -> Decision {
 
 /// Writes down a status message to be sent.
 fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
-    order.sequence += u32::from(!planted(Bug::SequenceNotRaised));
+    order.sequence += 1;
     order.outbox.entries.push(Emission::Status {
         sequence: order.sequence,
         status,
@@ -312,7 +273,7 @@ fn ask(order: &mut Order) {
 }
 
 /// Ends the Supervisor's or the Scheduler's patience with a step, as its policy says. A step
-/// whose effect may not be repeated and may have happened is not undone either: its service
+/// whose effect may not be repeated and may have happened is not compensated either: its service
 /// has not promised to know a key again.
 fn give_up(
     ctx: &Context<'_>,
@@ -327,7 +288,7 @@ fn give_up(
         return Ok(());
     }
     match step.policy.then {
-        Above::Compensate => undo::begin(ctx, order, cause, now)?,
+        Above::Compensate => compensate::begin(ctx, order, cause, now)?,
         Above::Error => stop(order, cause, now),
     }
     Ok(())
@@ -344,42 +305,12 @@ fn stop_in_doubt(order: &mut Draft, index: usize, now: Timestamp) {
 fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
     order.void_requests();
     tell(order, Status::Failed, Some(&cause), now);
-    if !planted(Bug::ErrorWithoutAlert) {
-        order.outbox.entries.push(Emission::Alert {
-            kind: AlertKind::OrderError,
-            at: now,
-            cause: cause.clone(),
-        });
-    }
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::OrderError,
+        at: now,
+        cause: cause.clone(),
+    });
     order.state = ProcessState::Error { at: now, cause };
-}
-
-/// When somebody must look at the order; `None` if nobody must.
-#[must_use]
-pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
-    let own = match &order.state {
-        ProcessState::Pending { complete_by: None } => {
-            order.submitted_at.plus(ctx.timing.announce_within)
-        }
-        ProcessState::Pending {
-            complete_by: Some(at),
-        } => *at,
-        ProcessState::Processing(claim) => claim.complete_by,
-        ProcessState::Compensating { complete_by, .. } => *complete_by,
-        // The Scheduler's last word on a good order needs no confirmation: its input is
-        // acknowledged only when the message is out, and redelivered otherwise.
-        ProcessState::Processed { .. } => return None,
-        ProcessState::Error { at, .. }
-        | ProcessState::Compensated { at, .. }
-        | ProcessState::CompensationFailed { at, .. } => {
-            return Some(at.plus(ctx.timing.confirm_within));
-        }
-    };
-    let running = order
-        .steps
-        .iter()
-        .filter_map(|s| s.state.complete_by().or(s.state.parked_until()));
-    Some(running.fold(own, Timestamp::min))
 }
 
 /// Completes a next version: places it in the due index. The end of an order lifts an operator's
@@ -390,9 +321,7 @@ pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> 
     }
     next.due = match true_due(ctx, &next) {
         None => None,
-        Some(_) if next.state.is_finished() && planted(Bug::BadEndNotDue) => None,
         Some(at) if next.state.is_finished() => Some(at),
-        Some(_) if next.due.is_some() && planted(Bug::HintTooLate) => next.due,
         Some(at) => due::next_hint(next.due, at, now),
     };
     next.decided()

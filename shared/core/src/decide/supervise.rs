@@ -3,94 +3,23 @@
 
 use triad_workflow::{Millis, StepIndex};
 
+use super::complete_by::{set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
-use super::{
-    Decision, Reason, ask, forward as run, give_up, next_version, tell, transition, true_due,
-    undo as undoing,
-};
+use super::{Decision, Draft, Reason, ask, compensate, give_up, next_version, tell, transition};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
+use crate::declared::{declared, retry_after};
 use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Direction, Timestamp};
-use crate::order::{Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
+use crate::step::{StepRecord, StepState, Work};
 
-/// An order that is running or waits to run.
-pub(super) fn forward(
-    ctx: &Context<'_>,
-    order: &Order,
-    untaken: &Untaken,
-    now: Timestamp,
-) -> Result<Decision, NeedsDetails> {
-    let expired: Vec<StepIndex> = expired(ctx, order, now)
-        .filter(|&i| order.steps[i].state.to_undo().is_none())
-        .collect();
-    if expired.is_empty() {
-        return Ok(match order.state {
-            ProcessState::Pending { .. }
-                if is_due(ctx, order, now) && !listens(ctx, order, now) =>
-            {
-                announce_again(ctx, order, now)
-            }
-            _ => postpone(ctx, order, now),
-        });
-    }
-    let mut next = next_version(order, Writer::Supervisor);
-    let mut wait = Millis(0);
-    let mut released = false;
-    let mut counted = None;
-    for index in expired {
-        let policy = &ctx.workflow.steps[index].policy;
-        match finding(ctx, &next, index, policy.park, untaken, now) {
-            Finding::Listen => {
-                next.steps[index].unheard_since = Some(now);
-                continue;
-            }
-            Finding::Deferred(attempt) => {
-                next.steps[index].state = StepState::RetryDue { attempt };
-            }
-            Finding::Untaken(attempt) => {
-                wait = wait.max(not_taken(ctx, &mut next, index, untaken, now));
-                next.steps[index].state = StepState::RetryDue { attempt };
-            }
-            Finding::Failed => {
-                let (failure, attempt) = count(ctx, &mut next, index, untaken, now);
-                let record = &next.steps[index];
-                let left =
-                    budget::allowance(&ctx.workflow.steps[index], record, Direction::Forward);
-                let failures = record.failures - u32::from(planted(Bug::ThresholdPassed));
-                let delay = policy.retry_after(failures).filter(|_| left > 0);
-                let another = next_attempt(record, &ctx.workflow.steps[index]);
-                let Some(delay) = delay.filter(|_| another != NextAttempt::Operator) else {
-                    give_up(ctx, &mut next, index, failure, now)?;
-                    return Ok(transition(ctx, next, now));
-                };
-                next.steps[index].state = StepState::RetryDue { attempt };
-                wait = wait.max(delay);
-                counted = Some(failure);
-            }
-        }
-        released = true;
-    }
-    if !released {
-        return Ok(transition(ctx, next, now));
-    }
-    if counted.is_some() {
-        tell(&mut next, Status::Retrying, counted.as_ref(), now);
-    }
-    next.state = ProcessState::Pending {
-        complete_by: Some(release(ctx, &mut next, wait, now)),
-    };
-    run::set_complete_by(&mut next, now);
-    Ok(transition(ctx, next, now))
-}
-
-/// An order that is being undone.
-pub(super) fn undo(
+/// The Supervisor has met an order whose time may have come.
+pub(super) fn overdue(
     ctx: &Context<'_>,
     order: &Order,
     untaken: &Untaken,
@@ -108,63 +37,80 @@ pub(super) fn undo(
         );
     }
     let mut next = next_version(order, Writer::Supervisor);
-    let mut wait = Millis(0);
-    let mut released = false;
+    let mut met = Met::default();
     for index in expired {
-        let Some(compensation) = &ctx.workflow.steps[index].compensation else {
-            continue;
-        };
-        let Some(applied) = next.steps[index].state.to_undo().cloned() else {
-            continue;
-        };
-        let state = match finding(ctx, &next, index, compensation.park, untaken, now) {
+        match finding(ctx, &next, index, untaken, now) {
             Finding::Listen => {
                 next.steps[index].unheard_since = Some(now);
                 continue;
             }
-            Finding::Deferred(attempt) => StepState::UndoDue { attempt, applied },
-            Finding::Untaken(attempt) => {
-                wait = wait.max(not_taken(ctx, &mut next, index, untaken, now));
-                StepState::UndoDue { attempt, applied }
+            Finding::Deferred => {}
+            Finding::Untaken => {
+                let wait = not_taken(ctx, &mut next, index, untaken, now);
+                met.wait = met.wait.max(wait);
             }
             Finding::Failed => {
-                let (_, attempt) = count(ctx, &mut next, index, untaken, now);
-                let record = &next.steps[index];
-                let left = budget::allowance(&ctx.workflow.steps[index], record, Direction::Undo);
-                let delay = compensation.retry_after(record.undo_failures);
-                match delay.filter(|_| left > 0) {
-                    Some(delay) => {
-                        wait = wait.max(delay);
-                        StepState::UndoDue { attempt, applied }
+                let failure = count(ctx, &mut next, index, untaken, now);
+                let Some(delay) = another_after(ctx, &next.steps[index], index) else {
+                    if no_longer(&mut next.steps[index]) {
+                        met.released = true;
+                        continue;
                     }
-                    None => StepState::NotUndone { attempt, applied },
-                }
+                    give_up(ctx, &mut next, index, failure, now)?;
+                    return Ok(transition(ctx, next, now));
+                };
+                met.wait = met.wait.max(delay);
+                met.counted = Some(failure);
             }
-        };
-        next.steps[index].state = state;
-        released = true;
+        }
+        if let Some(work) = next.steps[index].state.work_mut() {
+            *work = Work::Due {
+                last: work.attempt(),
+            };
+        }
+        met.released = true;
     }
-    if !released {
-        return Ok(transition(ctx, next, now));
-    }
-    if undoing::has_startable(ctx, &next) {
-        wait_for_claim(ctx, &mut next, wait, now);
-    } else {
-        // Whoever holds the order goes on when the undo that is out is answered.
-        undoing::settle(&mut next, now);
-        if next.state.locked_by().is_none() {
-            wait_for_claim(ctx, &mut next, wait, now);
+    if met.released {
+        match next.state {
+            ProcessState::Compensating { .. } => go_on_compensating(ctx, &mut next, &met, now),
+            _ => go_on(ctx, &mut next, &met, now),
         }
     }
     Ok(transition(ctx, next, now))
 }
 
-/// Releases an order that is being undone; one that has finished is left alone.
-fn wait_for_claim(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) {
-    if order.state.is_finished() {
-        return;
+/// What was met among an order's expired steps.
+#[derive(Default)]
+struct Met {
+    /// A step was released for another attempt, or the patience with it has ended.
+    released: bool,
+    /// The longest wait before another attempt.
+    wait: Millis,
+    /// The last failure that was counted and is met with another attempt.
+    counted: Option<Failure>,
+}
+
+/// Releases an order that runs.
+fn go_on(ctx: &Context<'_>, order: &mut Order, met: &Met, now: Timestamp) {
+    if met.counted.is_some() {
+        tell(order, Status::Retrying, met.counted.as_ref(), now);
     }
-    let until = release(ctx, order, wait, now);
+    order.state = ProcessState::Pending {
+        complete_by: Some(release(ctx, order, met.wait, now)),
+    };
+    set_complete_by(order, now);
+}
+
+/// Releases an order that is being compensated, or finishes it. Whoever holds it goes on by itself
+/// when a compensation that is out is answered.
+fn go_on_compensating(ctx: &Context<'_>, order: &mut Order, met: &Met, now: Timestamp) {
+    if !compensate::has_startable(ctx, order) {
+        compensate::settle(order, now);
+        if order.state.is_finished() || order.state.locked_by().is_some() {
+            return;
+        }
+    }
+    let until = release(ctx, order, met.wait, now);
     if let ProcessState::Compensating {
         locked_by,
         complete_by,
@@ -176,6 +122,32 @@ fn wait_for_claim(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Times
     }
 }
 
+/// Leaves a step's compensation to an operator; false if it is not being compensated.
+fn no_longer(record: &mut StepRecord) -> bool {
+    let StepState::Compensating { work, applied } = &record.state else {
+        return false;
+    };
+    record.state = StepState::NotCompensated {
+        attempt: work.attempt(),
+        applied: applied.clone(),
+    };
+    true
+}
+
+/// The wait before another attempt at a step that has failed; `None` if there is to be none.
+fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Option<Millis> {
+    let step = &ctx.workflow.steps[index];
+    let direction = record.direction();
+    let forward = direction == Direction::Forward;
+    if budget::allowance(step, record, direction) == 0
+        || forward && next_attempt(record, step) == NextAttempt::Operator
+    {
+        return None;
+    }
+    let failures = record.leg(direction).failures;
+    retry_after(step, direction, failures)
+}
+
 /// Steps that somebody must do something about: unheard of beyond their complete-by, failed and
 /// not counted yet, or deferred for long enough.
 fn expired<'a>(
@@ -185,15 +157,14 @@ fn expired<'a>(
 ) -> impl Iterator<Item = StepIndex> + 'a {
     (0..order.steps.len()).filter(move |&i| {
         let record = &order.steps[i];
-        match &record.state {
-            StepState::Failed { .. } | StepState::UndoFailed { .. } => true,
-            state if state.complete_by().is_some() => {
+        match record.state.work() {
+            Some(Work::Failed { .. }) => true,
+            Some(Work::Out(_)) => {
                 is_over(ctx, record, now)
                     && (record.unheard_since.is_none() || is_unheard(ctx, record, now))
             }
-            state => state
-                .parked_until()
-                .is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted)),
+            Some(Work::Deferred { until, .. }) => has_passed(ctx, *until, now),
+            Some(Work::Due { .. }) | None => false,
         }
     })
 }
@@ -201,16 +172,16 @@ fn expired<'a>(
 /// Whether the attempt that is out has passed its complete-by on every clock.
 fn is_over(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     let complete_by = record.state.complete_by();
-    complete_by.is_some_and(|at| has_passed(ctx, at, now) || planted(Bug::IndexTrusted))
+    complete_by.is_some_and(|at| has_passed(ctx, at, now))
 }
 
 /// Whether an attempt is over, and no reply of it was on its way either: it was met so before,
 /// long enough ago for a Scheduler to have read what was sent in time.
 pub(crate) fn is_unheard(ctx: &Context<'_>, record: &StepRecord, now: Timestamp) -> bool {
     is_over(ctx, record, now)
-        && record.unheard_since.is_some_and(|since| {
-            now >= since.plus(ctx.timing.hear_within) || planted(Bug::RepliesNotAwaited)
-        })
+        && record
+            .unheard_since
+            .is_some_and(|since| now >= since.plus(ctx.timing.hear_within))
 }
 
 /// Whether a reply may be waiting to be read: the order looks due all that time, and nothing is to
@@ -226,14 +197,14 @@ enum Finding {
     /// Met beyond its complete-by for the first time: a reply may be waiting to be read.
     Listen,
     /// The attempt was deferred and may go on waiting.
-    Deferred(Attempt),
+    Deferred,
     /// No agent is known to have taken the attempt: it waited in our own queues. No failure.
-    Untaken(Attempt),
+    Untaken,
     /// The attempt counts as failed, or the patience with one that does not has ended.
     Failed,
 }
 
-/// What the Supervisor makes of an expired step, with which it is patient for `park`.
+/// What the Supervisor makes of an expired step.
 ///
 /// An agent answers every request that it has taken, before its complete-by: done, failed, timed
 /// out, or deferred. So an attempt that nobody was heard of was taken by none, or by one that
@@ -243,36 +214,30 @@ fn finding(
     ctx: &Context<'_>,
     order: &Order,
     index: StepIndex,
-    park: Millis,
     untaken: &Untaken,
     now: Timestamp,
 ) -> Finding {
-    let record = &order.steps[index];
-    let patient = record
-        .parked_since
-        .is_none_or(|since| now.since(since) <= park);
-    let (attempt, direction) = match record.state {
-        StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } => {
-            let patient = patient && !planted(Bug::ParkedCounted);
-            return match patient {
-                true => Finding::Deferred(attempt),
-                false => Finding::Failed,
-            };
+    let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
+    let declared = declared(step, record.direction());
+    let patient = record.deferred_since.is_none_or(|since| {
+        declared.is_some_and(|declared| now.since(since) <= declared.defer_at_most)
+    });
+    match record.state.work() {
+        Some(Work::Deferred { .. }) => match patient {
+            true => Finding::Deferred,
+            false => Finding::Failed,
+        },
+        Some(Work::Out(_)) if record.unheard_since.is_none() => Finding::Listen,
+        Some(Work::Out(out)) => {
+            let counted = budget::is_counted(step, out.direction);
+            let taken = counted && !untaken.contains(&record.step);
+            if taken || !patient {
+                Finding::Failed
+            } else {
+                Finding::Untaken
+            }
         }
-        StepState::Running { attempt, .. } => (attempt, Direction::Forward),
-        StepState::Probing { attempt, .. } => (attempt, Direction::Probe),
-        StepState::Undoing { attempt, .. } => (attempt, Direction::Undo),
-        _ => return Finding::Failed,
-    };
-    if record.unheard_since.is_none() {
-        return Finding::Listen;
-    }
-    let counted = budget::is_counted(&ctx.workflow.steps[index], direction);
-    let taken = counted && !untaken.contains(&record.step);
-    if taken || !patient || planted(Bug::SilenceCounted) {
-        Finding::Failed
-    } else {
-        Finding::Untaken(attempt)
+        Some(Work::Failed { .. } | Work::Due { .. }) | None => Finding::Failed,
     }
 }
 
@@ -295,7 +260,7 @@ fn not_taken(
         doubt::abandon(record);
     }
     let unheard = record.unheard_since.unwrap_or(now);
-    let since = *record.parked_since.get_or_insert(unheard);
+    let since = *record.deferred_since.get_or_insert(unheard);
     let failure = Failure::new(
         FailureKind::TimedOut,
         "not-taken",
@@ -309,86 +274,62 @@ fn not_taken(
         && since != unheard;
     record.error = Some(failure.clone());
     if !noted {
-        let attempt = record.state.attempt_out();
+        let attempt = record.state.out().map(|out| out.attempt);
         order.note(Incident {
             attempt,
-            ..Incident::new(IncidentKind::Parked, now).of(&failure)
+            ..Incident::new(IncidentKind::Deferred, now).of(&failure)
         });
     }
     Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
 }
 
-/// Counts a failed or silent attempt, or the end of the patience with a parked one.
+/// Counts a failed or silent attempt, or the end of the patience with a deferred one. What is left
+/// of the step's state is that another attempt would be due.
 fn count(
     ctx: &Context<'_>,
-    order: &mut Order,
+    order: &mut Draft,
     index: StepIndex,
     untaken: &Untaken,
     now: Timestamp,
-) -> (Failure, Attempt) {
+) -> Failure {
     let step = &ctx.workflow.steps[index];
     let record = &mut order.steps[index];
     let known = record.error.clone().unwrap_or_else(timed_out);
-    let taken = !untaken.contains(&record.step);
-    let spent = |direction| match taken {
-        true => budget::allowance(step, record, direction),
-        false => 0,
-    };
-    let (failure, attempt, started, calls) = match record.state {
-        StepState::Failed {
+    let (failure, attempt, started, calls) = match record.state.work() {
+        Some(Work::Failed {
             attempt,
             started,
             calls,
-        }
-        | StepState::UndoFailed {
-            attempt,
-            started,
-            calls,
-            ..
-        } => (known, attempt, Some(started), Some(calls)),
+        }) => (known, *attempt, Some(*started), Some(*calls)),
         // Unheard of: if it was taken, it may have used all that it was allowed, and had its effect.
-        StepState::Running {
-            attempt, started, ..
-        } => {
-            if !planted(Bug::SilentCallsNotCounted) {
-                record.calls = record.calls.saturating_add(spent(Direction::Forward));
+        Some(Work::Out(out)) => {
+            let out = *out;
+            let taken = !untaken.contains(&record.step);
+            let acting = out.direction == Direction::Forward;
+            if taken {
+                let spent = budget::allowance(step, record, out.direction);
+                let leg = record.leg_mut(out.direction);
+                leg.calls = leg.calls.saturating_add(spent);
             }
-            record.in_doubt |= taken;
-            (timed_out(), attempt, Some(started), None)
+            record.in_doubt |= taken && acting;
+            (timed_out(), out.attempt, Some(out.started), None)
         }
-        StepState::Probing {
-            attempt, started, ..
-        } => {
-            record.calls = record.calls.saturating_add(spent(Direction::Probe));
-            (timed_out(), attempt, Some(started), None)
-        }
-        StepState::Undoing {
-            attempt, started, ..
-        } => {
-            record.undo_calls = record.undo_calls.saturating_add(spent(Direction::Undo));
-            (timed_out(), attempt, Some(started), None)
-        }
-        StepState::Parked { attempt, .. } | StepState::UndoParked { attempt, .. } => {
-            (known, attempt, record.parked_since, None)
-        }
-        _ => (known, Attempt(0), None, None),
+        Some(Work::Deferred { attempt, .. }) => (known, *attempt, record.deferred_since, None),
+        Some(Work::Due { .. }) | None => (known, Attempt(0), None, None),
     };
     let failure = failure.in_step(&record.step);
-    let undo = record.state.to_undo().is_some();
-    if undo {
-        record.undo_failures += 1;
-    } else {
-        record.failures += u32::from(!planted(Bug::FailureNotCounted));
-        // For `give_up`: an attempt was made, so it is ambiguous unless nothing was applied.
-        record.state = StepState::RetryDue { attempt };
+    let direction = record.direction();
+    record.leg_mut(direction).failures += 1;
+    // An attempt was made, so what it did is ambiguous unless nothing was applied.
+    if let Some(work) = record.state.work_mut() {
+        *work = Work::Due { last: attempt };
     }
     record.error = Some(failure.clone());
-    record.parked_since = None;
+    record.deferred_since = None;
     record.unheard_since = None;
-    let what = if undo {
-        IncidentKind::UndoFailed
-    } else {
-        IncidentKind::AttemptFailed
+    let what = match direction {
+        Direction::Compensate => IncidentKind::CompensationFailed,
+        Direction::Forward | Direction::Probe => IncidentKind::AttemptFailed,
     };
     order.note(Incident {
         attempt: Some(attempt),
@@ -396,7 +337,7 @@ fn count(
         calls,
         ..Incident::new(what, now).of(&failure)
     });
-    (failure, attempt)
+    failure
 }
 
 /// Releases the order for another attempt, now or after a wait; returns when to look again.
@@ -448,7 +389,6 @@ fn is_due(ctx: &Context<'_>, order: &Order, now: Timestamp) -> bool {
 /// The Supervisor acts only when a moment has passed on every clock.
 fn has_passed(ctx: &Context<'_>, at: Timestamp, now: Timestamp) -> bool {
     now >= at.plus(ctx.timing.skew)
-        || (planted(Bug::SkewIgnored) && now >= at.minus(ctx.timing.skew))
 }
 
 fn timed_out() -> Failure {

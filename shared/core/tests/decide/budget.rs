@@ -4,7 +4,7 @@ use triad_core::{Action, Direction, Event, budget};
 
 use crate::support::{Story, Then, done, failed, failed_cleanly, found, put_off_until};
 
-/// Five calls in all, three an attempt, and patience beyond that; its undo three in all.
+/// Five calls in all, three an attempt, and patience beyond that; its compensation three in all.
 const TOTAL: &str = r#"{"workflow": "w", "defaults": {"complete_within": "10s", "supervisor": {"threshold": 9}}, "steps": [
     {"id": "a", "agent": "x", "action": "go", "retry": {"calls": 3, "total": 5},
      "compensation": {"action": "undo", "retry": {"calls": 2, "total": 3}}},
@@ -89,7 +89,7 @@ fn an_operator_sees_it_where_no_failure_was_ever_reported() {
     s.overdue();
     assert_eq!(s.order.state.cause().unwrap().code, "no-reply");
     let mut s = Story::of(TOTAL);
-    s.order.steps[0].calls = 5;
+    s.order.steps[0].action.calls = 5;
     s.claim();
     assert_eq!(s.order.state.cause().unwrap().code, "budget");
 }
@@ -141,7 +141,7 @@ fn the_undo_has_a_total_of_its_own() {
     s.overdue();
     assert_eq!((s.state(), s.undo_calls("a")), ("CompensationFailed", 3));
     assert_eq!(s.calls("a"), 3);
-    assert_eq!(s.record("a").undo_failures, 2, "of ten");
+    assert_eq!(s.record("a").compensation.failures, 2, "of ten");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_failed_undo_that_is_tried_again_has_its_calls_again() {
     let mut s = Story::of(TOTAL).claimed();
     s.succeed("a").refuse("b").overdue().claim().overdue();
     assert_eq!((s.state(), s.undo_calls("a")), ("CompensationFailed", 3));
-    s.acts(Action::RetryUndo).claim();
+    s.acts(Action::RetryCompensation).claim();
     assert_eq!((s.undo_calls("a"), allowance(&s)), (0, 2));
 }
 

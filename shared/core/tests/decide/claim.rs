@@ -123,7 +123,7 @@ fn an_input_that_has_no_value_ends_the_order_and_undoes_what_was_done() {
     let mut s = Story::of(w).claimed();
     s.succeed("a");
     assert_eq!(s.state(), "Compensating");
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
     let cause = s.order.state.cause().unwrap();
     assert_eq!(cause.fingerprint(), "definition/b/expression");
 }

@@ -1,9 +1,11 @@
-//! Operators' acts: cancel, retry of an undo, close, and what is refused in which state.
+//! Operators' acts: cancel, retry of a compensation, close, and what is refused in which state.
 
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Writer;
 use triad_core::status::Status;
-use triad_core::{Act, Action, Direction, Event, FailureKind, Reason, Refusal, StepState, Untaken};
+use triad_core::{
+    Action, Direction, Event, FailureKind, OperationRefusal, OperatorAct, Reason, Untaken,
+};
 
 use crate::support::{
     FORK, LINE, ONCE, Story, Then, counted, done, failed, failed_cleanly, refused,
@@ -15,7 +17,7 @@ const PIVOT: &str = r#"{"workflow": "pivot", "defaults": {"complete_within": "10
     {"id": "pivot", "agent": "x", "action": "go", "point_of_no_return": true},
     {"id": "z", "agent": "x", "action": "go"}]}"#;
 
-/// Half undone over `a`.
+/// Half compensated over `a`.
 fn half_undone() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").overdue().claim();
@@ -58,9 +60,12 @@ fn its_cause_is_the_operators_and_the_timeline_says_who_and_why() {
     assert_eq!(cause.message, "because");
     assert_eq!(
         s.timeline(),
-        [IncidentKind::Cancelled, IncidentKind::UndoBegan]
+        [IncidentKind::Cancelled, IncidentKind::CompensationBegan]
     );
-    assert_eq!(s.order.incidents[0].act, Some(Act::new("ann", "because")));
+    assert_eq!(
+        s.order.incidents[0].act,
+        Some(OperatorAct::new("ann", "because"))
+    );
 }
 
 #[test]
@@ -100,7 +105,7 @@ fn where_calls_are_not_counted_one_deliverys_word_is_no_proof_that_nothing_happe
     assert_eq!(s.steps()[..2], [("p", "undo-due"), ("q", "undo-due")]);
     let mut s = Story::of(PIVOT).claimed();
     s.succeed("a").answer("pivot", failed_cleanly());
-    let pivot = Refusal::PastPivot("pivot".to_owned().try_into().unwrap());
+    let pivot = OperationRefusal::PastPivot("pivot".to_owned().try_into().unwrap());
     assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot));
 }
 
@@ -118,12 +123,12 @@ fn a_stopped_order_can_be_cancelled_and_keeps_its_alert() {
         ]
     );
     s.claim();
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
 fn from_the_point_of_no_return_on_an_order_cannot_be_cancelled() {
-    let pivot = || Refusal::PastPivot("pivot".to_owned().try_into().unwrap());
+    let pivot = || OperationRefusal::PastPivot("pivot".to_owned().try_into().unwrap());
     let mut s = Story::of(PIVOT).claimed();
     s.succeed("a");
     assert_eq!(s.tries(Action::Cancel), Then::Refused(pivot()), "it runs");
@@ -144,7 +149,7 @@ fn an_order_whose_point_of_no_return_has_had_no_effect_can_be_cancelled() {
         let mut s = Story::of(&counted(PIVOT)).claimed();
         s.succeed("a").answer("pivot", outcome);
         s.acts(Action::Cancel).claim();
-        assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+        assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
     }
     let mut s = Story::of(&counted(PIVOT)).claimed();
     s.succeed("a").put_off("pivot", 60_000).acts(Action::Cancel);
@@ -162,7 +167,7 @@ fn a_point_of_no_return_that_was_skipped_is_passed() {
     assert_eq!(s.steps()[1..], [("pivot", "skipped"), ("z", "running")]);
     let then = s.tries(Action::Cancel);
     assert!(
-        matches!(then, Then::Refused(Refusal::PastPivot(_))),
+        matches!(then, Then::Refused(OperationRefusal::PastPivot(_))),
         "{then:?}"
     );
 }
@@ -181,9 +186,12 @@ fn cancelled_with_an_effect_in_doubt_that_may_not_be_repeated_it_is_half_undone(
 fn a_failed_undo_is_tried_again_with_its_failures_counted_from_zero() {
     let mut s = half_undone();
     s.when(Event::Confirmed);
-    s.acts(Action::RetryUndo);
+    s.acts(Action::RetryCompensation);
     assert_eq!((s.state(), s.order.round), ("Compensating", 1));
-    assert_eq!((s.record("a").undo_failures, s.undo_calls("a")), (0, 0));
+    assert_eq!(
+        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (0, 0)
+    );
     assert!(s.announces());
     assert_eq!(s.told(), [(5, Status::Compensating)]);
     s.claim();
@@ -200,14 +208,14 @@ fn a_failed_undo_is_tried_again_with_its_failures_counted_from_zero() {
 fn its_cause_is_again_why_it_is_undone() {
     let mut s = half_undone();
     assert_eq!(s.order.state.cause().unwrap().code, "http-503");
-    s.acts(Action::RetryUndo);
+    s.acts(Action::RetryCompensation);
     assert_eq!(s.order.state.cause().unwrap().code, "out-of-stock");
 }
 
 #[test]
 fn an_alert_of_a_failed_undo_is_carried_when_it_is_tried_again() {
     let mut s = half_undone();
-    s.acts(Action::RetryUndo);
+    s.acts(Action::RetryCompensation);
     assert!(s.alerts());
     s.sent().claim();
     assert!(!s.alerts());
@@ -216,7 +224,7 @@ fn an_alert_of_a_failed_undo_is_carried_when_it_is_tried_again() {
 #[test]
 fn retried_and_failing_again_it_is_half_undone_again_with_an_alert() {
     let mut s = half_undone();
-    s.acts(Action::RetryUndo)
+    s.acts(Action::RetryCompensation)
         .sent()
         .claim()
         .overdue()
@@ -240,7 +248,7 @@ fn of_two_failed_undos_both_are_tried_again() {
     assert!(s.order.state.locked_by().is_some());
     s.answer("q", failed()).overdue();
     assert_eq!(s.state(), "CompensationFailed");
-    s.acts(Action::RetryUndo).claim();
+    s.acts(Action::RetryCompensation).claim();
     assert_eq!(s.asks().len(), 2);
 }
 
@@ -259,8 +267,8 @@ fn the_supervisor_gives_up_one_undo_and_the_one_beside_it_ends_the_order() {
         s.order.state.cause().unwrap().fingerprint(),
         "transient/p/http-503"
     );
-    s.acts(Action::RetryUndo).claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 2)]);
+    s.acts(Action::RetryCompensation).claim();
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 2)]);
 }
 
 #[test]
@@ -274,7 +282,7 @@ fn a_closed_order_stays_what_it_is_and_says_who_and_why() {
         assert_eq!((&s.order.state, s.order.due), (&before.state, before.due));
         assert_eq!(s.order.sequence, before.sequence);
         let then = s.tries(Action::Close);
-        assert_eq!(then, Then::Refused(Refusal::Already("closed")));
+        assert_eq!(then, Then::Refused(OperationRefusal::Already("closed")));
     }
 }
 
@@ -304,7 +312,7 @@ fn what_was_closed_can_be_taken_up_again() {
     s.acts(Action::Close).acts(Action::Cancel);
     assert_eq!(s.order.closed, None);
     let mut s = half_undone();
-    s.acts(Action::Close).acts(Action::RetryUndo);
+    s.acts(Action::Close).acts(Action::RetryCompensation);
     assert_eq!(s.order.closed, None);
 }
 
@@ -323,5 +331,5 @@ fn an_input_met_again_after_an_operators_act_finds_its_work_done() {
     s.succeed("a").acts(Action::Pause);
     let then = s.when(Event::Reply(reply));
     assert_eq!(then, Then::Ignored(Reason::NotAwaited));
-    assert!(matches!(s.step("b"), StepState::Running { .. }));
+    assert!(s.step("b").is_running());
 }

@@ -1,17 +1,18 @@
-//! Work that is put off: the service is paused, its circuit breaker is open, or its limits are
+//! Work that is deferred: the service is paused, its circuit breaker is open, or its limits are
 //! reached.
 
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::{
-    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, Untaken, decide,
+    Action, Attempt, Direction, Event, ProcessState, Reason, StepState, Timestamp, Untaken, Work,
+    decide,
 };
 
 use crate::support::{BEGIN, FORK, LINE, Story, Then, counted, done, failed, found, put_off_until};
 
 const MINUTE: u64 = 60_000;
 
-/// One step, no patience with failures, ten minutes of it with being put off.
+/// One step, no patience with failures, ten minutes of it with being deferred.
 const PATIENT: &str = r#"{"workflow": "w", "steps": [
     {"id": "a", "agent": "x", "action": "go", "complete_within": "10s",
      "supervisor": {"threshold": 0, "park": "10m"}, "compensation": {"action": "undo"}},
@@ -22,10 +23,10 @@ const PATIENT: &str = r#"{"workflow": "w", "steps": [
 fn work_that_is_put_off_is_parked_and_the_order_stays_claimed() {
     let mut s = Story::of(LINE).claimed();
     s.sent().after(1_000).put_off("a", 5 * MINUTE);
-    let parked = StepState::Parked {
+    let parked = StepState::Acting(Work::Deferred {
         attempt: Attempt(1),
         until: Timestamp(s.now.0 + 5 * MINUTE),
-    };
+    });
     assert_eq!(s.step("a"), &parked);
     assert_eq!(s.state(), "Processing");
     assert!(s.order.state.locked_by().is_some());
@@ -67,7 +68,7 @@ fn the_time_to_try_again_is_kept_within_bounds() {
         let mut s = Story::of(LINE).claimed();
         s.after(1_000)
             .answer("a", put_off_until(Timestamp(wanted), false));
-        s.step("a").parked_until().unwrap().0 - s.now.0
+        s.step("a").deferred_until().unwrap().0 - s.now.0
     };
     assert_eq!(until(0), 0, "never before now");
     assert_eq!(until(u64::MAX), 15 * MINUTE, "never for longer than that");
@@ -79,16 +80,16 @@ fn a_wait_is_one_line_of_the_timeline_however_often_it_is_found_so() {
     for _ in 0..5 {
         s.put_off("a", MINUTE).overdue().claim();
     }
-    assert_eq!(s.timeline(), [IncidentKind::Parked]);
+    assert_eq!(s.timeline(), [IncidentKind::Deferred]);
     let line = &s.order.incidents[0];
     assert_eq!(line.attempt, Some(Attempt(1)));
     assert_eq!(line.failure.as_ref().unwrap().code, "breaker-open");
     s.answer("a", failed()).overdue().claim();
     s.put_off("a", MINUTE);
     let again = [
-        IncidentKind::Parked,
+        IncidentKind::Deferred,
         IncidentKind::AttemptFailed,
-        IncidentKind::Parked,
+        IncidentKind::Deferred,
     ];
     assert_eq!(s.timeline(), again, "another wait is another line");
 }
@@ -143,7 +144,7 @@ fn an_answer_of_a_probe_ends_the_wait_too() {
     let mut s = Story::of(w).claimed();
     s.overdue().claim().put_off("a", 6 * MINUTE);
     s.overdue().claim().answer("a", found(false));
-    assert_eq!(s.record("a").parked_since, None, "the service is there");
+    assert_eq!(s.record("a").deferred_since, None, "the service is there");
     s.put_off("a", 6 * MINUTE).overdue();
     assert_eq!(s.failures("a"), 1, "only the attempt that was not heard of");
 }
@@ -161,7 +162,7 @@ fn an_attempt_that_was_put_off_after_a_doubtful_call_is_undone() {
     let mut s = Story::of(FORK).claimed();
     let until = s.now;
     s.answer("p", put_off_until(until, true)).refuse("q");
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn a_doubt_outlives_the_wait() {
     s.put_off("p", MINUTE);
     assert!(s.record("p").in_doubt, "the first attempt timed out");
     s.refuse("q");
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -209,7 +210,7 @@ fn an_order_that_stops_in_error_keeps_its_parked_step_for_the_next_round() {
     s.put_off("p", 5 * MINUTE).refuse("q");
     assert_eq!((s.state(), s.steps()[0]), ("Error", ("p", "parked")));
     s.acts(Action::Resubmit { input: None });
-    assert_eq!(s.record("p").parked_since, None);
+    assert_eq!(s.record("p").deferred_since, None);
     s.claim();
     let both = [
         ("p".into(), Direction::Forward, 2),
@@ -242,7 +243,7 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
     assert_eq!(true_due(&s.ctx(), &s.order), Some(until));
     s.overdue();
     assert_eq!(
-        (s.state(), s.record("a").undo_failures),
+        (s.state(), s.record("a").compensation.failures),
         ("Compensating", 0)
     );
     assert_eq!(s.order.state.locked_by(), None);
@@ -255,7 +256,7 @@ fn an_undo_that_is_put_off_is_parked_and_is_no_failure() {
     );
     s.succeed("a");
     assert_eq!(
-        (s.state(), s.record("a").parked_since),
+        (s.state(), s.record("a").deferred_since),
         ("Compensated", None)
     );
 }
@@ -272,9 +273,9 @@ fn a_parked_undo_does_not_hold_up_the_one_beside_it_but_what_came_before() {
     s.put_off("p", MINUTE).succeed("q");
     assert_eq!(s.asks(), [], "first waits for p");
     s.overdue().claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 2)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 2)]);
     s.succeed("p");
-    assert_eq!(s.asks(), [("first".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("first".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -284,14 +285,14 @@ fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
     s.put_off("a", 8 * MINUTE).overdue().claim();
     s.put_off("a", 8 * MINUTE).overdue();
     assert_eq!(s.state(), "CompensationFailed");
-    assert_eq!(s.record("a").undo_failures, 1);
+    assert_eq!(s.record("a").compensation.failures, 1);
     assert_eq!(
         s.timeline(),
         [
             IncidentKind::AttemptFailed,
-            IncidentKind::UndoBegan,
-            IncidentKind::Parked,
-            IncidentKind::UndoFailed
+            IncidentKind::CompensationBegan,
+            IncidentKind::Deferred,
+            IncidentKind::CompensationFailed
         ]
     );
     assert!(s.alerts());

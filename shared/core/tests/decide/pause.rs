@@ -3,7 +3,7 @@
 use triad_core::decide::true_due;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, Reason, Refusal, Timestamp, Untaken};
+use triad_core::{Action, Direction, Event, OperationRefusal, Reason, Timestamp, Untaken};
 
 use crate::support::{BEGIN, FORK, LINE, ONCE, QUEUE, Story, Then, failed, refused};
 
@@ -129,7 +129,7 @@ fn a_paused_order_that_fails_turns_round_and_is_still_held() {
     s.overdue();
     is_held(&mut s);
     s.acts(Action::Resume).claim();
-    assert_eq!(s.asks(), [("q".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("q".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn paused_while_it_is_undone_the_undo_that_is_out_may_be_answered() {
     assert_eq!(s.steps()[..2], [("a", "undo-due"), ("b", "undone")]);
     is_held(&mut s);
     s.acts(Action::Resume).claim();
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn resumed_with_the_undo_still_out_it_is_not_asked_for_again() {
     s.acts(Action::Resume).claim();
     assert_eq!(s.asks(), []);
     s.succeed("b");
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -157,12 +157,12 @@ fn an_undo_that_times_out_while_the_order_is_paused_is_counted_and_waits() {
     let mut s = paused(undoing());
     s.overdue();
     assert_eq!(
-        (s.record("b").undo_failures, s.steps()[1].1),
+        (s.record("b").compensation.failures, s.steps()[1].1),
         (1, "undo-due")
     );
     is_held(&mut s);
     s.acts(Action::Resume).claim();
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 2)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 2)]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn an_undo_that_has_failed_when_the_order_is_paused_is_counted_all_the_same() {
     assert_eq!(s.order.complete_by(), Some(s.now));
     s.overdue();
     assert_eq!(
-        (s.record("b").undo_failures, s.steps()[1].1),
+        (s.record("b").compensation.failures, s.steps()[1].1),
         (1, "undo-due")
     );
     is_held(&mut s);
@@ -227,10 +227,10 @@ fn an_end_lifts_the_hold() {
     s.acts(Action::Pause).overdue();
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.order.paused, None);
-    s.acts(Action::RetryUndo);
+    s.acts(Action::RetryCompensation);
     assert!(s.announces(), "nothing is held back");
     s.claim();
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 3)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 3)]);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_paused_order_can_be_cancelled_and_is_undone_at_once() {
     assert_eq!((s.state(), &s.order.paused), ("Compensating", &None));
     assert!(s.announces());
     s.claim();
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -256,10 +256,10 @@ fn a_resume_that_nobody_takes_up_is_announced_again() {
 fn an_order_is_paused_once_and_resumed_once() {
     let mut s = paused(Story::of(LINE));
     let then = s.tries(Action::Pause);
-    assert_eq!(then, Then::Refused(Refusal::Already("paused")));
+    assert_eq!(then, Then::Refused(OperationRefusal::Already("paused")));
     s.acts(Action::Resume);
     let then = s.tries(Action::Resume);
-    assert_eq!(then, Then::Refused(Refusal::Already("not paused")));
+    assert_eq!(then, Then::Refused(OperationRefusal::Already("not paused")));
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn a_clean_refusal_of_it_turns_the_order_round() {
     let mut s = once();
     s.refuse("once");
     assert_eq!(s.steps()[1], ("once", "refused"));
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn being_put_off_without_a_call_is_no_doubt() {
 fn once_completed_it_is_undone_as_any_step() {
     let mut s = once();
     s.succeed("once").refuse("c");
-    assert_eq!(s.asks(), [("once".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("once".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn the_rest_is_undone_before_an_operator_is_asked_about_what_is_in_doubt() {
     let mut s = Story::of(&beside(may_not)).claimed();
     s.succeed("first").answer("q", refused(true));
     assert_eq!(s.state(), "Compensating");
-    assert_eq!(s.asks(), [("q".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("q".into(), Direction::Compensate, 1)]);
     s.succeed("q");
     assert_eq!(s.state(), "CompensationFailed");
     let cause = s.order.state.cause().unwrap();

@@ -1,7 +1,7 @@
 //! Replies: what is taken, what is fenced off, what a failure comes to.
 
 use triad_core::{
-    Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, decide::Decision,
+    Attempt, Direction, Event, Illegal, Reason, StepState, Timestamp, Work, decide::Decision,
 };
 
 use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted, done, failed, refused};
@@ -106,7 +106,7 @@ fn a_reply_of_an_attempt_that_was_never_made_is_illegal() {
 fn an_undo_reply_never_completes_a_forward_step() {
     let mut s = Story::of(LINE).claimed();
     let mut reply = s.reply("a", done());
-    reply.direction = Direction::Undo;
+    reply.direction = Direction::Compensate;
     assert_eq!(
         s.when(Event::Reply(reply)),
         Then::Ignored(Reason::NotAwaited)
@@ -168,7 +168,7 @@ fn a_clean_refusal_ends_the_order_at_once_and_its_step_needs_no_undo() {
             attempt: Attempt(1)
         }
     );
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
     assert_eq!(s.order.state.cause().unwrap().code, "out-of-stock");
 }
 
@@ -176,14 +176,14 @@ fn a_clean_refusal_ends_the_order_at_once_and_its_step_needs_no_undo() {
 fn a_refusal_that_may_have_been_applied_is_undone_first() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").answer("b", refused(true));
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
 fn a_refusal_after_an_attempt_that_timed_out_is_undone_whatever_it_says() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").overdue().claim().refuse("b");
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -208,11 +208,11 @@ fn a_passing_failure_waits_for_the_supervisor_who_is_due_at_once() {
     assert_eq!(s.state(), "Processing");
     assert_eq!(
         s.step("a"),
-        &StepState::Failed {
+        &StepState::Acting(Work::Failed {
             attempt: Attempt(1),
             started: Timestamp(BEGIN),
             calls: 1,
-        }
+        })
     );
     assert_eq!(s.failures("a"), 0, "the Supervisor alone counts");
     assert_eq!(s.order.due, Some(s.now));

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use triad_core::operate::MAX_INPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Attempt, Direction, Event, ProcessState, Reason, Refusal, Timestamp};
+use triad_core::{
+    Action, Attempt, Direction, Event, OperationRefusal, ProcessState, Reason, Timestamp,
+};
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed, refused};
 
@@ -21,7 +23,7 @@ fn stopped() -> Story {
     s
 }
 
-/// Undone: `a` was completed, `b` refused.
+/// Compensated: `a` was completed, `b` refused.
 fn undone() -> Story {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").succeed("a");
@@ -31,7 +33,7 @@ fn undone() -> Story {
 
 fn step_refused(s: &Then) -> &str {
     match s {
-        Then::Refused(Refusal::Step { why, .. }) => why,
+        Then::Refused(OperationRefusal::Step { why, .. }) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -122,7 +124,7 @@ fn what_was_running_when_the_order_stopped_is_in_doubt_and_asked_for_again() {
     assert_eq!(then, Then::Ignored(Reason::OlderAttempt));
     s.refuse("q");
     s.resubmit().acts(Action::Cancel).claim();
-    assert!(s.asks().contains(&("p".into(), Direction::Undo, 1)));
+    assert!(s.asks().contains(&("p".into(), Direction::Compensate, 1)));
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn what_may_not_be_repeated_is_not_while_it_is_in_doubt() {
     s.succeed("a").overdue();
     let once = "once".to_owned().try_into().unwrap();
     let then = s.tries(Action::Resubmit { input: None });
-    assert_eq!(then, Then::Refused(Refusal::InDoubt(once)));
+    assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(once)));
 }
 
 #[test]
@@ -144,7 +146,7 @@ fn what_was_running_and_may_not_be_repeated_is_in_doubt_too() {
     s.refuse("b");
     let a = "a".to_owned().try_into().unwrap();
     let then = s.tries(Action::Resubmit { input: None });
-    assert_eq!(then, Then::Refused(Refusal::InDoubt(a)));
+    assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(a)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::json;
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, Refusal, StepState, Untaken};
+use triad_core::{Action, Direction, Event, OperationRefusal, StepState, Untaken};
 
 use crate::support::{ONCE, PROBED, Story, Then, refused};
 
@@ -22,7 +22,7 @@ fn stopped() -> Story {
     s
 }
 
-/// Half undone: it is not known whether `once` happened.
+/// Half compensated: it is not known whether `once` happened.
 fn half_undone() -> Story {
     let mut s = stopped();
     s.acts(Action::Cancel).claim();
@@ -39,7 +39,7 @@ fn both_in_doubt() -> Story {
 }
 
 fn is_step_refused(then: &Then, reason: &str) {
-    let Then::Refused(Refusal::Step { why, .. }) = then else {
+    let Then::Refused(OperationRefusal::Step { why, .. }) = then else {
         panic!("{then:?}")
     };
     assert!(why.contains(reason), "{why}");
@@ -128,7 +128,7 @@ fn with_two_in_doubt_each_is_settled_and_the_last_word_lets_the_order_go_on() {
         is_step_refused(&s.settle("p", None), "not in doubt");
         let q = "q".to_owned().try_into().unwrap();
         let then = s.tries(Action::Resubmit { input: None });
-        assert_eq!(then, Then::Refused(Refusal::InDoubt(q)));
+        assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(q)));
         assert_eq!(s.settle("q", None), Then::Written);
         assert_eq!(s.state(), "Pending");
         s.claim();
@@ -159,8 +159,8 @@ fn half_undone_an_effect_that_happened_is_undone_with_its_output() {
     assert_eq!(s.state(), "Compensating");
     assert_eq!(s.order.state.cause().unwrap().code, "cancelled");
     s.claim();
-    assert_eq!(s.asks(), [("once".into(), Direction::Undo, 1)]);
-    let applied = s.step("once").to_undo().unwrap();
+    assert_eq!(s.asks(), [("once".into(), Direction::Compensate, 1)]);
+    let applied = s.step("once").to_compensate().unwrap();
     assert_eq!(applied.output, json!({"ref": 5}));
     s.succeed("once").succeed("a");
     assert_eq!(s.state(), "Compensated");
@@ -172,7 +172,7 @@ fn half_undone_an_effect_that_did_not_happen_needs_no_undo() {
     assert_eq!(s.settle("once", None), Then::Written);
     assert_eq!(s.steps()[1], ("once", "refused"));
     s.claim();
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -184,11 +184,11 @@ fn half_undone_with_two_in_doubt_the_last_word_lets_the_undo_go_on() {
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(doubt(&s), "ambiguous/q/in-doubt");
     let q = "q".to_owned().try_into().unwrap();
-    let then = s.tries(Action::RetryUndo);
-    assert_eq!(then, Then::Refused(Refusal::InDoubt(q)));
+    let then = s.tries(Action::RetryCompensation);
+    assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(q)));
     assert_eq!(s.settle("q", None), Then::Written);
     s.claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
     s.succeed("p").succeed("first");
     assert_eq!(s.state(), "Compensated");
 }
@@ -210,7 +210,7 @@ fn undone_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_sett
         for step in ["p", "q"] {
             let id = step.to_owned().try_into().unwrap();
             let then = s.tries(Action::Resubmit { input: None });
-            assert_eq!(then, Then::Refused(Refusal::InDoubt(id)));
+            assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(id)));
             assert_eq!(s.settle(step, happened.clone()), Then::Written);
             assert_eq!(s.state(), "Compensated", "it stays undone");
         }
@@ -242,7 +242,7 @@ fn an_ambiguous_step_of_a_half_undone_order_is_settled_without_setting_it_going(
     assert_eq!(s.settle("p", None), Then::Written);
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.steps()[1], ("p", "refused"));
-    s.acts(Action::RetryUndo);
+    s.acts(Action::RetryCompensation);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn what_is_undone_whether_it_happened_or_not_need_not_be_settled() {
     assert_eq!(s.steps()[0], ("first", "undoing"));
     let then = s.settle("first", None);
     assert!(
-        matches!(then, Then::Refused(Refusal::State { .. })),
+        matches!(then, Then::Refused(OperationRefusal::State { .. })),
         "{then:?}"
     );
 }

@@ -68,7 +68,7 @@ fn waits(s: &mut Story, attempts: usize) -> Vec<u64> {
     waits
 }
 
-/// `a` is done and is being undone.
+/// `a` is done and is being compensated.
 fn undoing(workflow: &str) -> Story {
     let mut s = Story::of(workflow).claimed();
     s.succeed("a").refuse("b").sent();
@@ -182,7 +182,7 @@ fn silence_is_not_counted_where_calls_are_not_counted() {
 fn the_timeline_says_once_that_no_agent_has_taken_it() {
     let mut s = Story::of(LINE).claimed();
     waits(&mut s, 3);
-    assert_eq!(s.timeline(), [IncidentKind::Parked]);
+    assert_eq!(s.timeline(), [IncidentKind::Deferred]);
     let line = &s.order.incidents[0];
     assert_eq!(line.attempt, Some(Attempt(1)));
     let failure = line.failure.as_ref().unwrap();
@@ -196,11 +196,11 @@ fn the_wait_begins_when_it_was_first_met() {
     let first = s.now;
     s.after(HEAR);
     looks(&mut s, &[]);
-    assert_eq!(s.record("a").parked_since, Some(first));
+    assert_eq!(s.record("a").deferred_since, Some(first));
     s.claim();
     assert_eq!(s.record("a").unheard_since, None, "of the attempt before");
     silent(&mut s, &[]);
-    assert_eq!(s.record("a").parked_since, Some(first));
+    assert_eq!(s.record("a").deferred_since, Some(first));
 }
 
 #[test]
@@ -242,10 +242,10 @@ fn silence_is_not_counted_until_the_patience_ends_and_then_once() {
         met(&mut s);
     }
     assert_eq!((s.failures("a"), s.state()), (1, "Pending"));
-    assert_eq!(s.record("a").parked_since, None, "another wait may begin");
+    assert_eq!(s.record("a").deferred_since, None, "another wait may begin");
     assert_eq!(
         s.timeline(),
-        [IncidentKind::Parked, IncidentKind::AttemptFailed]
+        [IncidentKind::Deferred, IncidentKind::AttemptFailed]
     );
 }
 
@@ -271,9 +271,9 @@ fn what_an_agent_says_ends_the_wait() {
     for outcome in [done(), failed()] {
         let mut s = Story::of(LINE).claimed();
         silent(&mut s, &[]);
-        assert!(s.record("a").parked_since.is_some());
+        assert!(s.record("a").deferred_since.is_some());
         s.claim().answer("a", outcome);
-        assert_eq!(s.record("a").parked_since, None);
+        assert_eq!(s.record("a").deferred_since, None);
     }
 }
 
@@ -393,7 +393,7 @@ fn an_undo_sent_in_time_and_read_late_is_undone() {
     met(&mut s);
     assert_eq!(s.when(Event::Reply(reply.clone())), Then::Written);
     assert_eq!(s.state(), "Compensated");
-    let StepState::Undone { finished, .. } = s.step("a") else {
+    let StepState::Compensated { finished, .. } = s.step("a") else {
         panic!("{:?}", s.step("a"))
     };
     assert_eq!(*finished, reply.complete_by, "when it was sent");
@@ -506,13 +506,16 @@ fn a_silent_undo_is_not_counted_where_calls_are_not_counted() {
         (s.state(), s.steps()[0]),
         ("Compensating", ("a", "undo-due"))
     );
-    assert_eq!((s.record("a").undo_failures, s.undo_calls("a")), (0, 0));
+    assert_eq!(
+        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (0, 0)
+    );
     assert!(s.announces(), "the first time at once");
     let line = s.order.incidents.last().unwrap();
-    assert_eq!(line.what, IncidentKind::Parked);
+    assert_eq!(line.what, IncidentKind::Deferred);
     assert_eq!(line.failure.as_ref().unwrap().code, "not-taken");
     s.claim();
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 2)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 2)]);
 }
 
 #[test]
@@ -529,7 +532,7 @@ fn a_silent_undo_counts_once_when_the_patience_ends() {
     let mut s = undoing(PATIENT);
     for _ in 0..20 {
         silent(&mut s, &[]);
-        if s.record("a").undo_failures > 0 {
+        if s.record("a").compensation.failures > 0 {
             break;
         }
         if !s.announces() {
@@ -537,23 +540,29 @@ fn a_silent_undo_counts_once_when_the_patience_ends() {
         }
         s.claim().sent();
     }
-    assert_eq!(s.record("a").undo_failures, 1);
+    assert_eq!(s.record("a").compensation.failures, 1);
     assert!(s.now.since(Timestamp(BEGIN)) > PATIENCE);
-    assert_eq!(s.record("a").parked_since, None);
+    assert_eq!(s.record("a").deferred_since, None);
 }
 
 #[test]
 fn a_taken_undo_whose_calls_are_counted_is_counted() {
     let mut s = undoing(&counted(LINE));
     silent(&mut s, &[]);
-    assert_eq!((s.record("a").undo_failures, s.undo_calls("a")), (1, 2));
+    assert_eq!(
+        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (1, 2)
+    );
 }
 
 #[test]
 fn an_untaken_undo_whose_calls_are_counted_is_not_counted() {
     let mut s = undoing(&counted(LINE));
     silent(&mut s, &["a"]);
-    assert_eq!((s.record("a").undo_failures, s.undo_calls("a")), (0, 0));
+    assert_eq!(
+        (s.record("a").compensation.failures, s.undo_calls("a")),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -571,7 +580,7 @@ fn a_refusal_after_a_silence_is_undone_where_calls_are_not_counted() {
     s.succeed("a");
     silent(&mut s, &[]);
     s.claim().refuse("b");
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]

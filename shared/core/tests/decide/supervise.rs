@@ -1,7 +1,7 @@
 //! The Supervisor: counting, delays, waits, giving up, announcing again.
 
 use triad_core::status::Status;
-use triad_core::{Attempt, Direction, Event, ProcessState, Reason, StepState, Untaken};
+use triad_core::{Attempt, Direction, Event, ProcessState, Reason, StepState, Untaken, Work};
 use triad_workflow::Millis;
 
 use crate::support::{FORK, LINE, QUEUE, Story, Then, counted, failed};
@@ -32,9 +32,7 @@ fn an_attempt_that_was_taken_and_not_heard_of_is_counted_with_its_whole_allowanc
     assert_eq!(s.order.state.locked_by(), None);
     assert_eq!(
         s.step("a"),
-        &StepState::RetryDue {
-            attempt: Attempt(1)
-        }
+        &StepState::Acting(Work::Due { last: Attempt(1) })
     );
     assert_eq!((s.failures("a"), s.calls("a")), (1, 2));
     assert_eq!(s.order.failure_count(), 1);
@@ -130,7 +128,7 @@ fn giving_up_by_compensation_waits_for_a_scheduler_to_claim_the_undo() {
     assert!(s.announces());
     assert_eq!(s.asks(), [], "the Supervisor starts nothing");
     s.claim();
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -168,7 +166,7 @@ fn a_sibling_refused_while_pending_turns_the_order_round() {
     assert_eq!(s.order.state.locked_by(), None);
     assert!(s.announces());
     s.claim();
-    assert_eq!(s.asks(), [("p".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use triad_core::{
-    Action, Attempt, Direction, Event, Outcome, ProcessState, Reason, Refusal, Reply, StepState,
+    Action, Attempt, Direction, Event, OperationRefusal, Outcome, ProcessState, Reason, Reply,
     Timestamp, Untaken, decide,
 };
 
@@ -194,23 +194,9 @@ fn given(row: &str) -> (Story, &'static str) {
 
 /// The request that is out to the step, or one that never was.
 fn request(s: &Story, step: &str) -> (Direction, Attempt, Timestamp) {
-    match s.step(step) {
-        StepState::Running {
-            attempt,
-            complete_by,
-            ..
-        } => (Direction::Forward, *attempt, *complete_by),
-        StepState::Probing {
-            attempt,
-            complete_by,
-            ..
-        } => (Direction::Probe, *attempt, *complete_by),
-        StepState::Undoing {
-            attempt,
-            complete_by,
-            ..
-        } => (Direction::Undo, *attempt, *complete_by),
-        _ => (Direction::Forward, Attempt(7), Timestamp(5)),
+    match s.step(step).out() {
+        Some(out) => (out.direction, out.attempt, out.complete_by),
+        None => (Direction::Forward, Attempt(7), Timestamp(5)),
     }
 }
 
@@ -218,7 +204,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
     let (direction, attempt, complete_by) = request(s, step);
     let good = match direction {
         Direction::Probe => found(true),
-        Direction::Forward | Direction::Undo => done(),
+        Direction::Forward | Direction::Compensate => done(),
     };
     let reply = |outcome: Outcome| Reply {
         order_id: s.order.id.clone(),
@@ -263,8 +249,8 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
         "future" => reply.attempt = Attempt(attempt.0 + 1),
         "other-way" => {
             reply.direction = match direction {
-                Direction::Forward => Direction::Undo,
-                Direction::Undo | Direction::Probe => Direction::Forward,
+                Direction::Forward => Direction::Compensate,
+                Direction::Compensate | Direction::Probe => Direction::Forward,
             }
         }
         "not-out" => {
@@ -290,7 +276,7 @@ fn action(column: &str, step: &str) -> Action {
             input: Some((step, input)),
         },
         "cancel" => Action::Cancel,
-        "retry-undo" => Action::RetryUndo,
+        "retry-undo" => Action::RetryCompensation,
         "close" => Action::Close,
         "pause" => Action::Pause,
         "resume" => Action::Resume,
@@ -330,11 +316,11 @@ fn outcome(s: &Story, then: Then) -> &'static str {
             Reason::Paused => "held",
         },
         Then::Refused(refusal) => match refusal {
-            Refusal::State { .. } => "state",
-            Refusal::PastPivot(_) => "pivot",
-            Refusal::InDoubt(_) => "doubt",
-            Refusal::Step { .. } => "step",
-            Refusal::Already(_) => "so",
+            OperationRefusal::State { .. } => "state",
+            OperationRefusal::PastPivot(_) => "pivot",
+            OperationRefusal::InDoubt(_) => "doubt",
+            OperationRefusal::Step { .. } => "step",
+            OperationRefusal::Already(_) => "so",
         },
     }
 }

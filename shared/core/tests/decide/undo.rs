@@ -1,8 +1,8 @@
-//! Compensation: order, retries, failure, nothing to undo.
+//! Compensation: order, retries, failure, nothing to compensate.
 
 use serde_json::json;
 use triad_core::status::Status;
-use triad_core::{Direction, Event, Reason, StepState, Untaken};
+use triad_core::{Direction, Event, Reason, Untaken};
 
 use crate::support::{FORK, LINE, Story, Then, counted, done, failed, refused};
 
@@ -10,9 +10,9 @@ use crate::support::{FORK, LINE, Story, Then, counted, done, failed, refused};
 fn undo_runs_in_the_reverse_order_of_completion() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").succeed("b").refuse("c");
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
     s.succeed("b");
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
     s.succeed("a");
     assert_eq!(s.state(), "Compensated");
 }
@@ -22,8 +22,8 @@ fn steps_that_ran_in_parallel_are_undone_in_parallel() {
     let mut s = Story::of(FORK).claimed();
     s.succeed("q").succeed("p").refuse("join");
     let both = [
-        ("q".into(), Direction::Undo, 1),
-        ("p".into(), Direction::Undo, 1),
+        ("q".into(), Direction::Compensate, 1),
+        ("p".into(), Direction::Compensate, 1),
     ];
     assert_eq!(s.asks(), both);
     s.succeed("p");
@@ -36,9 +36,9 @@ fn steps_that_ran_in_parallel_are_undone_in_parallel() {
 fn an_ambiguous_step_is_undone_before_what_it_came_after() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").answer("b", refused(true));
-    assert_eq!(s.asks(), [("b".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("b".into(), Direction::Compensate, 1)]);
     s.succeed("b");
-    assert_eq!(s.asks(), [("a".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("a".into(), Direction::Compensate, 1)]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_sibling_that_still_runs_is_ambiguous_and_its_late_reply_changes_nothing() {
     let mut s = Story::of(FORK).claimed();
     let late = s.reply("q", done());
     s.refuse("p");
-    assert_eq!(s.asks(), [("q".into(), Direction::Undo, 1)]);
+    assert_eq!(s.asks(), [("q".into(), Direction::Compensate, 1)]);
     assert_eq!(
         s.when(Event::Reply(late)),
         Then::Ignored(Reason::NotAwaited)
@@ -118,7 +118,7 @@ fn in_a_line_one_undo_is_out_at_a_time() {
 fn a_failed_undo_is_retried_under_the_same_key() {
     let mut s = Story::of(LINE).claimed();
     s.succeed("a").refuse("b").answer("a", failed());
-    assert!(matches!(s.step("a"), StepState::UndoFailed { .. }));
+    assert!(s.step("a").is_failed());
     assert_eq!(s.order.due, Some(s.now));
     s.overdue();
     assert_eq!(s.order.failure_count(), 1);

@@ -175,7 +175,12 @@ fn calls_never_pass_the_declared_budget_however_attempts_end() {
             }
             s.overdue();
         }
-        let total: u64 = s.order.steps.iter().map(|r| u64::from(r.calls)).sum();
+        let total: u64 = s
+            .order
+            .steps
+            .iter()
+            .map(|r| u64::from(r.action.calls))
+            .sum();
         assert!(total <= s.workflow.worst_case_calls());
         assert_eq!(s.state(), "CompensationFailed");
     }

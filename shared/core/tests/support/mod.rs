@@ -7,9 +7,9 @@ use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Act, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
-    FailureKind, Illegal, Operation, Order, Outcome, Reason, Refusal, Reply, StepRecord,
-    StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
+    Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
+    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Reason, Reply,
+    StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
 };
 use triad_core::{effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -53,7 +53,7 @@ pub enum Then {
     Written,
     Repeat,
     Ignored(Reason),
-    Refused(Refusal),
+    Refused(OperationRefusal),
     Illegal(Illegal),
 }
 
@@ -162,23 +162,15 @@ impl Story {
 
     /// The answer to the step's running attempt, in either direction.
     pub fn reply(&self, step: &str, outcome: Outcome) -> Reply {
-        let (direction, attempt, complete_by) = match self.step(step) {
-            StepState::Running {
-                attempt,
-                complete_by,
-                ..
-            } => (Direction::Forward, *attempt, *complete_by),
-            StepState::Undoing {
-                attempt,
-                complete_by,
-                ..
-            } => (Direction::Undo, *attempt, *complete_by),
-            StepState::Probing {
-                attempt,
-                complete_by,
-                ..
-            } => (Direction::Probe, *attempt, *complete_by),
-            other => panic!("step {step} waits for no reply: {other:?}"),
+        let state = self.step(step);
+        let Some(Out {
+            direction,
+            attempt,
+            complete_by,
+            ..
+        }) = state.out()
+        else {
+            panic!("step {step} waits for no reply: {state:?}");
         };
         Reply {
             order_id: self.order.id.clone(),
@@ -223,7 +215,7 @@ impl Story {
                 .filter(|(r, _)| r.state.complete_by().is_some())
                 .filter(|(r, _)| r.state.complete_by() <= Some(s.ripe().minus(s.timing.skew)))
                 .map(|(r, w)| {
-                    let undo = r.state.to_undo().is_some();
+                    let undo = r.state.to_compensate().is_some();
                     let counted = match &w.compensation {
                         Some(c) if undo => c.is_counted,
                         _ => w.is_counted,
@@ -272,11 +264,8 @@ impl Story {
 
     fn allowance(&self, step: &str) -> u32 {
         let at = self.workflow.step_index(step).expect("the step exists");
-        let direction = match self.step(step) {
-            StepState::Undoing { .. } => Direction::Undo,
-            StepState::Probing { .. } => Direction::Probe,
-            _ => Direction::Forward,
-        };
+        let out = self.step(step).out();
+        let direction = out.map_or(Direction::Forward, |out| out.direction);
         triad_core::budget::allowance(&self.workflow.steps[at], &self.order.steps[at], direction)
     }
 
@@ -284,7 +273,7 @@ impl Story {
     pub fn tries(&mut self, action: Action) -> Then {
         self.when(Event::Operate(Operation {
             action,
-            act: Act::new("ann", "because"),
+            act: OperatorAct::new("ann", "because"),
         }))
     }
 
@@ -416,15 +405,15 @@ impl Story {
     }
 
     pub fn failures(&self, step: &str) -> u32 {
-        self.record(step).failures
+        self.record(step).action.failures
     }
 
     pub fn undo_calls(&self, step: &str) -> u32 {
-        self.record(step).undo_calls
+        self.record(step).compensation.calls
     }
 
     pub fn calls(&self, step: &str) -> u32 {
-        self.record(step).calls
+        self.record(step).action.calls
     }
 }
 

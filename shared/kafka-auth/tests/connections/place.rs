@@ -98,6 +98,7 @@ pub fn record(number: usize) -> Envelope {
         key: Some(b"key".to_vec()),
         value: number.to_string().into_bytes(),
         headers: Vec::new(),
+        trace: None,
     }
 }
 

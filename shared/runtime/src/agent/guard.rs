@@ -12,7 +12,6 @@ use futures::future::{Either, select};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use triad_core::breaker::Window;
 use triad_core::downstream::{self, Admission, Downstream};
-use triad_core::planted::{Bug, planted};
 use triad_core::retry_budget::RetryBudget;
 use triad_core::{Failure, FailureKind, StepRequest, Timestamp};
 use triad_workflow::{AgentName, Millis};
@@ -24,7 +23,7 @@ use crate::settings::{DownstreamSettings, Settings};
 
 /// Tries at a conditional write that others also attempt.
 const MAX_TRIES: usize = 4;
-/// Longest wait for the rate or the concurrency limit; work that would wait longer is put off.
+/// Longest wait for the rate or the concurrency limit; work that would wait longer is deferred.
 const LONGEST_WAIT: Millis = Millis(2_000);
 /// Put-off work comes back within this after the limit was found reached.
 const PUT_OFF: Millis = Millis(5_000);
@@ -272,8 +271,7 @@ impl Guard {
         ports: Ports<'_, S, B, C, E>,
         patience: Millis,
     ) -> Result<Option<OwnedSemaphorePermit>, Wait> {
-        let limit = self.concurrency.as_ref();
-        let Some(semaphore) = limit.filter(|_| !planted(Bug::ConcurrencyIgnored)) else {
+        let Some(semaphore) = &self.concurrency else {
             return Ok(None);
         };
         if let Ok(permit) = semaphore.clone().try_acquire_owned() {
@@ -512,8 +510,8 @@ async fn put<S: ControlStore, E: Entropy>(
     record: &Downstream,
     expected: Option<u64>,
 ) -> Result<Written, crate::ports::StoreError> {
-    let value = serde_json::to_value(record)
-        .map_err(|e| crate::ports::StoreError::Permanent(e.to_string()))?;
+    let value =
+        serde_json::to_value(record).map_err(|e| crate::ports::StoreError::Item(e.to_string()))?;
     let write = ControlWrite {
         key: downstream::key(agent),
         value,

@@ -21,7 +21,7 @@ pub(super) async fn claim<S: ControlStore, E: Entropy>(
     };
     let write = ControlWrite {
         key: ledger::key(&request.idempotency_key, request.direction, request.attempt),
-        value: serde_json::to_value(mark).map_err(|e| StoreError::Permanent(e.to_string()))?,
+        value: serde_json::to_value(mark).map_err(|e| StoreError::Item(e.to_string()))?,
         expected: None,
         expires: Some(request.complete_by.plus(KEPT)),
         token: entropy.next_u64(),

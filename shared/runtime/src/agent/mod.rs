@@ -19,7 +19,6 @@ use futures::stream::{self, StreamExt};
 use lru::LruCache;
 use triad_core::agent::Span;
 use triad_core::message::{Outcome, Pace, StepRequest};
-use triad_core::planted::{Bug, planted};
 use triad_core::render;
 use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, IdempotencyKey, Timestamp};
 use triad_workflow::AgentName;
@@ -33,7 +32,6 @@ use crate::ports::{Bus, Clock, Entropy, StoreError};
 use crate::record::InputRecord;
 use crate::remote::{AnyRemote, RemoteService};
 use crate::settings::Settings;
-use crate::submission::trace_of;
 use guard::Guard;
 use in_hand::InHand;
 use work::Worked;
@@ -157,7 +155,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 return self.send(letter.to_vec()).await;
             }
         };
-        let trace = trace_of(record);
+        let trace = record.trace();
         let done: AttemptKey = (
             request.idempotency_key.clone(),
             request.direction,
@@ -174,8 +172,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             None if span.is_cut_short(&request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(&request, span).await {
                 Ok(None) => {
-                    let trace = trace.as_deref();
-                    self.work(&request, span, &*remote, trace, until).await
+                    let trace = trace.map(|trace| trace.to_string());
+                    self.work(&request, span, &*remote, trace.as_deref(), until)
+                        .await
                 }
                 Ok(Some(spent)) => spent,
                 Err(e) => return e.into(),
@@ -183,7 +182,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         };
         match worked {
             Worked::Answer(calls, outcome) => {
-                // What was put off may be done when it is delivered again.
+                // What was deferred may be done when it is delivered again.
                 if !matches!(outcome, Outcome::Deferred { .. }) || request.counted {
                     self.lock().put(done, (calls, outcome.clone()));
                 }
@@ -192,7 +191,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     return Handled::Done;
                 }
                 let pace = pace(record, taken, now);
-                let reply = render::reply(&request, calls, outcome, pace, now, trace.as_deref());
+                let reply = render::reply(&request, calls, outcome, pace, now, trace);
                 self.send(vec![reply]).await
             }
             Worked::Silence => {
@@ -222,7 +221,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// delivery has claimed it before.
     async fn claim(&self, request: &StepRequest, span: Span) -> Result<Option<Worked>, StoreError> {
         let is_over = self.clock.now() >= span.silent_from;
-        if !request.counted || is_over || planted(Bug::LedgerSkipped) {
+        if !request.counted || is_over {
             return Ok(None);
         }
         if ledger::claim(&self.control, &self.entropy, request).await? {
@@ -231,7 +230,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let text = "an earlier delivery of this request may have made its calls";
         let outcome = Outcome::Failed {
             failure: Failure::new(FailureKind::Transient, "interrupted", text),
-            maybe_applied: !planted(Bug::LedgerDenies),
+            maybe_applied: true,
         };
         Ok(Some(Worked::Answer(request.allowance, outcome)))
     }

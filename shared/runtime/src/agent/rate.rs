@@ -102,8 +102,8 @@ impl Rate {
                 Ok(grant) => grant,
                 Err(next) => return Ok(Some(next)),
             };
-            let value = serde_json::to_value(grant.record)
-                .map_err(|e| StoreError::Permanent(e.to_string()))?;
+            let value =
+                serde_json::to_value(grant.record).map_err(|e| StoreError::Item(e.to_string()))?;
             let write = ControlWrite {
                 key: self.key.clone(),
                 value,

@@ -3,7 +3,6 @@
 use futures::future::{Either, select};
 use triad_core::agent::{Budget, Span, backoff, budget};
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
-use triad_core::planted::{Bug, planted};
 use triad_core::{Failure, FailureKind, Timestamp};
 use triad_workflow::Millis;
 
@@ -134,19 +133,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     fn room(
         &self,
         request: &StepRequest,
-        mut span: Span,
+        span: Span,
         calls: u32,
         until: Option<Timestamp>,
     ) -> Result<Millis, Ended> {
         let now = self.clock.now();
-        if planted(Bug::AgentTooLate) {
-            span = Span {
-                ends: request.complete_by,
-                silent_from: request.complete_by,
-            };
-        }
-        let allowance = request.allowance + u32::from(planted(Bug::AllowancePassed));
-        let left = match budget(calls, allowance, span, now) {
+        let left = match budget(calls, request.allowance, span, now) {
             Budget::Call(left) => left,
             Budget::OutOfTime => return Err(Ended::Silent),
             Budget::TimedOut => return Err(Ended::TimedOut),

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
 use triad_core::Timestamp;
 
 use super::letter::{Entry, Letter, LetterId};
@@ -30,7 +31,7 @@ struct Known {
 }
 
 /// Letters of one cause.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// The cause's code.
     pub cause: String,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use triad_core::Timestamp;
 
 use super::names;
-use super::replay::Act;
+use super::replay::ReplayAct;
 use crate::record::InputRecord;
 
 /// Which record a letter is about: where it was read from. Written `orders/3/42`.
@@ -118,7 +118,7 @@ pub struct Marker {
     /// Which letter.
     pub of: LetterId,
     /// Who replayed it, why and when.
-    pub act: Act,
+    pub act: ReplayAct,
     /// The value that was sent, if it was not the letter's own.
     pub corrected: Option<Vec<u8>>,
 }
@@ -231,7 +231,7 @@ fn marker(record: &InputRecord) -> Result<Marker, Unreadable> {
     let corrected = own.text(names::CORRECTED).is_some();
     Ok(Marker {
         of: of.ok_or(Unreadable(names::REPLAY_OF))?,
-        act: Act {
+        act: ReplayAct {
             by: own.wanted(names::BY)?,
             why: own.wanted(names::WHY)?,
             at: Timestamp(own.number(names::AT).ok_or(Unreadable(names::AT))?),

@@ -11,7 +11,6 @@ mod names;
 pub mod replay;
 
 use triad_core::message::{Alert, AlertKind, SOURCE};
-use triad_core::planted::{Bug, planted};
 use triad_core::{Envelope, Timestamp, topics};
 
 use crate::record::InputRecord;
@@ -85,13 +84,10 @@ pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Enve
         key: record.key.clone(),
         value: kept.to_vec(),
         headers,
+        trace: None,
     };
     let alert = alert(&id, cause.code, &message, now);
-    match (planted(Bug::LetterLost), planted(Bug::LetterWithoutAlert)) {
-        (true, _) => [alert.clone(), alert],
-        (_, true) => [letter.clone(), letter],
-        (false, false) => [letter, alert],
-    }
+    [letter, alert]
 }
 
 /// The headers of a record that are within the bounds.
@@ -126,5 +122,6 @@ fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {
             ("ce_id".into(), Some(body.alert_id.into_bytes())),
             ("content-type".into(), Some(b"application/json".to_vec())),
         ],
+        trace: None,
     }
 }

@@ -10,14 +10,14 @@ use triad_core::{Envelope, Timestamp, topics};
 use super::letter::{Content, Letter, LetterId};
 use super::names;
 
-/// Most bytes of a name in [`Act::by`].
+/// Most bytes of a name in [`ReplayAct::by`].
 pub const MAX_BY_BYTES: usize = 128;
-/// Most bytes of a reason in [`Act::why`].
+/// Most bytes of a reason in [`ReplayAct::why`].
 pub const MAX_WHY_BYTES: usize = 1024;
 
 /// Who replays, why and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct ReplayAct {
     /// Who.
     pub by: String,
     /// Why.
@@ -38,7 +38,7 @@ pub struct InvalidAct {
     pub limit: usize,
 }
 
-impl Act {
+impl ReplayAct {
     /// An act; blanks around who and why are left out.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Act {
 
 /// A letter that cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ReplayRefusal {
     /// Not all of its value is there.
     #[error("only {kept} of its {of} bytes were kept; give the whole value")]
     Cut {
@@ -99,7 +99,7 @@ pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 /// another value if one is given. The letter's own headers are left out.
 ///
 /// # Errors
-/// [`Refusal`] if there is nothing sound to send.
+/// [`ReplayRefusal`] if there is nothing sound to send.
 ///
 /// # Example
 /// ```
@@ -126,22 +126,22 @@ pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 /// let again = replay::replay(&letter, Some(b"{}".to_vec())).unwrap();
 /// assert_eq!((again.topic.as_str(), again.value), ("orders", b"{}".to_vec()));
 /// ```
-pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, Refusal> {
+pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, ReplayRefusal> {
     if !topics::is_input(&letter.id.topic) {
-        return Err(Refusal::Elsewhere(letter.id.topic.clone()));
+        return Err(ReplayRefusal::Elsewhere(letter.id.topic.clone()));
     }
     let value = match (corrected, &letter.value) {
         (Some(corrected), _) => corrected,
         (None, Content::Cut { beginning, of }) => {
-            return Err(Refusal::Cut {
+            return Err(ReplayRefusal::Cut {
                 kept: beginning.len(),
                 of: *of,
             });
         }
-        (None, _) if letter.cause == UNREADABLE_BATCH => return Err(Refusal::OfABatch),
-        (None, Content::Tombstone) => return Err(Refusal::Tombstone),
+        (None, _) if letter.cause == UNREADABLE_BATCH => return Err(ReplayRefusal::OfABatch),
+        (None, Content::Tombstone) => return Err(ReplayRefusal::Tombstone),
         (None, Content::Whole(_)) if letter.cause == MALFORMED_EVENT_RECORD => {
-            return Err(Refusal::OfAnEvent);
+            return Err(ReplayRefusal::OfAnEvent);
         }
         (None, Content::Whole(value)) => value.clone(),
     };
@@ -150,13 +150,14 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
         key: letter.key.clone(),
         value,
         headers: letter.headers.clone(),
+        trace: None,
     })
 }
 
 /// The marker that a letter was replayed, for the topic `dead-letter`. Its value is the corrected
 /// one, if there was one; its key is the letter's id.
 #[must_use]
-pub fn marker(of: &LetterId, act: &Act, corrected: Option<Vec<u8>>) -> Envelope {
+pub fn marker(of: &LetterId, act: &ReplayAct, corrected: Option<Vec<u8>>) -> Envelope {
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));
     let mut headers = vec![
         header(names::CE_SPECVERSION, "1.0".into()),
@@ -176,5 +177,6 @@ pub fn marker(of: &LetterId, act: &Act, corrected: Option<Vec<u8>>) -> Envelope 
         key: Some(of.to_string().into_bytes()),
         value: corrected.unwrap_or_default(),
         headers,
+        trace: None,
     }
 }

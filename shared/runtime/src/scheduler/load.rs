@@ -44,7 +44,7 @@ where
         }
         let ids = unknown.iter().map(|w| w.id.clone()).collect();
         let stored = match source {
-            Source::Copy => self.store.glance(ids).await,
+            Source::Copy => self.store.load_eventually(ids).await,
             Source::Record => self.store.load(ids).await,
         };
         for (mut work, stored) in unknown.into_iter().zip(stored) {
@@ -96,7 +96,7 @@ where
         let ids = wanting.iter().map(|k| k.work.id.clone()).collect();
         let mut known = Vec::with_capacity(wanting.len());
         for (mut wanting, details) in wanting.into_iter().zip(self.store.details(ids).await) {
-            let missing = || StoreError::Permanent("its details are not stored".into());
+            let missing = || StoreError::Item("its details are not stored".into());
             match details.and_then(|details| details.ok_or_else(missing)) {
                 Ok(details) => {
                     wanting.read.details = Some(details);
@@ -138,8 +138,10 @@ where
 /// What the store says of one record: for now it cannot be read, or never.
 fn unreadable(index: usize, e: StoreError, batch: &mut Batch<'_>) {
     match e {
-        StoreError::Transient(_) => batch.redeliver(index, e.into()),
-        StoreError::Permanent(why) => batch
+        StoreError::Transient(_) | StoreError::Configuration(_) => {
+            batch.redeliver(index, e.into());
+        }
+        StoreError::Item(why) => batch
             .letters
             .push((index, Cause::new("unreadable-order", why))),
     }

@@ -8,7 +8,6 @@ use std::sync::Mutex;
 
 use triad_core::message::{Retry, SchedulerMessage};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
-use triad_core::planted::{Bug, planted};
 use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
 use triad_workflow::Millis;
 
@@ -19,10 +18,10 @@ use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::passes::{Carried, carry_out, report_breaches};
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
-use crate::waves::{Held, waves};
+use crate::waves::{HeldKeys, waves};
 use intake::Intake;
 
 /// Times that an event is decided: once on a copy, then on the record.
@@ -158,7 +157,7 @@ where
                 Err(cause) => batch.letters.push((index, cause)),
             }
         }
-        let mut held = Held::new();
+        let mut held = HeldKeys::new();
         for wave in waves(works) {
             let mut runnable = Vec::new();
             for (id, work) in wave {
@@ -256,10 +255,7 @@ where
     fn event(&self, message: &SchedulerMessage) -> Event {
         match message {
             SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
-                let (a, b) = match planted(Bug::ClaimIdShared) {
-                    true => (1, 1),
-                    false => (self.entropy.next_u64(), self.entropy.next_u64()),
-                };
+                let (a, b) = (self.entropy.next_u64(), self.entropy.next_u64());
                 Event::Claim(ClaimId(format!("{a:016x}{:08x}", b >> 32)))
             }
             SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
@@ -296,9 +292,17 @@ where
                 // It may have taken effect all the same: the copy can no longer be trusted.
                 self.cache.forget(&work.id);
                 self.intake.forget(read.order.priority, &work.id);
-                let why = work.carried.unwritten.take();
-                batch.answers[index] =
-                    why.map_or(Handled::Redeliver(Redelivery::Raced), Into::into);
+                match work.carried.unwritten.take() {
+                    // Delivered again it would be refused again. What it answers or asks for is not
+                    // lost: the Supervisor finds the order when its time is up.
+                    Some(StoreError::Item(why)) => {
+                        batch
+                            .letters
+                            .push((index, Cause::new("unwritable-order", why)));
+                    }
+                    Some(e) => batch.redeliver(index, e.into()),
+                    None => batch.redeliver(index, Redelivery::Raced),
+                }
                 None
             }
             Task::Ended(End::Ignored(reason)) => {
@@ -373,9 +377,7 @@ where
         }
         let results = self.bus.publish(messages).await;
         for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result
-                && !planted(Bug::SchedulerSendUnheard)
-            {
+            if let Err(e) = result {
                 batch.answers[index] = e.into();
             }
         }
@@ -413,6 +415,9 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Ca
         message,
         unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
         is_passed: false,
-        carried: Carried::new(Pass::new(Place::InLine, MAX_RACES)),
+        carried: Carried {
+            cause: record.trace(),
+            ..Carried::new(Pass::new(Place::InLine, MAX_RACES))
+        },
     })
 }

@@ -93,7 +93,7 @@ where
         };
         let step = &workflow.steps[step];
         let agent = match (reply.direction, &step.compensation) {
-            (Direction::Undo, Some(compensation)) => &compensation.agent,
+            (Direction::Compensate, Some(compensation)) => &compensation.agent,
             _ => &step.agent,
         };
         let Some(pace) = reply.pace else { return };

@@ -64,6 +64,7 @@ fn message(topic: &str, key: &str, value: &str) -> Envelope {
         key: Some(key.as_bytes().to_vec()),
         value: value.as_bytes().to_vec(),
         headers: Vec::new(),
+        trace: None,
     }
 }
 
@@ -126,6 +127,7 @@ pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
             ("b".to_owned(), None),
             ("a".to_owned(), Some(Vec::new())),
         ],
+        trace: None,
     };
     send(bus, vec![sent.clone()]).await;
     let read = read(bus, topic, until(1)).await;

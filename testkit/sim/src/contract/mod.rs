@@ -1,7 +1,17 @@
 //! Contracts of the ports, as functions to be run on every implementation.
+//!
+//! [`store`] is the contract of a state store and its definitions, [`expiry`] that of the time for
+//! which it keeps records, [`operator`] that of what only operators ask of it, [`control`] that of
+//! the control store, [`bus`] that of the bus.
 
 pub mod bus;
+pub mod control;
+pub mod expiry;
+pub mod operator;
+mod orders;
 mod simulated;
 pub mod store;
+mod timed;
 
 pub use simulated::SimulatedBus;
+pub use timed::{SimulatedStore, TimedStore};

@@ -62,8 +62,8 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             steps,
             |(order, step, record)| {
                 let undo = step.compensation.as_ref().map_or(0, |c| c.threshold + 1);
-                let above =
-                    record.failures > step.policy.max_attempts() || record.undo_failures > undo;
+                let above = record.action.failures > step.policy.max_attempts()
+                    || record.compensation.failures > undo;
                 above.then(|| format!("{}/{}: {record:?}", order.id, step.id))
             },
         ),
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn too_many_failures_are_seen() {
         let mut e = sound();
-        e.records.get_mut("done").unwrap().steps[0].failures = 7;
+        e.records.get_mut("done").unwrap().steps[0].action.failures = 7;
         assert_eq!(
             breached(&e),
             ["a failure count is at most one above its threshold"]

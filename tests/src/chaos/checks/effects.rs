@@ -98,7 +98,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             "what is undone is not in place, and nothing of a compensated order",
             steps(),
             |(order, step, record)| {
-                let undone = matches!(record.state, StepState::Undone { .. });
+                let undone = matches!(record.state, StepState::Compensated { .. });
                 let compensated = matches!(order.state, ProcessState::Compensated { .. })
                     && step.compensation.is_some();
                 let left = (undone || compensated) && is_in_place(order, step, record.key);

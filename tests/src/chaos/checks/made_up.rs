@@ -189,7 +189,7 @@ impl Evidence {
             let attempt = Attempt(1);
             record.steps[index].state = match (is_undo, kind) {
                 (_, Kind::Refused) => StepState::Refused { attempt },
-                (true, _) => StepState::Undone {
+                (true, _) => StepState::Compensated {
                     attempt,
                     finished: FINISHED,
                 },

@@ -170,7 +170,7 @@ mod tests {
     fn an_unsound_record_is_seen() {
         let mut e = sound();
         let mut order = e.records["done"].clone();
-        order.steps[0].failures = 99;
+        order.steps[0].action.failures = 99;
         let workflow = super::super::made_up::workflow();
         e.sightings.see(order, &workflow);
         assert!(breached(&e).contains(&"a record that was looked at holds the core's invariants"));

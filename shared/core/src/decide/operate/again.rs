@@ -5,21 +5,22 @@ use triad_workflow::{StepId, StepIndex};
 
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, ask, input, next_version, tell};
+use crate::decide::{Draft, Halt, ask, next_version, tell};
 use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
 use crate::ids::Timestamp;
-use crate::operate::{MAX_INPUT_BYTES, Refusal};
-use crate::order::{Act, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::input;
+use crate::operate::{MAX_INPUT_BYTES, OperationRefusal};
+use crate::order::{IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::planted::{Bug, planted};
 use crate::status::Status;
+use crate::step::{StepRecord, StepState, Work};
 
 /// Sets a finished order going again: a new, recorded round.
 pub(super) fn resubmit(
     ctx: &Context<'_>,
     order: &Order,
     correction: Option<&(StepId, Value)>,
-    act: &Act,
+    act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     let mut next = next_version(order, Writer::Operator);
@@ -57,27 +58,24 @@ pub(super) fn try_again(record: &mut StepRecord) {
         StepState::Completed { .. } => return,
         _ => {}
     }
-    record.failures = 0;
-    record.calls = 0;
-    record.parked_since = None;
-    record.state = StepState::RetryDue { attempt };
+    record.action.begin_round();
+    record.deferred_since = None;
+    record.state = StepState::due(attempt);
 }
 
-/// A step of an undone order: its keys are spent.
+/// A step of an compensated order: its keys are spent.
 fn from_the_beginning(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
-        record.earlier = attempt.0;
+        record.action.earlier = attempt.0;
     }
-    if let StepState::Undone { attempt, .. } = record.state {
-        record.earlier_undos = attempt.0;
+    if let StepState::Compensated { attempt, .. } = record.state {
+        record.compensation.earlier = attempt.0;
     }
-    record.key += u32::from(!planted(Bug::KeyNotRaised));
-    record.failures = 0;
-    record.undo_failures = 0;
-    record.calls = 0;
-    record.undo_calls = 0;
+    record.key += 1;
+    record.action.begin_round();
+    record.compensation.begin_round();
     record.in_doubt = false;
-    record.parked_since = None;
+    record.deferred_since = None;
     record.state = StepState::Waiting;
 }
 
@@ -91,7 +89,7 @@ fn correct(
     corrected: &Value,
 ) -> Result<StepIndex, Halt> {
     let refuse = |why: String| {
-        Halt::Refused(Refusal::Step {
+        Halt::Refused(OperationRefusal::Step {
             step: step.clone(),
             why,
         })
@@ -101,17 +99,14 @@ fn correct(
         .step_index(step.as_str())
         .ok_or_else(|| refuse("the workflow has no such step".into()))?;
     let record = &order.steps[index];
-    if !matches!(
-        record.state,
-        StepState::RetryDue { .. } | StepState::Waiting
-    ) {
+    let goes_on = record.state.is_retry_due();
+    if !goes_on && record.state != StepState::Waiting {
         let state = record.state.name();
         return Err(refuse(format!("it is {state} and will not be done again")));
     }
     // As it was before it was set going again: a refusal says that it has not happened.
     let was = happened(&before.steps[index], &ctx.workflow.steps[index]);
-    let goes_on = matches!(record.state, StepState::RetryDue { .. });
-    if goes_on && was == Happened::Maybe && !planted(Bug::CorrectionInDoubt) {
+    if goes_on && was == Happened::Maybe {
         return Err(refuse(
             "it may have had its effect with the input that it had: resubmit it unchanged, or cancel the order".into(),
         ));
@@ -134,7 +129,7 @@ fn correct(
         same_shape("input", &present, corrected).map_err(refuse)?;
     }
     let record = &mut order.steps[index];
-    if matches!(record.state, StepState::RetryDue { .. }) {
+    if goes_on {
         record.key += 1;
     }
     record.input = Some(corrected.clone());
@@ -180,8 +175,8 @@ fn kind(value: &Value) -> &'static str {
 
 /// Refuses to go on over a step whose effect may have happened and may not be repeated, where
 /// the service cannot be asked.
-fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
-    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(Refusal::InDoubt(r.step.clone())))
+fn in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
+    first_in_doubt(ctx, order).map_or(Ok(()), |r| Err(OperationRefusal::InDoubt(r.step.clone())))
 }
 
 /// The first such step.
@@ -191,13 +186,15 @@ pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<
     stuck.map(|(record, _)| record)
 }
 
-/// Refuses to run an undone order again while it is not known whether a step without an undo
+/// Refuses to run an compensated order again while it is not known whether a step without a compensation
 /// has had its effect, and that may not be repeated.
-fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), Refusal> {
+fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
     let left = steps
         .find(|(r, s)| matches!(r.state, StepState::Ambiguous { .. }) && stops_compensation(r, s));
-    left.map_or(Ok(()), |(r, _)| Err(Refusal::InDoubt(r.step.clone())))
+    left.map_or(Ok(()), |(r, _)| {
+        Err(OperationRefusal::InDoubt(r.step.clone()))
+    })
 }
 
 pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
@@ -213,10 +210,10 @@ pub(super) fn set_going(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
 }
 
 /// Tries failed compensations again, their failures and calls counted from zero.
-pub(super) fn retry_undo(
+pub(super) fn retry_compensation(
     ctx: &Context<'_>,
     order: &Order,
-    act: &Act,
+    act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     if !matches!(order.state, ProcessState::CompensationFailed { .. }) {
@@ -224,13 +221,13 @@ pub(super) fn retry_undo(
     }
     in_doubt(ctx, order)?;
     let mut next = next_version(order, Writer::Operator);
-    next.note(line(IncidentKind::UndoRetried, act, now));
-    undo_again(ctx, &mut next, now);
+    next.note(line(IncidentKind::CompensationRetried, act, now));
+    compensate_again(ctx, &mut next, now);
     Ok(next)
 }
 
 /// Goes on with the compensation of an order that failed in it.
-pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
+pub(super) fn compensate_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     let ProcessState::CompensationFailed {
         cause,
         compensated_for,
@@ -240,10 +237,12 @@ pub(super) fn undo_again(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
         return;
     };
     for record in &mut order.steps {
-        if let StepState::NotUndone { attempt, applied } = record.state.clone() {
-            record.undo_failures = 0;
-            record.undo_calls = 0;
-            record.state = StepState::UndoDue { attempt, applied };
+        if let StepState::NotCompensated { attempt, applied } = record.state.clone() {
+            record.compensation.begin_round();
+            record.state = StepState::Compensating {
+                work: Work::Due { last: attempt },
+                applied,
+            };
         }
     }
     order.round += 1;

@@ -3,16 +3,17 @@
 use serde_json::Value;
 use triad_workflow::StepId;
 
-use super::again::{first_in_doubt, set_going, try_again, undo_again};
+use super::again::{compensate_again, first_in_doubt, set_going, try_again};
 use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version};
 use crate::doubt::{self, can_be_settled};
-use crate::ids::{Attempt, Timestamp};
+use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
-use crate::operate::Refusal;
-use crate::order::{Act, Incident, IncidentKind, Order, ProcessState, StepRecord, StepState};
+use crate::operate::OperationRefusal;
+use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
+use crate::step::{StepRecord, StepState, Work};
 
 /// Says whether an effect in doubt happened. The order goes on when nothing else is in doubt
 /// that may not be repeated; until then it stays as it is, and asks for the next word.
@@ -21,7 +22,7 @@ pub(super) fn settle(
     order: &Order,
     step: &StepId,
     output: Option<&Value>,
-    act: &Act,
+    act: &OperatorAct,
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     let index = settled_step(ctx, order, step, output)?;
@@ -68,7 +69,7 @@ pub(super) fn settle(
                 };
                 return Ok(next);
             }
-            undo_again(ctx, &mut next, now);
+            compensate_again(ctx, &mut next, now);
             Ok(next)
         }
         // Nothing waited for it but a later round.
@@ -84,7 +85,7 @@ fn settled_step(
     output: Option<&Value>,
 ) -> Result<usize, Halt> {
     let refuse = |why: String| {
-        Halt::Refused(Refusal::Step {
+        Halt::Refused(OperationRefusal::Step {
             step: step.clone(),
             why,
         })
@@ -99,7 +100,7 @@ fn settled_step(
         ProcessState::CompensationFailed { .. } | ProcessState::Compensated { .. } => {
             let open = matches!(
                 record.state,
-                StepState::NotUndone { .. } | StepState::Ambiguous { .. }
+                StepState::NotCompensated { .. } | StepState::Ambiguous { .. }
             );
             can_be_settled(record) && open
         }
@@ -121,7 +122,7 @@ fn settled_step(
 }
 
 fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {
-    if let StepState::NotUndone { applied, .. } = &mut record.state {
+    if let StepState::NotCompensated { applied, .. } = &mut record.state {
         applied.output = output.clone();
         return;
     }
@@ -135,15 +136,19 @@ fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timesta
 }
 
 fn did_not_happen(record: &mut StepRecord) {
-    match record.state {
-        StepState::NotUndone { attempt, .. } => {
-            record.earlier_undos = attempt.0;
-            let attempt = Attempt(record.earlier);
+    match &mut record.state {
+        StepState::NotCompensated { attempt, .. } => {
+            record.compensation.earlier = attempt.0;
+            let attempt = Attempt(record.action.earlier);
             record.state = StepState::Refused { attempt };
         }
-        StepState::Ambiguous { attempt } => record.state = StepState::Refused { attempt },
-        // `Running` would be taken as in doubt again.
-        StepState::Running { attempt, .. } => record.state = StepState::RetryDue { attempt },
+        StepState::Ambiguous { attempt } => {
+            record.state = StepState::Refused { attempt: *attempt };
+        }
+        // A request that is out would be taken as in doubt again.
+        StepState::Acting(Work::Out(out)) if out.direction == Direction::Forward => {
+            record.state = StepState::due(out.attempt);
+        }
         _ => {}
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use triad_core::order::StepState;
+use triad_core::StepState;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{Attempt, Direction, Order, Outcome, Reply, Timestamp, budget};
@@ -76,11 +76,12 @@ impl Book {
         self.nothing_unsent_is_lost(after);
         for step in &after.steps {
             let was = before.steps.iter().find(|s| s.step == step.step);
-            let restarted =
-                was.is_some_and(|w| w.calls > step.calls || w.undo_calls > step.undo_calls);
+            let restarted = was.is_some_and(|w| {
+                w.action.calls > step.action.calls || w.compensation.calls > step.compensation.calls
+            });
             let operator = after.round != before.round;
             assert!(operator || !restarted || self.moved, "calls are counted on");
-            if matches!(step.state, StepState::Undone { .. }) {
+            if matches!(step.state, StepState::Compensated { .. }) {
                 self.in_doubt.remove(step.step.as_str());
             }
         }
@@ -116,7 +117,7 @@ impl Book {
         let asked = self.asked.iter_mut().rev().find(|a| a.fits(reply));
         asked.expect("only what was asked is taken").calls = reply.calls;
         let settled = match (&reply.outcome, reply.direction) {
-            (_, Direction::Undo) => false,
+            (_, Direction::Compensate) => false,
             (Outcome::Succeeded { .. }, Direction::Forward) => true,
             (Outcome::Succeeded { output }, Direction::Probe) => output["applied"].is_boolean(),
             (Outcome::Failed { maybe_applied, .. }, Direction::Forward)
@@ -219,7 +220,7 @@ impl Book {
         }
         let mut calls: BTreeMap<(&str, bool), u32> = BTreeMap::new();
         for asked in self.asked.iter().filter(|a| a.count == self.count) {
-            let undo = asked.direction == Direction::Undo;
+            let undo = asked.direction == Direction::Compensate;
             *calls.entry((&asked.step, undo)).or_default() += asked.calls;
         }
         for ((step, undo), made) in calls {

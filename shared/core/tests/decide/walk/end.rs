@@ -1,7 +1,7 @@
 //! After faults stop: every order finishes, and an operator brings each to a good end.
 
 use serde_json::json;
-use triad_core::{Action, Direction, Event, Outcome, ProcessState, Reason, StepState};
+use triad_core::{Action, Direction, Event, Outcome, ProcessState, Reason};
 use triad_workflow::StepId;
 
 use super::book::Asked;
@@ -40,7 +40,7 @@ impl World<'_> {
         if let Some(asked) = out {
             let output = match asked.direction {
                 Direction::Probe => json!({"applied": self.chance.one_in(2)}),
-                Direction::Forward | Direction::Undo => json!({"ref": 1}),
+                Direction::Forward | Direction::Compensate => json!({"ref": 1}),
             };
             let reply = self.reply(&asked, Outcome::Succeeded { output });
             assert_eq!(self.happens(Event::Reply(reply)), Then::Written);
@@ -75,7 +75,7 @@ impl World<'_> {
             let again = match &self.story.order.state {
                 ProcessState::Processed { .. } | ProcessState::Compensated { .. } => return,
                 ProcessState::Error { .. } => Action::Resubmit { input: None },
-                _ => Action::RetryUndo,
+                _ => Action::RetryCompensation,
             };
             self.settle_all();
             if self.story.order.state.is_finished() {
@@ -88,7 +88,7 @@ impl World<'_> {
     fn settle_all(&mut self) {
         let steps = self.story.order.steps.iter();
         let doubtful: Vec<StepId> = steps
-            .filter(|s| s.in_doubt || matches!(s.state, StepState::Running { .. }))
+            .filter(|s| s.in_doubt || s.state.is_running())
             .map(|s| s.step.clone())
             .collect();
         for step in doubtful {

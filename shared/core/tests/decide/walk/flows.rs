@@ -4,7 +4,7 @@ use triad_workflow::Workflow;
 
 use crate::support::{FORK, LINE, compile};
 
-/// Two steps that may not be repeated side by side, between one that can be undone and a join
+/// Two steps that may not be repeated side by side, between one that can be compensated and a join
 /// whose calls are counted.
 const DIAMOND: &str = r#"{"workflow": "diamond",
   "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1, "park": "20m"}},
@@ -16,7 +16,7 @@ const DIAMOND: &str = r#"{"workflow": "diamond",
     {"id": "join", "agent": "x", "action": "go", "after": ["once", "pay"], "retry": {"calls": 2, "total": 5},
      "compensation": {"action": "undo", "threshold": 0}}]}"#;
 
-/// The same with nothing to undo, and an end in Error.
+/// The same with nothing to compensate, and an end in Error.
 const LOOSE: &str = r#"{"workflow": "loose",
   "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1, "delay": "5s", "wait": {"delay": "1h", "times": 1}}},
   "steps": [
@@ -26,7 +26,7 @@ const LOOSE: &str = r#"{"workflow": "loose",
     {"id": "last", "agent": "x", "action": "go", "after": ["once", "gift"], "compensation": {"action": "undo"},
      "supervisor": {"threshold": 0, "then": "error"}}]}"#;
 
-/// A point of no return between what is undone and what is only retried.
+/// A point of no return between what is compensated and what is only retried.
 const PIVOT: &str = r#"{"workflow": "pivot",
   "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "park": "10m"}},
   "steps": [

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use triad_core::order::IncidentKind;
-use triad_core::{Order, ProcessState, Reason, Refusal};
+use triad_core::{OperationRefusal, Order, ProcessState, Reason};
 
 use crate::support::Then;
 
@@ -31,13 +31,13 @@ const STEP_STATES: [&str; 16] = [
 ];
 const INCIDENTS: [IncidentKind; 13] = [
     IncidentKind::AttemptFailed,
-    IncidentKind::UndoFailed,
-    IncidentKind::UndoBegan,
-    IncidentKind::Parked,
+    IncidentKind::CompensationFailed,
+    IncidentKind::CompensationBegan,
+    IncidentKind::Deferred,
     IncidentKind::Probed,
     IncidentKind::Resubmitted,
     IncidentKind::Cancelled,
-    IncidentKind::UndoRetried,
+    IncidentKind::CompensationRetried,
     IncidentKind::Closed,
     IncidentKind::Paused,
     IncidentKind::Resumed,
@@ -81,13 +81,13 @@ fn listed(reason: Reason, incident: IncidentKind) {
     }
     match incident {
         IncidentKind::AttemptFailed
-        | IncidentKind::UndoFailed
-        | IncidentKind::UndoBegan
-        | IncidentKind::Parked
+        | IncidentKind::CompensationFailed
+        | IncidentKind::CompensationBegan
+        | IncidentKind::Deferred
         | IncidentKind::Probed
         | IncidentKind::Resubmitted
         | IncidentKind::Cancelled
-        | IncidentKind::UndoRetried
+        | IncidentKind::CompensationRetried
         | IncidentKind::Closed
         | IncidentKind::Paused
         | IncidentKind::Resumed
@@ -96,13 +96,13 @@ fn listed(reason: Reason, incident: IncidentKind) {
     }
 }
 
-fn refusal(refusal: &Refusal) -> &'static str {
+fn refusal(refusal: &OperationRefusal) -> &'static str {
     match refusal {
-        Refusal::State { .. } => "state",
-        Refusal::PastPivot(_) => "past-pivot",
-        Refusal::InDoubt(_) => "in-doubt",
-        Refusal::Step { .. } => "step",
-        Refusal::Already(_) => "already",
+        OperationRefusal::State { .. } => "state",
+        OperationRefusal::PastPivot(_) => "past-pivot",
+        OperationRefusal::InDoubt(_) => "in-doubt",
+        OperationRefusal::Step { .. } => "step",
+        OperationRefusal::Already(_) => "already",
     }
 }
 

@@ -5,8 +5,8 @@ use triad_core::decide::true_due;
 use triad_core::ledger::to_revoke;
 use triad_core::migrate::migrate;
 use triad_core::{
-    Act, Action, Direction, Event, Failure, FailureKind, Outcome, Reason, Reply, StepState,
-    Timestamp, Untaken, invariants,
+    Action, Direction, Event, Failure, FailureKind, OperatorAct, Outcome, Reason, Reply, Timestamp,
+    Untaken, invariants,
 };
 use triad_workflow::{Millis, StepId, Workflow};
 
@@ -201,13 +201,8 @@ impl<'a> World<'a> {
     /// The requests that are out and awaited.
     pub fn out(&self) -> Vec<Asked> {
         let awaited = |a: &&Asked| {
-            let found = match (self.story.step(&a.step), a.direction) {
-                (StepState::Running { attempt, .. }, Direction::Forward)
-                | (StepState::Probing { attempt, .. }, Direction::Probe)
-                | (StepState::Undoing { attempt, .. }, Direction::Undo) => Some(*attempt),
-                _ => None,
-            };
-            found == Some(a.attempt)
+            let out = self.story.step(&a.step).out();
+            out.is_some_and(|out| (out.direction, out.attempt) == (a.direction, a.attempt))
         };
         let order = &self.story.order;
         let has = |a: &&Asked| order.steps.iter().any(|s| s.step.as_str() == a.step);
@@ -255,7 +250,7 @@ impl<'a> World<'a> {
             0..10 => Outcome::Succeeded {
                 output: match direction {
                     Direction::Probe => self.finding(),
-                    Direction::Forward | Direction::Undo => json!({"ref": 1}),
+                    Direction::Forward | Direction::Compensate => json!({"ref": 1}),
                 },
             },
             10..12 => failed(FailureKind::Permanent, permanent),
@@ -449,7 +444,7 @@ impl<'a> World<'a> {
                 input: Some((step.clone(), input)),
             },
             Action::Cancel,
-            Action::RetryUndo,
+            Action::RetryCompensation,
             Action::Close,
             Action::Pause,
             Action::Resume,
@@ -487,7 +482,7 @@ impl<'a> World<'a> {
 
     fn migrate(&mut self) {
         let (order, now) = (&self.story.order, self.story.now);
-        let act = Act::new("ann", "because");
+        let act = OperatorAct::new("ann", "because");
         let from = &self.story.workflow;
         let moved = migrate(order, from, &self.other, &act, self.story.timing, now);
         let Ok((change, _)) = moved else { return };
@@ -509,6 +504,6 @@ fn is_in_time(reply: &Reply, now: Timestamp) -> bool {
 fn operated(action: Action) -> Event {
     Event::Operate(triad_core::Operation {
         action,
-        act: Act::new("ann", "because"),
+        act: OperatorAct::new("ann", "because"),
     })
 }

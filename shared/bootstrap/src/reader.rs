@@ -1,0 +1,85 @@
+//! Reading settings by name: every problem is kept, and all are told at once.
+
+use std::fmt;
+
+use triad_workflow::Millis;
+
+/// Every missing or bad setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(
+    /// One line a problem, each naming its setting.
+    pub Vec<String>,
+);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the configuration is wrong:")?;
+        for problem in &self.0 {
+            write!(f, "\n  {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The process's environment.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one home of the environment"
+)]
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.trim().is_empty())
+}
+
+/// Reads settings, and remembers every problem.
+pub(crate) struct Reader<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) problems: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            lookup,
+            problems: Vec::new(),
+        }
+    }
+
+    /// What was read, unless there was a problem.
+    pub(crate) fn end<T>(self, read: T) -> Result<T, ConfigError> {
+        if self.problems.is_empty() {
+            Ok(read)
+        } else {
+            Err(ConfigError(self.problems))
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        (self.lookup)(name)
+    }
+
+    /// A setting in some form; a problem is noted and the default used.
+    pub(crate) fn parsed<T>(
+        &mut self,
+        name: &str,
+        default: T,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> T {
+        match self.text(name) {
+            None => default,
+            Some(text) => match parse(&text) {
+                Ok(value) => value,
+                Err(why) => {
+                    self.problems.push(format!("{name}: {why}"));
+                    default
+                }
+            },
+        }
+    }
+
+    pub(crate) fn span(&mut self, name: &str, default: Millis) -> Millis {
+        self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
+    }
+}

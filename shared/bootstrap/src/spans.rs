@@ -1,0 +1,60 @@
+//! The spans of an installation that everybody who writes a process record must be told alike:
+//! functions, workers and operators.
+
+use triad_core::Timing;
+use triad_workflow::Millis;
+
+use crate::reader::{ConfigError, Reader};
+
+/// The spans of an installation.
+#[derive(Debug, Clone, Copy)]
+pub struct Spans {
+    /// What decisions are taken by (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`, `TRIAD_ANNOUNCE_WITHIN`).
+    pub timing: Timing,
+    /// How long finished records are kept (`TRIAD_RETENTION`). Default 30 days.
+    pub retention: Millis,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Self {
+            timing: Timing::default(),
+            retention: Millis(30 * 24 * 3_600_000),
+        }
+    }
+}
+
+impl Spans {
+    /// Reads the spans alone, through a lookup, for those who need nothing else of an
+    /// installation's configuration.
+    ///
+    /// # Errors
+    /// [`ConfigError`] listing everything that is wrong.
+    ///
+    /// # Example
+    /// ```
+    /// use triad_bootstrap::Spans;
+    /// let lookup = |name: &str| (name == "TRIAD_RETENTION").then(|| "90days".to_owned());
+    /// assert_eq!(Spans::read(&lookup).unwrap().retention.0, 90 * 24 * 3_600_000);
+    /// assert!(Spans::read(&|_| Some("soon".to_owned())).is_err());
+    /// ```
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut r = Reader::new(lookup);
+        let spans = Self::of(&mut r);
+        r.end(spans)
+    }
+
+    /// Reads the spans among other settings.
+    pub(crate) fn of(r: &mut Reader<'_>) -> Self {
+        let Self { timing, retention } = Self::default();
+        Self {
+            timing: Timing {
+                skew: r.span("TRIAD_SKEW", timing.skew),
+                queue_within: r.span("TRIAD_QUEUE_WITHIN", timing.queue_within),
+                announce_within: r.span("TRIAD_ANNOUNCE_WITHIN", timing.announce_within),
+                ..timing
+            },
+            retention: r.span("TRIAD_RETENTION", retention),
+        }
+    }
+}

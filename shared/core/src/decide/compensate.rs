@@ -1,0 +1,251 @@
+//! Compensating an order: in the reverse order of completion.
+//!
+//! A step is compensated when everything that came after it has been; steps that the workflow lets
+//! run in parallel are compensated in parallel. Steps that may have been applied without anybody's
+//! having heard of it are compensated too: the remote service's contract makes that safe,
+//! for a compensation that arrives first leaves a tombstone, and the forward call, should it
+//! land later, has no effect.
+
+use serde_json::Value;
+use triad_workflow::{Step, StepIndex};
+
+use super::complete_by::set_complete_by;
+use super::{Decision, Draft, next_version, tell, transition};
+use crate::budget;
+use crate::context::{Context, NeedsDetails};
+use crate::declared::declared;
+use crate::doubt::{self, Happened, happened};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
+use crate::input;
+use crate::message::AlertKind;
+use crate::order::{Incident, IncidentKind, Order, ProcessState};
+use crate::outbox::{Emission, Writer};
+use crate::status::Status;
+use crate::step::{Applied, Out, StepRecord, StepState, Work};
+
+/// Turns an order round: what may have been applied is to be compensated.
+///
+/// Written by the Scheduler, the first compensation starts in the same write. Written by somebody who
+/// starts nothing, the order waits for a claim.
+pub(super) fn begin(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    cause: Failure,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
+    let by_scheduler = order.outbox.writer == Writer::Scheduler;
+    let locked_by = order.state.locked_by().filter(|_| by_scheduler).cloned();
+    order.void_requests();
+    for (record, step) in order.steps.iter_mut().zip(&ctx.workflow.steps) {
+        turn(record, step);
+    }
+    tell(order, Status::Compensating, Some(&cause), now);
+    order.note(Incident::new(IncidentKind::CompensationBegan, now).of(&cause));
+    let claimed = locked_by.is_some();
+    order.state = ProcessState::Compensating {
+        locked_by,
+        complete_by: now.plus(ctx.timing.announce_within),
+        cause,
+    };
+    if claimed {
+        advance(ctx, order, now)?;
+    } else {
+        super::ask(order);
+    }
+    Ok(())
+}
+
+/// What becomes of a step when its order turns round.
+fn turn(record: &mut StepRecord, step: &Step) {
+    let can_be_compensated = step.compensation.is_some();
+    let last = Attempt(record.compensation.earlier);
+    record.deferred_since = None;
+    record.unheard_since = None;
+    if let Some(attempt) = record.state.attempt() {
+        record.action.earlier = attempt.0;
+    }
+    doubt::abandon(record);
+    let in_doubt = happened(record, step) == Happened::Maybe;
+    let due = |position, output| StepState::Compensating {
+        work: Work::Due { last },
+        applied: Applied { position, output },
+    };
+    let state = std::mem::replace(&mut record.state, StepState::Waiting);
+    record.state = match state {
+        StepState::Completed {
+            position, output, ..
+        } if can_be_compensated => due(Some(position), output),
+        StepState::Acting(work) => {
+            let attempt = work.attempt();
+            match (in_doubt, can_be_compensated, step.repeat.is_safe()) {
+                (false, _, _) => StepState::Refused { attempt },
+                (true, false, _) => StepState::Ambiguous { attempt },
+                (true, true, true) => due(None, Value::Null),
+                // Its service has not promised to know a key again: for an operator.
+                (true, true, false) => {
+                    record.error = Some(doubt::failure(record));
+                    StepState::NotCompensated {
+                        attempt: last,
+                        applied: Applied {
+                            position: None,
+                            output: Value::Null,
+                        },
+                    }
+                }
+            }
+        }
+        other => other,
+    };
+}
+
+/// A Scheduler takes up an order that waits to be compensated.
+pub(super) fn claim(
+    ctx: &Context<'_>,
+    order: &Order,
+    id: ClaimId,
+    now: Timestamp,
+) -> Result<Decision, NeedsDetails> {
+    let mut next = next_version(order, Writer::Scheduler);
+    if let ProcessState::Compensating { locked_by, .. } = &mut next.state {
+        *locked_by = Some(id);
+    }
+    advance(ctx, &mut next, now)?;
+    Ok(transition(ctx, next, now))
+}
+
+/// Starts every compensation whose turn has come; finishes the order when none is left. Of an order
+/// that nobody holds nothing is started: the next claim goes on from here.
+pub(super) fn advance(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
+    if order.state.locked_by().is_none() {
+        set_complete_by(order, now);
+        return Ok(());
+    }
+    // Bounded: each turn takes one step out of those that are due.
+    loop {
+        let due = startable(ctx, order).next();
+        let Some(index) = due else { break };
+        start(ctx, order, index, now)?;
+    }
+    settle(order, now);
+    Ok(())
+}
+
+/// Whether a compensation could be started.
+pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
+    startable(ctx, order).next().is_some()
+}
+
+/// Compensations that are due, with everything that came after them compensated.
+fn startable<'a>(ctx: &'a Context<'_>, order: &'a Order) -> impl Iterator<Item = StepIndex> + 'a {
+    let open = |i: StepIndex| order.steps[i].state.to_compensate().is_some();
+    (0..order.steps.len()).rev().filter(move |&i| {
+        is_due(&order.steps[i].state)
+            && !(i + 1..order.steps.len()).any(|j| open(j) && ctx.workflow.is_after(j, i))
+    })
+}
+
+fn is_due(state: &StepState) -> bool {
+    matches!(
+        state,
+        StepState::Compensating {
+            work: Work::Due { .. },
+            ..
+        }
+    )
+}
+
+/// Starts a compensation, or gives it up where its input has no value or its calls are used up.
+fn start(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
+    let input = input::compensation(ctx, order, index)?;
+    let record = &mut order.steps[index];
+    let StepState::Compensating {
+        work: Work::Due { last },
+        applied,
+    } = record.state.clone()
+    else {
+        return Ok(());
+    };
+    let step = &ctx.workflow.steps[index];
+    let left = budget::allowance(step, record, Direction::Compensate);
+    let (Ok(input), Some(declared), 1..) = (&input, declared(step, Direction::Compensate), left)
+    else {
+        let failure = match input {
+            Err(e) => Failure::new(FailureKind::Definition, "expression", &e.to_string()),
+            Ok(_) => Failure::calls_used_up(),
+        };
+        record.error = Some(failure.in_step(&record.step));
+        record.state = StepState::NotCompensated {
+            attempt: last,
+            applied,
+        };
+        return Ok(());
+    };
+    record.unheard_since = None;
+    record.state = StepState::Compensating {
+        work: Work::Out(Out {
+            direction: Direction::Compensate,
+            attempt: last.next(),
+            started: now,
+            complete_by: ctx.timing.complete_by(declared.complete_within, now),
+        }),
+        applied,
+    };
+    order.request(ctx, index, Direction::Compensate, input.clone());
+    Ok(())
+}
+
+/// Sets the order's complete-by, or finishes it: compensated, or with what could not be.
+///
+/// To be called when no compensation can be started.
+pub(super) fn settle(order: &mut Order, now: Timestamp) {
+    let active = |s: &StepRecord| matches!(s.state, StepState::Compensating { .. });
+    if order.steps.iter().any(|s| active(s) && !is_due(&s.state)) {
+        set_complete_by(order, now);
+        return;
+    }
+    let stuck = order
+        .steps
+        .iter()
+        .find(|s| matches!(s.state, StepState::NotCompensated { .. }));
+    match stuck {
+        None => finish(order, now),
+        Some(record) => {
+            let known = record.error.clone();
+            let cause = known.unwrap_or_else(|| doubt::failure(record));
+            fail(order, cause, now);
+        }
+    }
+}
+
+fn finish(order: &mut Order, now: Timestamp) {
+    let Some(cause) = order.state.cause().cloned() else {
+        return;
+    };
+    tell(order, Status::Compensated, Some(&cause), now);
+    order.state = ProcessState::Compensated { at: now, cause };
+}
+
+/// The compensation cannot be finished without an operator.
+fn fail(order: &mut Order, cause: Failure, now: Timestamp) {
+    tell(order, Status::CompensationFailed, Some(&cause), now);
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::CompensationFailed,
+        at: now,
+        cause: cause.clone(),
+    });
+    order.state = ProcessState::CompensationFailed {
+        at: now,
+        cause,
+        compensated_for: order.state.cause().cloned(),
+    };
+}

@@ -1,0 +1,67 @@
+//! When an order must have got on: its own complete-by, and when somebody must look at it.
+
+use crate::context::Context;
+use crate::ids::Timestamp;
+use crate::order::{Order, ProcessState};
+
+/// Sets the order's complete-by: the earliest of what is out or deferred; now, if a failure waits to
+/// be counted. Without any of these, and at an end, it is left as it is.
+///
+/// Of an order that nobody holds it is only ever moved earlier: it also says by when somebody must
+/// have taken the order up.
+pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
+    let earliest = order
+        .steps
+        .iter()
+        .filter_map(|record| match record.state.is_failed() {
+            true => Some(now),
+            false => record.state.awaited_until(),
+        })
+        .min();
+    let Some(earliest) = earliest else { return };
+    match &mut order.state {
+        ProcessState::Processing(claim) => claim.complete_by = earliest,
+        ProcessState::Pending { complete_by } => {
+            *complete_by = Some(complete_by.map_or(earliest, |at| at.min(earliest)));
+        }
+        ProcessState::Compensating {
+            locked_by,
+            complete_by,
+            ..
+        } => {
+            *complete_by = match locked_by {
+                Some(_) => earliest,
+                None => earliest.min(*complete_by),
+            };
+        }
+        ProcessState::Processed { .. }
+        | ProcessState::Error { .. }
+        | ProcessState::Compensated { .. }
+        | ProcessState::CompensationFailed { .. } => {}
+    }
+}
+
+/// When somebody must look at the order; `None` if nobody must.
+#[must_use]
+pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
+    let own = match &order.state {
+        ProcessState::Pending { complete_by: None } => {
+            order.submitted_at.plus(ctx.timing.announce_within)
+        }
+        ProcessState::Pending {
+            complete_by: Some(at),
+        } => *at,
+        ProcessState::Processing(claim) => claim.complete_by,
+        ProcessState::Compensating { complete_by, .. } => *complete_by,
+        // The Scheduler's last word on a good order needs no confirmation: its input is
+        // acknowledged only when the message is out, and redelivered otherwise.
+        ProcessState::Processed { .. } => return None,
+        ProcessState::Error { at, .. }
+        | ProcessState::Compensated { at, .. }
+        | ProcessState::CompensationFailed { at, .. } => {
+            return Some(at.plus(ctx.timing.confirm_within));
+        }
+    };
+    let awaited = order.steps.iter().filter_map(|s| s.state.awaited_until());
+    Some(awaited.fold(own, Timestamp::min))
+}

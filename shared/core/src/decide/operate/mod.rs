@@ -1,0 +1,174 @@
+//! What operators do to an order. Each act is one conditional write, and a line of the timeline.
+
+mod again;
+mod settle;
+
+use triad_workflow::{Millis, Step};
+
+use super::complete_by::set_complete_by;
+use super::{Decision, Draft, Halt, ask, compensate, next_version, transition};
+use crate::context::Context;
+use crate::doubt::{Happened, happened};
+use crate::failure::{Failure, FailureKind};
+use crate::ids::Timestamp;
+use crate::operate::{Action, Operation, OperationRefusal};
+use crate::order::{Hold, Incident, IncidentKind, OperatorAct, Order, ProcessState};
+use crate::outbox::Writer;
+use crate::step::{StepRecord, StepState};
+
+/// How long a paused order is left alone before the Supervisor looks at it again.
+pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
+
+/// Decides what an operator's act makes of an order.
+pub(super) fn decide(
+    ctx: &Context<'_>,
+    order: &Order,
+    operation: &Operation,
+    now: Timestamp,
+) -> Result<Decision, Halt> {
+    let act = &operation.act;
+    let done = match &operation.action {
+        Action::Resubmit { input } => again::resubmit(ctx, order, input.as_ref(), act, now),
+        Action::Cancel => cancel(ctx, order, act, now),
+        Action::RetryCompensation => again::retry_compensation(ctx, order, act, now),
+        Action::Close => close(order, act, now),
+        Action::Pause => pause(order, act, now),
+        Action::Resume => resume(ctx, order, act, now),
+        Action::Settle { step, applied } => {
+            settle::settle(ctx, order, step, applied.as_ref(), act, now)
+        }
+    };
+    match done {
+        // What is unsent stays, and so does the hint by which the Supervisor finds it.
+        Ok(next) if next.state.is_finished() => Ok(next.decided()),
+        Ok(next) => Ok(transition(ctx, next, now)),
+        Err(Halt::Refused(refusal)) => Ok(Decision::Refuse(refusal)),
+        Err(halt) => Err(halt),
+    }
+}
+
+fn line(what: IncidentKind, act: &OperatorAct, now: Timestamp) -> Incident {
+    Incident {
+        act: Some(act.clone()),
+        ..Incident::new(what, now)
+    }
+}
+
+fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
+    Halt::Refused(OperationRefusal::State {
+        action,
+        wanted,
+        state: order.state.name(),
+    })
+}
+
+/// Compensates an order that has not reached its point of no return.
+fn cancel(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
+    match &order.state {
+        ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
+        }
+        _ => return Err(refused(order, "cancel", "Pending, Processing or Error")),
+    }
+    if let Some(pivot) = ctx.workflow.pivot()
+        && has_passed(&order.steps[pivot], &ctx.workflow.steps[pivot])
+    {
+        return Err(OperationRefusal::PastPivot(order.steps[pivot].step.clone()).into());
+    }
+    let mut next = next_version(order, Writer::Operator);
+    next.paused = None;
+    next.closed = None;
+    next.due = None;
+    next.note(line(IncidentKind::Cancelled, act, now));
+    let cause = Failure::new(FailureKind::Operator, "cancelled", &act.why);
+    compensate::begin(ctx, &mut next, cause, now)?;
+    Ok(next)
+}
+
+/// Whether an order may have passed a step: its effect may have happened, or was not wanted.
+pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
+    happened(record, step) != Happened::No || record.state == StepState::Skipped
+}
+
+/// Takes an order as settled by hand. Its state stays what it is.
+fn close(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
+    match &order.state {
+        ProcessState::Error { .. } | ProcessState::CompensationFailed { .. } => {}
+        _ => return Err(refused(order, "close", "Error or CompensationFailed")),
+    }
+    if order.closed.is_some() {
+        return Err(OperationRefusal::Already("closed").into());
+    }
+    let mut next = next_version(order, Writer::Operator);
+    next.closed = Some(hold(act, now));
+    next.note(line(IncidentKind::Closed, act, now));
+    Ok(next)
+}
+
+fn hold(act: &OperatorAct, now: Timestamp) -> Hold {
+    Hold {
+        at: now,
+        act: act.clone(),
+    }
+}
+
+/// Holds an order: what is out may be answered, and nothing is started.
+fn pause(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
+    if order.state.is_finished() {
+        let wanted = "Pending, Processing or Compensating";
+        return Err(refused(order, "pause", wanted));
+    }
+    if order.paused.is_some() {
+        return Err(OperationRefusal::Already("paused").into());
+    }
+    let mut next = next_version(order, Writer::Operator);
+    next.paused = Some(hold(act, now));
+    next.note(line(IncidentKind::Paused, act, now));
+    let review = now.plus(PAUSE_REVIEW);
+    match &mut next.state {
+        ProcessState::Compensating {
+            locked_by,
+            complete_by,
+            ..
+        } => {
+            *locked_by = None;
+            *complete_by = review;
+        }
+        state => {
+            *state = ProcessState::Pending {
+                complete_by: Some(review),
+            };
+        }
+    }
+    // What is out, deferred or failed is looked at while an order is held, too.
+    set_complete_by(&mut next, now);
+    Ok(next)
+}
+
+/// Lets a paused order go on.
+fn resume(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
+    if order.paused.is_none() {
+        return Err(OperationRefusal::Already("not paused").into());
+    }
+    let mut next = next_version(order, Writer::Operator);
+    next.paused = None;
+    next.note(line(IncidentKind::Resumed, act, now));
+    let until = now.plus(ctx.timing.announce_within);
+    match &mut next.state {
+        ProcessState::Pending { complete_by } => *complete_by = Some(until),
+        ProcessState::Compensating { complete_by, .. } => *complete_by = until,
+        _ => {}
+    }
+    set_complete_by(&mut next, now);
+    ask(&mut next);
+    Ok(next)
+}

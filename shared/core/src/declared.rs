@@ -1,0 +1,68 @@
+//! What the definition says of the work in one direction of a step.
+
+use triad_workflow::{AgentName, Millis, Repeat, Retry, Step};
+
+use crate::ids::Direction;
+
+/// What the definition says of a step's action, of the question whether it happened, or of its
+/// compensation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declared<'a> {
+    /// Who carries it out.
+    pub agent: &'a AgentName,
+    /// What the agent is asked to do.
+    pub action: &'a str,
+    /// Allowance of one attempt.
+    pub retry: Retry,
+    /// From an attempt's request to its complete-by.
+    pub complete_within: Millis,
+    /// Most calls of the leg in all. A probe's calls are those of the action that it asks about.
+    pub total_calls: u32,
+    /// Whether the total is kept over redeliveries too, in the call ledger.
+    pub is_counted: bool,
+    /// How long the leg may be deferred before that counts as a failure.
+    pub defer_at_most: Millis,
+}
+
+/// What a step's definition says of a direction; `None` if it has no such action.
+pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>> {
+    let action = Declared {
+        agent: &step.agent,
+        action: &step.action,
+        retry: step.retry,
+        complete_within: step.complete_within,
+        total_calls: step.total_calls,
+        is_counted: step.is_counted,
+        defer_at_most: step.policy.park,
+    };
+    match direction {
+        Direction::Forward => Some(action),
+        Direction::Probe => match &step.repeat {
+            Repeat::Probe(probe) => Some(Declared {
+                action: &probe.action,
+                retry: probe.retry,
+                complete_within: probe.complete_within,
+                ..action
+            }),
+            Repeat::Safe | Repeat::Never => None,
+        },
+        Direction::Compensate => step.compensation.as_ref().map(|compensation| Declared {
+            agent: &compensation.agent,
+            action: &compensation.action,
+            retry: compensation.retry,
+            complete_within: compensation.complete_within,
+            total_calls: compensation.total_calls,
+            is_counted: compensation.is_counted,
+            defer_at_most: compensation.park,
+        }),
+    }
+}
+
+/// Wait before the attempt of a leg that follows its `failures`-th failure; `None` if the
+/// Supervisor's patience with it has ended.
+pub(crate) fn retry_after(step: &Step, direction: Direction, failures: u32) -> Option<Millis> {
+    match direction {
+        Direction::Forward | Direction::Probe => step.policy.retry_after(failures),
+        Direction::Compensate => step.compensation.as_ref()?.retry_after(failures),
+    }
+}

@@ -1,0 +1,414 @@
+//! A step's record as it is stored: one flat JSON object, in which the state has a name and its
+//! fields stand beside the record's own. The names are older than the types in memory, and stay.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use triad_workflow::StepId;
+
+use super::{Applied, Leg, Out, StepRecord, StepState, Work};
+use crate::failure::Failure;
+use crate::ids::{Attempt, Direction, Timestamp};
+
+/// The stored form. Absent: zero, false, null, or not part of the state.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct StoredStep {
+    step: String,
+    #[serde(flatten)]
+    state: StoredState,
+    #[serde(skip_serializing_if = "is_zero")]
+    failures: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    undo_failures: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    calls: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    undo_calls: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    key: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    earlier: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    earlier_undos: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_doubt: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parked_since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unheard_since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failure>,
+}
+
+/// A state's name and fields.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredState {
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<Attempt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete_by: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    /// The record's own `calls` is the sum of all attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// Why a stored step cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("a step is in an unknown state {0:?}")]
+    State(String),
+    #[error("a step in state {state:?} has no {field}")]
+    Missing { state: String, field: &'static str },
+    #[error("a step has no sound id: {0}")]
+    Step(String),
+}
+
+impl From<StepRecord> for StoredStep {
+    fn from(record: StepRecord) -> Self {
+        Self {
+            step: record.step.to_string(),
+            state: record.state.into(),
+            failures: record.action.failures,
+            undo_failures: record.compensation.failures,
+            calls: record.action.calls,
+            undo_calls: record.compensation.calls,
+            key: record.key,
+            earlier: record.action.earlier,
+            earlier_undos: record.compensation.earlier,
+            in_doubt: record.in_doubt,
+            parked_since: record.deferred_since,
+            unheard_since: record.unheard_since,
+            input: record.input,
+            error: record.error,
+        }
+    }
+}
+
+impl TryFrom<StoredStep> for StepRecord {
+    type Error = Unreadable;
+    fn try_from(stored: StoredStep) -> Result<Self, Unreadable> {
+        Ok(Self {
+            step: StepId::new(&stored.step).map_err(|e| Unreadable::Step(e.to_string()))?,
+            state: stored.state.read()?,
+            action: Leg {
+                failures: stored.failures,
+                calls: stored.calls,
+                earlier: stored.earlier,
+            },
+            compensation: Leg {
+                failures: stored.undo_failures,
+                calls: stored.undo_calls,
+                earlier: stored.earlier_undos,
+            },
+            key: stored.key,
+            in_doubt: stored.in_doubt,
+            deferred_since: stored.parked_since,
+            unheard_since: stored.unheard_since,
+            input: stored.input,
+            error: stored.error,
+        })
+    }
+}
+
+impl From<StepState> for StoredState {
+    fn from(state: StepState) -> Self {
+        let named = Self {
+            state: state.name().to_owned(),
+            ..Self::default()
+        };
+        match state {
+            StepState::Waiting | StepState::Skipped => named,
+            StepState::Acting(work) => named.with_work(&work),
+            StepState::Refused { attempt } | StepState::Ambiguous { attempt } => Self {
+                attempt: Some(attempt),
+                ..named
+            },
+            StepState::Completed {
+                attempt,
+                started,
+                finished,
+                position,
+                output,
+            } => Self {
+                attempt: Some(attempt),
+                started: Some(started),
+                finished: Some(finished),
+                position: Some(position),
+                output: Some(output),
+                ..named
+            },
+            StepState::Compensating { work, applied } => {
+                named.with_applied(applied).with_work(&work)
+            }
+            StepState::NotCompensated { attempt, applied } => Self {
+                attempt: Some(attempt),
+                ..named.with_applied(applied)
+            },
+            StepState::Compensated { attempt, finished } => Self {
+                attempt: Some(attempt),
+                finished: Some(finished),
+                ..named
+            },
+        }
+    }
+}
+
+impl StoredState {
+    fn with_work(self, work: &Work) -> Self {
+        let attempt = Some(work.attempt());
+        match work {
+            Work::Due { .. } => Self { attempt, ..self },
+            Work::Out(out) => Self {
+                attempt,
+                started: Some(out.started),
+                complete_by: Some(out.complete_by),
+                ..self
+            },
+            Work::Deferred { until, .. } => Self {
+                attempt,
+                until: Some(*until),
+                ..self
+            },
+            Work::Failed { started, calls, .. } => Self {
+                attempt,
+                started: Some(*started),
+                attempt_calls: Some(*calls),
+                ..self
+            },
+        }
+    }
+
+    fn with_applied(self, applied: Applied) -> Self {
+        Self {
+            position: applied.position,
+            output: Some(applied.output).filter(|output| !output.is_null()),
+            ..self
+        }
+    }
+
+    fn read(mut self) -> Result<StepState, Unreadable> {
+        let acting = |work: Result<Work, Unreadable>| work.map(StepState::Acting);
+        Ok(match self.state.as_str() {
+            "waiting" => StepState::Waiting,
+            "skipped" => StepState::Skipped,
+            "retry-due" => acting(self.due())?,
+            "running" => acting(self.out(Direction::Forward))?,
+            "probing" => acting(self.out(Direction::Probe))?,
+            "parked" => acting(self.deferred())?,
+            "failed" => acting(self.failed())?,
+            "completed" => StepState::Completed {
+                attempt: self.attempt()?,
+                started: self.needs("started", self.started)?,
+                finished: self.needs("finished", self.finished)?,
+                position: self.needs("position", self.position)?,
+                output: self.output.take().unwrap_or(Value::Null),
+            },
+            "refused" => StepState::Refused {
+                attempt: self.attempt()?,
+            },
+            "ambiguous" => StepState::Ambiguous {
+                attempt: self.attempt()?,
+            },
+            "undo-due" => self.due().map(|work| self.compensating(work))?,
+            "undoing" => self
+                .out(Direction::Compensate)
+                .map(|work| self.compensating(work))?,
+            "undo-parked" => self.deferred().map(|work| self.compensating(work))?,
+            "undo-failed" => self.failed().map(|work| self.compensating(work))?,
+            "not-undone" => StepState::NotCompensated {
+                attempt: self.attempt()?,
+                applied: self.applied(),
+            },
+            "undone" => StepState::Compensated {
+                attempt: self.attempt()?,
+                finished: self.needs("finished", self.finished)?,
+            },
+            _ => return Err(Unreadable::State(self.state)),
+        })
+    }
+
+    fn needs<T>(&self, field: &'static str, value: Option<T>) -> Result<T, Unreadable> {
+        value.ok_or_else(|| Unreadable::Missing {
+            state: self.state.clone(),
+            field,
+        })
+    }
+
+    fn attempt(&self) -> Result<Attempt, Unreadable> {
+        self.needs("attempt", self.attempt)
+    }
+
+    fn due(&self) -> Result<Work, Unreadable> {
+        Ok(Work::Due {
+            last: self.attempt()?,
+        })
+    }
+
+    fn out(&self, direction: Direction) -> Result<Work, Unreadable> {
+        Ok(Work::Out(Out {
+            direction,
+            attempt: self.attempt()?,
+            started: self.needs("started", self.started)?,
+            complete_by: self.needs("complete_by", self.complete_by)?,
+        }))
+    }
+
+    fn deferred(&self) -> Result<Work, Unreadable> {
+        Ok(Work::Deferred {
+            attempt: self.attempt()?,
+            until: self.needs("until", self.until)?,
+        })
+    }
+
+    /// Early versions stored neither the start nor the calls of a failed attempt.
+    fn failed(&self) -> Result<Work, Unreadable> {
+        Ok(Work::Failed {
+            attempt: self.attempt()?,
+            started: self.started.unwrap_or_default(),
+            calls: self.attempt_calls.unwrap_or(0),
+        })
+    }
+
+    fn applied(&mut self) -> Applied {
+        Applied {
+            position: self.position,
+            output: self.output.take().unwrap_or(Value::Null),
+        }
+    }
+
+    fn compensating(&mut self, work: Work) -> StepState {
+        StepState::Compensating {
+            work,
+            applied: self.applied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_survives_under_a_name_of_its_own() {
+        let attempt = Attempt(2);
+        let (started, finished, complete_by, until) =
+            (Timestamp(1), Timestamp(2), Timestamp(3), Timestamp(4));
+        let applied = Applied {
+            position: Some(1),
+            output: Value::from("out"),
+        };
+        let out = |direction| {
+            Work::Out(Out {
+                direction,
+                attempt,
+                started,
+                complete_by,
+            })
+        };
+        let (due, deferred, failed) = (
+            Work::Due { last: attempt },
+            Work::Deferred { attempt, until },
+            Work::Failed {
+                attempt,
+                started,
+                calls: 7,
+            },
+        );
+        let compensating = |work| StepState::Compensating {
+            work,
+            applied: applied.clone(),
+        };
+        let states = [
+            StepState::Waiting,
+            StepState::Skipped,
+            StepState::Acting(due.clone()),
+            StepState::Acting(out(Direction::Forward)),
+            StepState::Acting(out(Direction::Probe)),
+            StepState::Acting(deferred.clone()),
+            StepState::Acting(failed.clone()),
+            StepState::Completed {
+                attempt,
+                started,
+                finished,
+                position: 1,
+                output: Value::Null,
+            },
+            StepState::Refused { attempt },
+            StepState::Ambiguous { attempt },
+            compensating(due),
+            compensating(out(Direction::Compensate)),
+            compensating(deferred),
+            compensating(failed),
+            StepState::NotCompensated {
+                attempt,
+                applied: applied.clone(),
+            },
+            StepState::Compensated { attempt, finished },
+        ];
+        let mut names: Vec<&str> = states.iter().map(StepState::name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), states.len());
+        for state in states {
+            let record = StepRecord {
+                state,
+                action: Leg {
+                    failures: 1,
+                    calls: 3,
+                    earlier: 6,
+                },
+                compensation: Leg {
+                    failures: 2,
+                    calls: 4,
+                    earlier: 8,
+                },
+                key: 5,
+                in_doubt: true,
+                deferred_since: Some(Timestamp(9)),
+                unheard_since: Some(Timestamp(10)),
+                input: Some(Value::from(8)),
+                ..StepRecord::new(StepId::new("a").expect("a name"))
+            };
+            let text = serde_json::to_string(&record).expect("it is JSON");
+            let again: StepRecord = serde_json::from_str(&text).expect(&text);
+            assert_eq!(again, record);
+        }
+    }
+
+    #[test]
+    fn a_state_that_lacks_what_it_needs_is_refused_by_name() {
+        let read = |text| {
+            serde_json::from_str::<StepRecord>(text)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(
+            read(r#"{"step": "a", "state": "running", "attempt": 1, "started": 5}"#)
+                .contains("complete_by")
+        );
+        assert!(read(r#"{"step": "a", "state": "asleep"}"#).contains("asleep"));
+        assert!(read(r#"{"state": "waiting"}"#).contains("id"));
+    }
+}

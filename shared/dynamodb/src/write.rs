@@ -1,0 +1,170 @@
+//! Conditional writes: a new order in one transaction, a record on its version.
+
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    Put as PutOf, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+};
+use triad_core::stored;
+use triad_runtime::{Clock, Created, NewOrder, StoreError, Write, Written};
+
+use crate::capacity::Kind;
+use crate::error::{self, Cancelled, classify};
+use crate::item::{self, Item, number, text};
+use crate::orders;
+use crate::store::DynamoStore;
+use crate::tables::attr;
+
+/// Puts of one commit: the second keeps an `ExpiresAt` that the first would have lowered.
+const MAX_PUTS: usize = 2;
+
+/// What came of a conditional put.
+pub(crate) enum Put {
+    /// It took effect, now or when it was sent before.
+    Done,
+    /// Its condition does not hold; the item that stands, if there is one.
+    Refused(Option<Item>),
+}
+
+/// When an item that stands may be deleted, where that is later than the write would have it and the
+/// write was refused for nothing else.
+fn later(item: &Item, write: &Write, expires: Option<u64>) -> Option<u64> {
+    let version = item::integer(item, attr::VERSION).ok()?;
+    let at = item::optional_integer(item, attr::EXPIRES_AT).ok()??;
+    (version == write.expected.0 && expires.is_some_and(|e| e < at)).then_some(at)
+}
+
+impl<C: Clock + Clone> DynamoStore<C> {
+    pub(crate) async fn create_one(&self, new: NewOrder) -> Result<Created, StoreError> {
+        let details = orders::encode(&new.order.id, &new.details, &new.digest);
+        let record = item::encode(&new.order, 0, self.retention);
+        let put = |table: &str, item: Item| {
+            PutOf::builder()
+                .table_name(table)
+                .set_item(Some(item))
+                .condition_expression("attribute_not_exists(OrderID)")
+                .return_values_on_condition_check_failure(
+                    ReturnValuesOnConditionCheckFailure::AllOld,
+                )
+                .build()
+                .map(|p| TransactWriteItem::builder().put(p).build())
+                .map_err(|e| StoreError::Item(e.to_string()))
+        };
+        let result = self
+            .client
+            .transact_write_items()
+            .transact_items(put(&self.tables.orders, details)?)
+            .transact_items(put(&self.tables.order_state, record)?)
+            .set_return_consumed_capacity(self.capacity.wanted())
+            .send()
+            .await;
+        match result {
+            Ok(done) => {
+                self.capacity.add(Kind::Write, done.consumed_capacity());
+                Ok(Created::Created)
+            }
+            Err(e) => {
+                if let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+                    e.as_service_error()
+                {
+                    let reasons = cancelled.cancellation_reasons();
+                    return match error::cancelled(reasons) {
+                        // The service orders the reasons as the items: details first.
+                        Cancelled::Condition => Ok(Created::Exists {
+                            digest: reasons
+                                .first()
+                                .and_then(|r| r.item())
+                                .map(orders::digest)
+                                .unwrap_or_default(),
+                        }),
+                        Cancelled::Error(e) => Err(e),
+                    };
+                }
+                Err(classify(&e))
+            }
+        }
+    }
+
+    /// Writes a record on its condition. The stored `ExpiresAt` is never lowered: the put refuses
+    /// to, and where it does so the put is made once more with the moment that stands. So the rule
+    /// costs nothing but where a writer was told a shorter retention than the one before it.
+    pub(crate) async fn commit_one(&self, write: Write) -> Result<Written, StoreError> {
+        let mut standing = None;
+        // Bounded: while the version stands, nothing but a change by hand moves the expiry.
+        for _ in 0..MAX_PUTS {
+            let expires = stored::expires_at(&write.next, self.retention).max(standing);
+            let request = self.put_record(&write, expires);
+            match self.put(request, write.token).await? {
+                Put::Done => return Ok(Written::Written),
+                Put::Refused(item) => match item.and_then(|i| later(&i, &write, expires)) {
+                    Some(at) => standing = Some(at),
+                    None => return Ok(Written::Conflict),
+                },
+            }
+        }
+        Err(StoreError::Transient(format!(
+            "the expiry of {} changes while its version stands",
+            write.next.id
+        )))
+    }
+
+    /// The conditional put of a record that expires at a moment, in seconds.
+    fn put_record(&self, write: &Write, expires: Option<u64>) -> PutItemFluentBuilder {
+        let mut record = item::encode(&write.next, write.token, self.retention);
+        let mut request = self
+            .client
+            .put_item()
+            .table_name(&self.tables.order_state)
+            .expression_attribute_values(":expected", number(write.expected));
+        // The version alone fences every writer.
+        let mut condition = "Version = :expected".to_owned();
+        // A claim says the pattern's own condition too.
+        if let Some(claim) = write.next.state.locked_by() {
+            condition += " AND (attribute_type(LockedBy, :null) OR LockedBy = :claim)";
+            request = request
+                .expression_attribute_values(":null", text("NULL"))
+                .expression_attribute_values(":claim", text(&claim.0));
+        }
+        if let Some(at) = expires {
+            record.insert(attr::EXPIRES_AT.to_owned(), number(at));
+            condition += " AND (attribute_not_exists(ExpiresAt) OR ExpiresAt <= :expires)";
+            request = request.expression_attribute_values(":expires", number(at));
+        }
+        request
+            .set_item(Some(record))
+            .condition_expression(condition)
+    }
+
+    /// Carries out a conditional put whose item holds the token.
+    pub(crate) async fn put(
+        &self,
+        request: PutItemFluentBuilder,
+        token: u64,
+    ) -> Result<Put, StoreError> {
+        let request = request
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.wanted());
+        match request.send().await {
+            Ok(done) => {
+                self.capacity.add(Kind::Write, done.consumed_capacity());
+                Ok(Put::Done)
+            }
+            Err(e) => match e.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                    // An earlier try of this very write may have taken effect.
+                    let own = failed
+                        .item()
+                        .and_then(item::token)
+                        .is_some_and(|t| t == token);
+                    Ok(if own {
+                        Put::Done
+                    } else {
+                        Put::Refused(failed.item().cloned())
+                    })
+                }
+                _ => Err(classify(&e)),
+            },
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Acting on many orders, one after the other: a dry run, a rate, a report of each, a stop between
+//! two.
+
+use std::future::Future;
+use std::pin::pin;
+
+use futures::future::{Either, select};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use triad_core::OrderId;
+use triad_runtime::Clock;
+
+use crate::outcome::{Outcome, Verdict};
+use crate::pace::{Pacer, Rate};
+
+/// How to act on many orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bulk {
+    /// Most orders a second.
+    pub rate: Rate,
+    /// Find out what would be done, and write nothing.
+    pub dry_run: bool,
+}
+
+/// What came of one order. As JSON: `order_id`, `result` (`done`, `refused` or `failed`), `text` and
+/// `dry_run`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The order.
+    pub order: OrderId,
+    /// What came of it; in a dry run: what would.
+    pub outcome: Outcome,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+}
+
+impl Serialize for Line {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut line = to.serialize_struct("Line", 4)?;
+        line.serialize_field("order_id", &self.order)?;
+        line.serialize_field("result", self.outcome.verdict().name())?;
+        line.serialize_field("text", &self.outcome.to_string())?;
+        line.serialize_field("dry_run", &self.dry_run)?;
+        line.end()
+    }
+}
+
+/// How many orders came to what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Done, or in a dry run: to be done.
+    pub done: usize,
+    /// Refused: nothing was written.
+    pub refused: usize,
+    /// Failed: trying again is safe.
+    pub failed: usize,
+    /// It was stopped before the last order.
+    pub stopped: bool,
+}
+
+impl Tally {
+    /// Orders in all.
+    #[must_use]
+    pub fn orders(&self) -> usize {
+        self.done + self.refused + self.failed
+    }
+
+    fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Done => self.done += 1,
+            Verdict::Refused => self.refused += 1,
+            Verdict::Failed => self.failed += 1,
+        }
+    }
+}
+
+/// Acts on every order, one after the other, no faster than the rate, and reports each. It ends
+/// early when `stop` completes, between two orders: running it again is safe.
+///
+/// Its work is bounded by the orders that it is given, and one is in hand at a time.
+///
+/// # Errors
+/// What `report` returns; no further order is acted on. The failures of an order are in its line.
+pub async fn each<A, R, E>(
+    clock: &impl Clock,
+    orders: Vec<OrderId>,
+    how: Bulk,
+    stop: impl Future<Output = ()>,
+    mut act: A,
+    mut report: impl FnMut(&Line) -> Result<(), E>,
+) -> Result<Tally, E>
+where
+    A: FnMut(OrderId) -> R,
+    R: Future<Output = Outcome>,
+{
+    let mut stop = pin!(stop);
+    let mut pacer = Pacer::new(how.rate);
+    let mut tally = Tally::default();
+    for order in orders {
+        let wait = pin!(clock.sleep(pacer.turn(clock)));
+        if let Either::Left(_) = select(stop.as_mut(), wait).await {
+            tally.stopped = true;
+            return Ok(tally);
+        }
+        let line = Line {
+            outcome: act(order.clone()).await,
+            order,
+            dry_run: how.dry_run,
+        };
+        tally.count(line.outcome.verdict());
+        report(&line)?;
+    }
+    Ok(tally)
+}

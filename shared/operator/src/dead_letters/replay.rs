@@ -1,0 +1,252 @@
+//! Letters are sent again to where they came from, and marked.
+//!
+//! The topic is read twice: first to know which letters there are and which of them were replayed,
+//! then to send. Nothing but the letter in hand is kept of their content. Each is sent and
+//! acknowledged before its marker is: whoever dies between the two leaves a letter that may be
+//! replayed again, never one that looks replayed and is not.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+
+use futures::future::{Either, select};
+use serde::Serialize;
+use triad_core::{Envelope, Timestamp};
+use triad_runtime::dead_letter::index::{Full, Index};
+use triad_runtime::dead_letter::letter::Marker;
+use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal, marker, replay as message};
+use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+use triad_runtime::{Bus, BusError, Clock};
+use triad_workflow::Millis;
+
+use super::{LetterFilter, LetterTopic, Letters};
+use crate::pace::{Pacer, Rate};
+
+/// Longest wait for the acknowledgement of one message.
+pub const PATIENCE: Millis = Millis(15_000);
+
+/// Which letters are replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen {
+    /// These.
+    Named(BTreeSet<LetterId>),
+    /// All that fit.
+    All(LetterFilter),
+}
+
+/// What to replay, and how.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// Which letters.
+    pub letters: Chosen,
+    /// Who and why; each marker says when.
+    pub act: ReplayAct,
+    /// The value to send in place of the letter's own; at most
+    /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES). It is for a single letter.
+    pub corrected: Option<Vec<u8>>,
+    /// Replay also what was replayed before.
+    pub again: bool,
+    /// Find out what would be replayed, and send nothing.
+    pub dry_run: bool,
+    /// Most letters a second.
+    pub rate: Rate,
+}
+
+/// What became of one letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is sent and marked.
+    Replayed,
+    /// In a dry run: it would be sent.
+    WouldBe,
+    /// It was replayed before, then.
+    Before(Timestamp),
+    /// There is nothing sound to send.
+    Refused(ReplayRefusal),
+    /// The bus did not take it.
+    NotSent(BusError),
+    /// It was sent, and the bus did not take its marker.
+    NotMarked(BusError),
+}
+
+/// How many letters came to what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Replayed, or in a dry run: to be replayed.
+    pub replayed: u64,
+    /// Replayed before, and so not now.
+    #[serde(rename = "replayed_before")]
+    pub before: u64,
+    /// Refused or not sent.
+    pub failed: u64,
+}
+
+/// Why a replay ended early. Running it again is safe.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError<E, F> {
+    /// The topic cannot be read.
+    #[error("the topic of dead letters cannot be read")]
+    Topic(E),
+    /// There are more letters than are kept in mind: replay them in parts.
+    #[error(transparent)]
+    Full(#[from] Full),
+    /// There are no such letters; nothing was replayed.
+    #[error("some of the letters do not exist")]
+    Unknown(Vec<LetterId>),
+    /// The bus has not answered within [`PATIENCE`]; the letter in hand may have been sent.
+    #[error("the bus has not answered in time; the letter in hand may have been sent")]
+    NoAnswer,
+    /// What the report returned.
+    #[error("it could not be reported")]
+    Report(F),
+}
+
+impl Chosen {
+    fn takes(&self, letter: &Letter) -> bool {
+        match self {
+            Self::Named(ids) => ids.contains(&letter.id),
+            Self::All(filter) => filter.fits(letter),
+        }
+    }
+
+    /// Whether a letter's marker matters.
+    fn concerns(&self, marker: &Marker) -> bool {
+        match self {
+            Self::Named(ids) => ids.contains(&marker.of),
+            Self::All(_) => true,
+        }
+    }
+
+    /// Markers are younger than their letters: what is older need not be read.
+    fn since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Named(_) => None,
+            Self::All(filter) => filter.since,
+        }
+    }
+}
+
+impl Tally {
+    fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Replayed | Outcome::WouldBe => self.replayed += 1,
+            Outcome::Before(_) => self.before += 1,
+            Outcome::Refused(_) | Outcome::NotSent(_) | Outcome::NotMarked(_) => self.failed += 1,
+        }
+    }
+}
+
+/// Replays letters, one after the other, no faster than the rate, and reports each.
+///
+/// In memory are the letter in hand and an index of at most
+/// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.
+///
+/// # Errors
+/// [`ReplayError`]. The failure of one letter is its outcome.
+pub async fn replay<T: LetterTopic, F>(
+    topic: &T,
+    bus: &impl Bus,
+    clock: &impl Clock,
+    what: &Replay,
+    mut report: impl FnMut(&Letter, &Outcome) -> Result<(), F>,
+) -> Result<Tally, ReplayError<T::Error, F>> {
+    let mut index = survey(topic, &what.letters).await?;
+    if let Chosen::Named(ids) = &what.letters {
+        let unknown: Vec<_> = ids.iter().filter(|id| !index.holds(id)).cloned().collect();
+        if !unknown.is_empty() {
+            return Err(ReplayError::Unknown(unknown));
+        }
+    }
+    let mut sender = Sender {
+        bus,
+        clock,
+        pacer: Pacer::new(what.rate),
+        what,
+    };
+    let opened = Letters::open(topic, what.letters.since()).await;
+    let mut letters = opened.map_err(ReplayError::Topic)?;
+    let mut tally = Tally::default();
+    while let Some(entry) = letters.next().await.map_err(ReplayError::Topic)? {
+        let Entry::Letter(letter) = entry else {
+            continue;
+        };
+        // What has come since, and what comes twice, is not in the index.
+        if !what.letters.takes(&letter) || !index.take(&letter.id) {
+            continue;
+        }
+        let outcome = match index.replayed(&letter.id) {
+            Some(at) if !what.again => Outcome::Before(at),
+            _ => sender.replay(&letter).await.ok_or(ReplayError::NoAnswer)?,
+        };
+        tally.count(&outcome);
+        report(&letter, &outcome).map_err(ReplayError::Report)?;
+    }
+    Ok(tally)
+}
+
+/// Which letters there are, and which of them were replayed.
+async fn survey<T: LetterTopic, F>(
+    topic: &T,
+    chosen: &Chosen,
+) -> Result<Index, ReplayError<T::Error, F>> {
+    let mut index = Index::default();
+    let opened = Letters::open(topic, chosen.since()).await;
+    let mut letters = opened.map_err(ReplayError::Topic)?;
+    while let Some(entry) = letters.next().await.map_err(ReplayError::Topic)? {
+        let wanted = match &entry {
+            Entry::Letter(letter) => chosen.takes(letter),
+            Entry::Replayed(marker) => chosen.concerns(marker),
+        };
+        if wanted {
+            index.note(&entry)?;
+        }
+    }
+    Ok(index)
+}
+
+/// Sends and marks.
+struct Sender<'a, B, C> {
+    bus: &'a B,
+    clock: &'a C,
+    pacer: Pacer,
+    what: &'a Replay,
+}
+
+impl<B: Bus, C: Clock> Sender<'_, B, C> {
+    /// One letter; `None` if the bus does not answer.
+    async fn replay(&mut self, letter: &Letter) -> Option<Outcome> {
+        let corrected = || self.what.corrected.clone();
+        let sent = match message(letter, corrected()) {
+            Ok(sent) => sent,
+            Err(refusal) => return Some(Outcome::Refused(refusal)),
+        };
+        if self.what.dry_run {
+            return Some(Outcome::WouldBe);
+        }
+        self.clock.sleep(self.pacer.turn(self.clock)).await;
+        if let Err(error) = self.send(sent).await? {
+            return Some(Outcome::NotSent(error));
+        }
+        let act = ReplayAct {
+            at: self.clock.now(),
+            ..self.what.act.clone()
+        };
+        Some(
+            match self.send(marker(&letter.id, &act, corrected())).await? {
+                Ok(()) => Outcome::Replayed,
+                Err(error) => Outcome::NotMarked(error),
+            },
+        )
+    }
+
+    async fn send(&self, message: Envelope) -> Option<Result<(), BusError>> {
+        let sent = pin!(self.bus.publish(vec![message]));
+        let patience = pin!(self.clock.sleep(PATIENCE));
+        match select(sent, patience).await {
+            Either::Left((results, _)) => {
+                let failed = results.into_iter().find_map(Result::err);
+                Some(failed.map_or(Ok(()), Err))
+            }
+            Either::Right(_) => None,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! One letter with everything that is known of it.
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer};
+use triad_core::Timestamp;
+use triad_runtime::dead_letter::letter::{Content, Marker};
+use triad_runtime::dead_letter::{Entry, Letter, LetterId};
+
+use super::{Bytes, LetterTopic, Letters};
+
+/// Replays of one letter that are shown: the last ones.
+pub const MAX_REPLAYS: usize = 100;
+
+/// A letter and its replays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The letter.
+    pub letter: Letter,
+    /// Its last replays, at most [`MAX_REPLAYS`], oldest first.
+    pub replays: Vec<Marker>,
+}
+
+pub(super) fn as_text<S: Serializer>(what: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(what)
+}
+
+#[derive(Serialize)]
+struct ReplayForm<'a> {
+    at: Timestamp,
+    by: &'a str,
+    why: &'a str,
+    corrected: Option<Bytes>,
+}
+
+#[derive(Serialize)]
+struct Form<'a> {
+    id: String,
+    topic: &'a str,
+    partition: i32,
+    offset: i64,
+    at: Timestamp,
+    cause: &'a str,
+    message: &'a str,
+    key: Option<Bytes>,
+    headers: Vec<(&'a str, Option<Bytes>)>,
+    headers_of: Option<usize>,
+    tombstone: bool,
+    bytes: usize,
+    cut_from: Option<usize>,
+    value: Bytes,
+    replays: Vec<ReplayForm<'a>>,
+}
+
+impl Serialize for Shown {
+    /// The letter's parts by name, and its replays.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let letter = &self.letter;
+        Form {
+            id: letter.id.to_string(),
+            topic: &letter.id.topic,
+            partition: letter.id.partition,
+            offset: letter.id.offset,
+            at: letter.at,
+            cause: &letter.cause,
+            message: &letter.message,
+            key: letter.key.clone().map(Bytes),
+            headers: letter
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.clone().map(Bytes)))
+                .collect(),
+            headers_of: letter.headers_of,
+            tombstone: letter.value == Content::Tombstone,
+            bytes: letter.value.bytes().len(),
+            cut_from: match letter.value {
+                Content::Cut { of, .. } => Some(of),
+                Content::Whole(_) | Content::Tombstone => None,
+            },
+            value: Bytes(letter.value.bytes().to_vec()),
+            replays: self
+                .replays
+                .iter()
+                .map(|marker| ReplayForm {
+                    at: marker.act.at,
+                    by: &marker.act.by,
+                    why: &marker.act.why,
+                    corrected: marker.corrected.clone().map(Bytes),
+                })
+                .collect(),
+        }
+        .serialize(to)
+    }
+}
+
+/// One letter, with its last replays; `None` if there is no such letter. The whole topic is read; in
+/// memory are the letter and at most [`MAX_REPLAYS`] markers.
+///
+/// # Errors
+/// Why the topic cannot be read.
+pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
+    let mut letters = Letters::open(topic, None).await?;
+    let mut found: Option<Letter> = None;
+    let mut replays: VecDeque<Marker> = VecDeque::new();
+    while let Some(entry) = letters.next().await? {
+        match entry {
+            // A redelivered record makes the same letter again.
+            Entry::Letter(letter) if letter.id == *id => {
+                found.get_or_insert(letter);
+            }
+            Entry::Replayed(marker) if marker.of == *id => {
+                if replays.len() == MAX_REPLAYS {
+                    replays.pop_front();
+                }
+                replays.push_back(marker);
+            }
+            Entry::Letter(_) | Entry::Replayed(_) => {}
+        }
+    }
+    let mut replays: Vec<Marker> = replays.into();
+    replays.sort_by_key(|marker| marker.act.at);
+    Ok(found.map(|letter| Shown { letter, replays }))
+}

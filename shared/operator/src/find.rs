@@ -1,0 +1,308 @@
+//! Finding orders: by state, by cause, by workflow and by age.
+//!
+//! Orders that need an operator are found through the attention index and orders under way through
+//! the due index, so that the cost grows with what is found. Only orders that ended well, and
+//! orders of any state, are found by reading the whole table.
+
+use std::fmt;
+use std::str::FromStr;
+
+use triad_core::due::SHARDS;
+use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
+use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::{StateStore, StoreError};
+use triad_workflow::Millis;
+
+use crate::attention::Rows;
+
+/// Records read at once.
+const PAGE: usize = 100;
+/// Rows of the due index read at once.
+const DUE_PAGE: u32 = 1_000;
+
+/// Which orders. Everything that it says must fit; one that says nothing fits every order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Orders in this state that no operator has closed, or orders that are held.
+    pub state: Option<StateFilter>,
+    /// Orders whose cause has such a fingerprint.
+    pub cause: Option<CausePattern>,
+    /// Orders of the workflow of this name.
+    pub workflow: Option<String>,
+    /// Orders that have been as they are for at least so long; of orders under way: that were
+    /// submitted at least so long ago.
+    pub older_than: Option<Millis>,
+}
+
+/// A process state by its name, or `Paused` for orders that an operator holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateFilter(&'static str);
+
+/// A text that names no [`StateFilter`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("is none of {}", names().collect::<Vec<_>>().join(", "))]
+pub struct UnknownState(
+    /// The text.
+    pub String,
+);
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ProcessState::NAMES
+        .into_iter()
+        .chain([Attention::Paused.name()])
+}
+
+impl StateFilter {
+    /// The name of the state.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0
+    }
+
+    fn attention(self) -> Option<Attention> {
+        Attention::ALL.into_iter().find(|a| a.name() == self.0)
+    }
+
+    fn is_of_orders_under_way(self) -> bool {
+        matches!(self.0, "Pending" | "Processing" | "Compensating")
+    }
+}
+
+impl FromStr for StateFilter {
+    type Err = UnknownState;
+
+    /// Upper and lower case are the same.
+    fn from_str(text: &str) -> Result<Self, UnknownState> {
+        let named = names().find(|name| name.eq_ignore_ascii_case(text));
+        named.map(Self).ok_or_else(|| UnknownState(text.to_owned()))
+    }
+}
+
+impl fmt::Display for StateFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Fingerprints of causes: one, or with a `*` at its end all that begin so. See
+/// [`Failure::fingerprint`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CausePattern(pub String);
+
+impl CausePattern {
+    fn fits(&self, fingerprint: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(beginning) => fingerprint.starts_with(beginning),
+            None => fingerprint == self.0,
+        }
+    }
+}
+
+/// Orders that fit.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The orders, at most as many as were asked for.
+    pub orders: Vec<Order>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+impl Filter {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Which parts of the attention index hold every order that fits; `None` where it does not hold
+    /// them all.
+    pub(crate) fn attention(&self) -> Option<Vec<Attention>> {
+        match self.state {
+            None if self.cause.is_some() => {
+                Some(vec![Attention::Error, Attention::CompensationFailed])
+            }
+            None => None,
+            Some(state) => state.attention().map(|kind| vec![kind]),
+        }
+    }
+
+    pub(crate) fn fits_row(&self, row: &AttentionRow, now: Timestamp) -> bool {
+        self.fits_cause(row.cause.as_ref())
+            && self.fits_age(row.at, now)
+            && row
+                .workflow
+                .as_ref()
+                .is_none_or(|w| self.fits_workflow(w.name.as_str()))
+    }
+
+    fn fits(&self, order: &Order, now: Timestamp) -> bool {
+        let wants_paused = self.state.and_then(StateFilter::attention) == Some(Attention::Paused);
+        let state = match self.state {
+            None => true,
+            Some(_) if wants_paused => order.paused.is_some() && !order.state.is_finished(),
+            Some(state) => order.state.name() == state.name() && order.closed.is_none(),
+        };
+        let since = match &order.paused {
+            Some(hold) if wants_paused => hold.at,
+            _ => order.state.finished_at().unwrap_or(order.submitted_at),
+        };
+        state
+            && self.fits_cause(order.state.cause())
+            && self.fits_workflow(order.workflow.name.as_str())
+            && self.fits_age(since, now)
+    }
+
+    fn fits_age(&self, since: Timestamp, now: Timestamp) -> bool {
+        self.older_than.is_none_or(|span| now.since(since) >= span)
+    }
+
+    fn fits_cause(&self, cause: Option<&Failure>) -> bool {
+        let Some(wanted) = &self.cause else {
+            return true;
+        };
+        cause.is_some_and(|cause| wanted.fits(&cause.fingerprint()))
+    }
+
+    fn fits_workflow(&self, name: &str) -> bool {
+        self.workflow.as_deref().is_none_or(|wanted| wanted == name)
+    }
+}
+
+/// Orders that fit, at most `limit`. Those that need an operator come oldest first; the order of
+/// others is the store's.
+///
+/// In memory are at most `limit` orders and a few pages. An index is only a hint: every order that
+/// is found through one is read, and held against the filter, itself.
+///
+/// # Errors
+/// The store's.
+pub async fn orders<S>(
+    store: &S,
+    filter: &Filter,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Found, StoreError>
+where
+    S: StateStore + OperatorStore,
+{
+    let mut taker = Taker {
+        store,
+        filter,
+        limit,
+        now,
+        ids: Vec::new(),
+        found: Found::default(),
+    };
+    if let Some(kinds) = filter.attention() {
+        let mut rows = Rows::of(store, &kinds);
+        while !taker.found.more
+            && let Some((_, row)) = rows.next().await?
+        {
+            if filter.fits_row(&row, now) {
+                taker.load_soon(row.order).await?;
+            }
+        }
+    } else if filter
+        .state
+        .is_some_and(StateFilter::is_of_orders_under_way)
+    {
+        under_way(&mut taker).await?;
+    } else {
+        whole_table(&mut taker).await?;
+    }
+    taker.load().await?;
+    Ok(taker.found)
+}
+
+/// One order; `None` if there is no such order, or none any more.
+///
+/// # Errors
+/// The store's.
+pub async fn by_id<S: StateStore>(store: &S, id: OrderId) -> Result<Option<Order>, StoreError> {
+    let mut found = store.load(vec![id]).await;
+    Ok(found.pop().transpose()?.flatten())
+}
+
+/// Goes through the due index: every order that is under way is in it.
+async fn under_way<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), StoreError> {
+    let store = taker.store;
+    for shard in 0..SHARDS {
+        let mut page = None;
+        loop {
+            let until = Timestamp(u64::MAX);
+            let got = store.due(shard, until, DUE_PAGE, page).await?;
+            for row in got.rows {
+                taker.load_soon(row.order).await?;
+            }
+            if taker.found.more {
+                return Ok(());
+            }
+            match got.next {
+                Some(next) => page = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn whole_table<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), StoreError> {
+    let store = taker.store;
+    let mut page = None;
+    loop {
+        let state = taker.filter.state.map(|state| state.name().to_owned());
+        let got = store.list(state, page).await?;
+        for order in got.orders {
+            taker.take(order);
+        }
+        match got.next {
+            Some(next) if !taker.found.more => page = Some(next),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Reads the records themselves, page by page, and takes those that fit.
+struct Taker<'a, S> {
+    store: &'a S,
+    filter: &'a Filter,
+    limit: usize,
+    now: Timestamp,
+    /// Orders that are to be read, fewer than a page.
+    ids: Vec<OrderId>,
+    found: Found,
+}
+
+impl<S: StateStore> Taker<'_, S> {
+    async fn load_soon(&mut self, id: OrderId) -> Result<(), StoreError> {
+        self.ids.push(id);
+        if self.ids.len() < PAGE {
+            return Ok(());
+        }
+        self.load().await
+    }
+
+    async fn load(&mut self) -> Result<(), StoreError> {
+        let ids = std::mem::take(&mut self.ids);
+        if ids.is_empty() || self.found.more {
+            return Ok(());
+        }
+        for order in self.store.load(ids).await {
+            if let Some(order) = order? {
+                self.take(order);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, order: Order) {
+        if self.found.more || !self.filter.fits(&order, self.now) {
+            return;
+        }
+        if self.found.orders.len() == self.limit {
+            self.found.more = true;
+        } else {
+            self.found.orders.push(order);
+        }
+    }
+}

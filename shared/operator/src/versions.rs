@@ -1,0 +1,193 @@
+//! The stored versions of workflows, and removing those that no order needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use triad_core::{Timestamp, WorkflowRef};
+use triad_runtime::ports::{OperatorStore, StoredVersion};
+use triad_runtime::{StateStore, StoreError};
+use triad_workflow::{DefinitionHash, Millis, WorkflowName};
+
+/// A version that was replaced less long ago may still be given to new orders by a Submission that
+/// has not noticed.
+pub const SETTLED: Millis = Millis(3_600_000);
+
+/// A stored version of a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Version {
+    /// The workflow.
+    pub workflow: WorkflowName,
+    /// The version.
+    pub version: DefinitionHash,
+    /// When it was published last.
+    pub published_at: Timestamp,
+    /// Whether new orders run it.
+    pub present: bool,
+    /// Orders under way that are pinned to it.
+    pub under_way: usize,
+    /// Finished orders that are pinned to it and not deleted.
+    pub finished: usize,
+    /// Whether it must be kept: it is the present one, or orders are pinned to it, or it was
+    /// replaced less than [`SETTLED`] ago.
+    pub needed: bool,
+}
+
+/// Why a version cannot be removed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RemoveError {
+    /// The store's.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is needed.
+    #[error("version {version} of {workflow} is needed")]
+    Needed {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// The version.
+        version: DefinitionHash,
+    },
+}
+
+/// Why no version is meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FindError {
+    /// There is none.
+    #[error("there is no version {} of {workflow}", .version.as_deref().unwrap_or("present"))]
+    None {
+        /// The workflow.
+        workflow: String,
+        /// How the version begins; `None`: the present one.
+        version: Option<String>,
+    },
+    /// Several versions begin so.
+    #[error("several versions of {workflow} begin with {beginning}: write more of it")]
+    Several {
+        /// The workflow.
+        workflow: String,
+        /// How they begin.
+        beginning: String,
+    },
+}
+
+/// Orders that are pinned to one version.
+#[derive(Debug, Default, Clone, Copy)]
+struct Pinned {
+    under_way: usize,
+    finished: usize,
+}
+
+/// All stored versions. To count the orders the whole table of process records is read, page by
+/// page; in memory are a page and the counts.
+///
+/// # Errors
+/// The store's.
+pub async fn versions<S>(store: &S, now: Timestamp) -> Result<Vec<Version>, StoreError>
+where
+    S: StateStore + OperatorStore,
+{
+    let stored = store.versions().await?;
+    let pinned = pinned(store).await?;
+    let replaced_at = newest(&stored);
+    let version = |stored: &StoredVersion| {
+        let WorkflowRef { name, hash } = &stored.definition;
+        let count = pinned.get(&stored.definition.to_string());
+        let count = count.copied().unwrap_or_default();
+        let is_settled = replaced_at
+            .get(name.as_str())
+            .is_some_and(|at| now.since(*at) >= SETTLED);
+        let is_pinned = count.under_way + count.finished > 0;
+        Version {
+            workflow: name.clone(),
+            version: hash.clone(),
+            published_at: stored.published_at,
+            present: stored.is_current,
+            under_way: count.under_way,
+            finished: count.finished,
+            needed: stored.is_current || is_pinned || !is_settled,
+        }
+    };
+    Ok(stored.iter().map(version).collect())
+}
+
+/// Removes a version that was seen not to be needed a moment ago.
+///
+/// # Errors
+/// [`RemoveError::Needed`], or the store's.
+pub async fn remove(store: &impl OperatorStore, version: &Version) -> Result<(), RemoveError> {
+    let (workflow, hash) = (version.workflow.clone(), version.version.clone());
+    if version.needed {
+        return Err(RemoveError::Needed {
+            workflow,
+            version: hash,
+        });
+    }
+    let definition = WorkflowRef {
+        name: workflow,
+        hash,
+    };
+    Ok(store.remove(definition).await?)
+}
+
+/// When the newest version of each name was published: since then the others are replaced.
+fn newest(versions: &[StoredVersion]) -> BTreeMap<&str, Timestamp> {
+    let mut newest = BTreeMap::new();
+    for version in versions {
+        let at = newest
+            .entry(version.definition.name.as_str())
+            .or_insert(version.published_at);
+        *at = version.published_at.max(*at);
+    }
+    newest
+}
+
+/// Counts the orders of every version.
+async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, StoreError> {
+    let mut pinned: BTreeMap<String, Pinned> = BTreeMap::new();
+    let mut page = None;
+    loop {
+        let got = store.list(None, page).await?;
+        for order in got.orders {
+            let count = pinned.entry(order.workflow.to_string()).or_default();
+            if order.state.is_finished() {
+                count.finished += 1;
+            } else {
+                count.under_way += 1;
+            }
+        }
+        match got.next {
+            Some(next) => page = Some(next),
+            None => return Ok(pinned),
+        }
+    }
+}
+
+/// The version of a workflow that is meant: by how its hash begins, or the present one.
+///
+/// # Errors
+/// [`FindError`] where none or several fit.
+pub fn find(
+    versions: &[StoredVersion],
+    workflow: &str,
+    version: Option<&str>,
+) -> Result<WorkflowRef, FindError> {
+    let fits = |v: &&StoredVersion| {
+        v.definition.name.as_str() == workflow
+            && version.map_or(v.is_current, |beginning| {
+                v.definition.hash.as_str().starts_with(beginning)
+            })
+    };
+    let mut seen = BTreeSet::new();
+    let distinct = |v: &&StoredVersion| seen.insert(v.definition.to_string());
+    let mut found = versions.iter().filter(fits).filter(distinct);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one.definition.clone()),
+        (None, _) => Err(FindError::None {
+            workflow: workflow.to_owned(),
+            version: version.map(str::to_owned),
+        }),
+        (Some(_), Some(_)) => Err(FindError::Several {
+            workflow: workflow.to_owned(),
+            beginning: version.unwrap_or_default().to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,218 @@
+//! Dead letters are listed, shown and replayed from a topic that is a list in memory.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::json;
+use triad_core::{Envelope, Timestamp, topics};
+use triad_operator::Rate;
+use triad_operator::dead_letters::{
+    Chosen, LetterFilter, LetterRecords, LetterTopic, Outcome, Replay, ReplayError, list, replay,
+    show,
+};
+use triad_runtime::dead_letter::replay::ReplayAct;
+use triad_runtime::dead_letter::{Cause, LetterId, dead_letter};
+use triad_runtime::{Bus, BusError, InputRecord};
+use triad_sim::Ports;
+
+use super::support::run;
+
+/// A topic and a bus in one: what is sent to `dead-letter` can be read.
+#[derive(Clone, Default)]
+pub struct Topic {
+    sent: Arc<Mutex<Vec<Envelope>>>,
+    /// It never answers.
+    is_silent: bool,
+}
+
+/// One reading of it.
+pub struct Records(std::vec::IntoIter<Envelope>);
+
+impl LetterTopic for Topic {
+    type Error = String;
+    type Records = Records;
+
+    async fn open(&self, _since: Option<Timestamp>) -> Result<Records, String> {
+        let mut all = self.all();
+        all.retain(|message| message.topic == topics::DEAD_LETTER);
+        Ok(Records(all.into_iter()))
+    }
+}
+
+impl LetterRecords for Records {
+    type Error = String;
+
+    async fn next(&mut self) -> Result<Option<InputRecord>, String> {
+        let record = |message: Envelope| InputRecord {
+            topic: message.topic,
+            key: message.key,
+            value: Some(message.value),
+            headers: message.headers,
+            ..InputRecord::default()
+        };
+        Ok(self.0.next().map(record))
+    }
+}
+
+impl Bus for Topic {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        if self.is_silent {
+            std::future::pending::<()>().await;
+        }
+        let results = messages.iter().map(|_| Ok(())).collect();
+        self.lock().extend(messages);
+        results
+    }
+}
+
+impl Topic {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Envelope>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Envelope> {
+        self.lock().clone()
+    }
+
+    /// Writes the letter of a record of `orders`.
+    fn letter(&self, offset: i64, cause: &'static str, value: &[u8]) {
+        let record = InputRecord {
+            topic: topics::orders(triad_core::Priority::Normal).to_owned(),
+            offset,
+            key: Some(vec![0xff]),
+            value: Some(value.to_vec()),
+            ..InputRecord::default()
+        };
+        let at = Timestamp(1_000 + u64::try_from(offset).unwrap_or(0));
+        let [letter, _] = dead_letter(&record, &Cause::new(cause, "a reason"), at);
+        self.lock().push(letter);
+    }
+
+    fn with_letters() -> Self {
+        let topic = Self::default();
+        for offset in 0..6 {
+            let cause = if offset < 4 { "early" } else { "late" };
+            topic.letter(offset, cause, b"{}");
+        }
+        // A redelivered record makes its letter twice; others may write to the topic too.
+        topic.letter(0, "early", b"{}");
+        topic.lock().push(Envelope {
+            topic: topics::DEAD_LETTER.to_owned(),
+            key: None,
+            value: Vec::new(),
+            headers: Vec::new(),
+            trace: None,
+        });
+        topic
+    }
+}
+
+fn id(offset: i64) -> LetterId {
+    LetterId {
+        topic: topics::orders(triad_core::Priority::Normal).to_owned(),
+        partition: 0,
+        offset,
+    }
+}
+
+fn of(letters: Chosen) -> Replay {
+    Replay {
+        letters,
+        act: ReplayAct::new("ann", "fixed", Timestamp(0)).expect("an act"),
+        corrected: None,
+        again: false,
+        dry_run: false,
+        rate: Rate::new(100).expect("a rate"),
+    }
+}
+
+fn early() -> Chosen {
+    Chosen::All(LetterFilter {
+        cause: Some("early".into()),
+        ..LetterFilter::default()
+    })
+}
+
+#[test]
+fn the_newest_are_listed_and_all_are_counted() {
+    run(async |_: Ports| {
+        let topic = Topic::with_letters();
+        let listing = list(&topic, &LetterFilter::default(), 3).await;
+        let listing = listing.expect("it can be read");
+        let causes: Vec<_> = listing
+            .causes
+            .iter()
+            .map(|g| (&g.cause[..], g.letters))
+            .collect();
+        assert_eq!(causes, [("early", 4), ("late", 2)]);
+        let offsets: Vec<i64> = listing.letters.iter().map(|l| l.offset).collect();
+        assert_eq!((offsets, listing.more), (vec![3, 4, 5], true));
+        assert_eq!(listing.unreadable, 1);
+        let line = serde_json::to_value(&listing.letters[0]).expect("JSON");
+        assert_eq!(line["id"], "orders/0/3");
+        assert_eq!(line["key"], json!({"hex": "ff"}));
+    });
+}
+
+#[test]
+fn a_letter_is_replayed_once_marked_and_shown_with_its_replay() {
+    run(async |ports: Ports| {
+        let topic = Topic::with_letters();
+        let mut dry = of(early());
+        dry.dry_run = true;
+        let before = topic.all().len();
+        let report = |_: &_, outcome: &Outcome| {
+            assert_eq!(*outcome, Outcome::WouldBe);
+            Ok::<(), ()>(())
+        };
+        let tally = replay(&topic, &topic, &ports, &dry, report).await;
+        assert_eq!(tally.map(|t| t.replayed), Ok(4));
+        assert_eq!(topic.all().len(), before, "nothing was sent");
+        for (replayed, before) in [(4, 0), (0, 4)] {
+            let tally = replay(
+                &topic,
+                &topic,
+                &ports,
+                &of(early()),
+                |_, _| Ok::<(), ()>(()),
+            )
+            .await;
+            let tally = tally.expect("it works");
+            assert_eq!((tally.replayed, tally.before), (replayed, before));
+        }
+        let again = topic.all().into_iter().filter(|m| m.topic == "orders");
+        assert_eq!(again.count(), 4);
+        let shown = show(&topic, &id(2)).await.expect("it works");
+        let shown = shown.expect("it is there");
+        assert_eq!(
+            (shown.replays.len(), &shown.replays[0].act.by[..]),
+            (1, "ann")
+        );
+        let form = serde_json::to_value(&shown).expect("JSON");
+        assert_eq!(
+            (&form["value"], &form["replays"][0]["why"]),
+            (&json!("{}"), &json!("fixed"))
+        );
+        assert_eq!(show(&topic, &id(99)).await, Ok(None));
+    });
+}
+
+#[test]
+fn an_unknown_letter_or_a_silent_bus_ends_it() {
+    run(async |ports: Ports| {
+        let mut topic = Topic::with_letters();
+        let named = Chosen::Named(BTreeSet::from([id(1), id(99)]));
+        let unknown = replay(&topic, &topic, &ports, &of(named), |_, _| Ok::<(), ()>(())).await;
+        assert_eq!(unknown, Err(ReplayError::Unknown(vec![id(99)])));
+        topic.is_silent = true;
+        let silent = replay(
+            &topic,
+            &topic,
+            &ports,
+            &of(early()),
+            |_, _| Ok::<(), ()>(()),
+        )
+        .await;
+        assert_eq!(silent, Err(ReplayError::NoAnswer));
+    });
+}

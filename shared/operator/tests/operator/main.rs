@@ -1,0 +1,7 @@
+//! Reading and acting as an operator, over the simulated store and bus.
+
+mod acts;
+mod find;
+mod letters;
+mod support;
+mod versions;

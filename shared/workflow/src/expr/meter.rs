@@ -1,0 +1,307 @@
+//! A bound on the work of expressions.
+//!
+//! Without macros an expression's work is bounded by its source and by the values that it reads.
+//! Macros multiply: two nested ones over 4,000 elements are sixteen million turns. So what stands
+//! inside of a macro is counted while it is computed: each turn, and the size of each value that a
+//! turn makes, compares or joins. The count is of the work, not of time, so the same order has the
+//! same end on every machine.
+
+use std::cell::Cell;
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
+use cel::{Context, ExecutionError, Value as CelValue};
+
+/// Most work of all expressions that are computed in one scope: the whole input of a step, or its
+/// condition. A turn of a macro is one, and so is each value that is made or compared in it, each
+/// element of it and each [`BYTES`] of its text. A unit takes one to two microseconds.
+pub const MAX_WORK: u64 = 250_000;
+
+/// Bytes of a text that are one unit of work.
+const BYTES: u64 = 32;
+/// Counts its argument and returns it. The sign cannot be written in an expression.
+const COUNTED: &str = "@counted";
+/// Counts a turn of a loop and returns its argument, the loop's condition.
+const GOES_ON: &str = "@goes_on";
+
+thread_local! {
+    /// What is left to the scope in which this thread computes an expression.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Computes with what is left, and returns what is left then.
+pub(super) fn with_left<T>(left: u64, compute: impl FnOnce() -> T) -> (T, u64) {
+    let before = LEFT.replace(left);
+    let value = compute();
+    (value, LEFT.replace(before))
+}
+
+/// Takes the size of a value that was computed from what is left.
+///
+/// # Errors
+/// A reason fit to be shown, if that is more than is left.
+pub(super) fn count(value: &CelValue) -> Result<(), String> {
+    let mut left = LEFT.get();
+    let is_enough = take(value, &mut left);
+    LEFT.set(left);
+    if is_enough { Ok(()) } else { Err(used_up()) }
+}
+
+fn used_up() -> String {
+    format!(
+        "takes more than {MAX_WORK} units of work for this order: turns of macros, and the sizes of \
+         the values in them"
+    )
+}
+
+/// Takes a value's size from `left`; false, with nothing left, if there is not enough.
+fn take(value: &CelValue, left: &mut u64) -> bool {
+    let own = match value {
+        CelValue::String(text) => 1 + text.len() as u64 / BYTES,
+        CelValue::Bytes(bytes) => 1 + bytes.len() as u64 / BYTES,
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(own) else {
+        *left = 0;
+        return false;
+    };
+    *left = rest;
+    match value {
+        CelValue::List(items) => items.iter().all(|item| take(item, left)),
+        CelValue::Map(map) => map.map.values().all(|item| take(item, left)),
+        _ => true,
+    }
+}
+
+/// Teaches a scope the functions that [`metered`] writes.
+pub(super) fn declare(context: &mut Context<'static, 'static>) {
+    let counted = |value: CelValue| match count(&value) {
+        Ok(()) => Ok(value),
+        Err(reason) => Err(ExecutionError::function_error("macro", reason)),
+    };
+    let goes_on = |condition: CelValue| match LEFT.get().checked_sub(1) {
+        None => Err(ExecutionError::function_error("macro", used_up())),
+        Some(left) => {
+            LEFT.set(left);
+            Ok(condition)
+        }
+    };
+    // They fail only for a name that the language has.
+    let _ = context.add_function(COUNTED, counted);
+    let _ = context.add_function(GOES_ON, goes_on);
+}
+
+/// The expression with the work of its macros counted; `None` if it has none.
+pub(super) fn metered(program: &IdedExpr) -> Option<IdedExpr> {
+    let mut tree = program.clone();
+    let mut macros = 0;
+    rewrite(&mut tree, false, &mut macros);
+    (macros > 0).then_some(tree)
+}
+
+fn rewrite(node: &mut IdedExpr, in_macro: bool, macros: &mut usize) {
+    match &mut node.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
+        Expr::Select(select) => rewrite(&mut select.operand, in_macro, macros),
+        Expr::List(list) => {
+            for element in &mut list.elements {
+                rewrite(element, in_macro, macros);
+            }
+        }
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                rewrite_entry(&mut entry.expr, in_macro, macros);
+            }
+        }
+        Expr::Struct(fields) => {
+            for entry in &mut fields.entries {
+                rewrite_entry(&mut entry.expr, in_macro, macros);
+            }
+        }
+        Expr::Call(call) => {
+            let is_counted = in_macro && !is_cheap(&call.func_name);
+            let target = call.target.as_mut().map(AsMut::as_mut);
+            for part in target.into_iter().chain(&mut call.args) {
+                rewrite(part, in_macro, macros);
+                if is_counted {
+                    wrap(part, COUNTED);
+                }
+            }
+        }
+        Expr::Comprehension(comprehension) => {
+            *macros += 1;
+            rewrite(&mut comprehension.iter_range, in_macro, macros);
+            rewrite_loop(comprehension, macros);
+        }
+    }
+}
+
+fn rewrite_entry(entry: &mut EntryExpr, in_macro: bool, macros: &mut usize) {
+    match entry {
+        EntryExpr::StructField(field) => rewrite(&mut field.value, in_macro, macros),
+        EntryExpr::MapEntry(entry) => {
+            rewrite(&mut entry.key, in_macro, macros);
+            rewrite(&mut entry.value, in_macro, macros);
+        }
+    }
+}
+
+/// Counts a loop's body. The form of the step stays, by which the library knows a `map` or `filter`
+/// and appends in place; such a loop ends at its first error. Others go on over errors, since a later
+/// element may decide: their condition ends them.
+fn rewrite_loop(comprehension: &mut ComprehensionExpr, macros: &mut usize) {
+    let accumulator = comprehension.accu_var.clone();
+    let step = &mut comprehension.loop_step;
+    rewrite_step(step, &accumulator, macros);
+    if !matches!(comprehension.loop_cond.expr, Expr::Literal(_)) {
+        wrap(&mut comprehension.loop_cond, GOES_ON);
+    }
+}
+
+/// The parts of a loop's step that an author wrote: all but the accumulator and what joins them.
+fn rewrite_step(step: &mut IdedExpr, accumulator: &str, macros: &mut usize) {
+    match &mut step.expr {
+        Expr::Ident(name) if name == accumulator => {}
+        Expr::Call(call) if joins(call, accumulator) => {
+            for part in &mut call.args {
+                rewrite_step(part, accumulator, macros);
+            }
+        }
+        Expr::List(list) => {
+            for element in &mut list.elements {
+                rewrite(element, true, macros);
+                wrap(element, COUNTED);
+            }
+        }
+        _ => {
+            rewrite(step, true, macros);
+            wrap(step, COUNTED);
+        }
+    }
+}
+
+/// Whether a call joins the accumulator with what an author wrote.
+fn joins(call: &CallExpr, accumulator: &str) -> bool {
+    let names = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == accumulator);
+    let nested = |part: &IdedExpr| match &part.expr {
+        Expr::Call(inner) => inner.args.iter().any(names),
+        _ => names(part),
+    };
+    call.target.is_none() && call.args.iter().any(nested)
+}
+
+/// Whether a call's work does not depend on the size of its arguments.
+fn is_cheap(function: &str) -> bool {
+    [
+        operators::LOGICAL_AND,
+        operators::LOGICAL_OR,
+        operators::LOGICAL_NOT,
+        operators::CONDITIONAL,
+        operators::INDEX,
+    ]
+    .contains(&function)
+}
+
+fn wrap(node: &mut IdedExpr, function: &str) {
+    let inner = std::mem::take(node);
+    *node = IdedExpr {
+        id: inner.id,
+        expr: Expr::Call(CallExpr {
+            func_name: function.to_owned(),
+            target: None,
+            args: vec![inner],
+        }),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::{EvalError, Expression, Scope};
+
+    fn over(count: usize, source: &str) -> Result<Value, EvalError> {
+        let items: Vec<Value> = (0..count)
+            .map(|n| json!({"n": n, "tags": ["a", "b"]}))
+            .collect();
+        let details = json!({"items": items, "text": "x".repeat(100_000)});
+        let scope = Scope::new(&json!({}), &details, [], None);
+        Expression::compile(source).expect(source).evaluate(&scope)
+    }
+
+    #[test]
+    fn macros_give_the_same_values_as_before() {
+        for (source, wanted) in [
+            ("details.items.map(i, i.n * 2)", json!([0, 2, 4])),
+            (
+                "details.items.filter(i, i.n > 0).map(i, i.n)",
+                json!([1, 2]),
+            ),
+            (
+                "details.items.map(i, i.n > 1, [i.n, i.tags.size()])",
+                json!([[2, 2]]),
+            ),
+            ("details.items.all(i, i.n < 3)", json!(true)),
+            ("details.items.exists(i, i.n == 2)", json!(true)),
+            (
+                "details.items.exists(i, i.missing == 2 || i.n == 2)",
+                json!(true),
+            ),
+            ("details.items.exists_one(i, i.n == 2)", json!(true)),
+            (
+                "details.items.map(i, details.items.filter(j, j.n < i.n).size())",
+                json!([0, 1, 2]),
+            ),
+            (
+                "details.items.map(i, {'n': i.n})",
+                json!([{"n": 0}, {"n": 1}, {"n": 2}]),
+            ),
+            ("{'a': 1}.map(k, k + 'b')", json!(["ab"])),
+            (
+                "details.items.map(i, i.tags.map(t, t + '!'))[0]",
+                json!(["a!", "b!"]),
+            ),
+        ] {
+            assert_eq!(over(3, source).unwrap(), wanted, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_long_order_may_be_gone_through_more_than_once() {
+        let source = "details.items.filter(i, i.n % 2 == 0).map(i, i.n * 3 + 1).size()";
+        assert_eq!(over(4_000, source).unwrap(), json!(2_000));
+        let source = "details.items.map(i, i.tags.exists(t, t == 'b')).size()";
+        assert_eq!(over(4_000, source).unwrap(), json!(4_000));
+    }
+
+    #[test]
+    fn work_has_a_bound_whatever_the_macro() {
+        for source in [
+            "details.items.map(i, details.items.map(j, i.n + j.n).size())",
+            "details.items.filter(i, details.items.filter(j, j.n == i.n).size() > 5)",
+            "details.items.exists(i, details.items.exists(j, j.n + i.n < 0))",
+            "details.items.all(i, details.items.all(j, j.n + i.n >= 0))",
+            "details.items.exists_one(i, details.items.exists_one(j, j.n + i.n < 0))",
+            "details.items.exists(i, details.items.exists(j, j.missing == 1))",
+            "details.items.map(i, details.text + details.text).size()",
+            "details.items.exists(i, details.text + 'a' == details.text + 'b')",
+            "details.items.filter(i, details.items == details.items)",
+            "details.items.map(i, details.items)",
+        ] {
+            let error = over(4_000, source).unwrap_err();
+            assert!(
+                error.reason.contains("units of work"),
+                "{source}: {}",
+                error.reason
+            );
+        }
+    }
+
+    #[test]
+    fn all_expressions_of_a_scope_share_one_bound() {
+        let items: Vec<Value> = (0..4_000).map(Value::from).collect();
+        let scope = Scope::new(&json!({}), &json!({ "items": items }), [], None);
+        let e = Expression::compile("details.items.map(i, i + 1).size()").unwrap();
+        let fails = (0..1_000).find(|_| e.evaluate(&scope).is_err());
+        assert!(fails.is_some_and(|at| at > 5), "{fails:?}");
+    }
+}

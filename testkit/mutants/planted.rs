@@ -1,0 +1,35 @@
+//! Which mutant is switched on. This file is part of the scratch copy alone, with the patches that
+//! call the macro: tests/mutants.sh.
+
+use std::sync::LazyLock;
+
+/// The mutant that the environment names; 0 if it names none.
+static PLANTED: LazyLock<u64> =
+    LazyLock::new(|| std::env::var("TRIAD_PLANTED").map_or(0, |name| digest(&name)));
+
+/// Whether the mutant of a digest is switched on.
+#[must_use]
+pub fn is(mutant: u64) -> bool {
+    *PLANTED == mutant
+}
+
+/// A name's FNV-1a digest, so that the places compare numbers.
+#[must_use]
+pub const fn digest(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut at = 0;
+    while at < bytes.len() {
+        digest = (digest ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        at += 1;
+    }
+    digest
+}
+
+/// Whether a mutant is switched on.
+#[macro_export]
+macro_rules! planted {
+    ($name:literal) => {
+        $crate::planted::is(const { $crate::planted::digest($name) })
+    };
+}

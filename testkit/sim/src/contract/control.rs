@@ -1,0 +1,106 @@
+//! The contract of a control store, to be run on every implementation.
+//!
+//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
+//! keys of one run apart from those of another: it must be fresh. [`all`] runs every one.
+
+use serde_json::json;
+use triad_core::Timestamp;
+use triad_runtime::{ControlRecord, ControlStore, ControlWrite, Written};
+use triad_workflow::Millis;
+
+use super::TimedStore;
+
+/// A store may round a moment to a second, and answers after a moment.
+const MARGIN: Millis = Millis(3_000);
+/// How long a record of these tests lives that expires.
+const LIFE: Millis = Millis(20_000);
+
+fn write(key: &str, expected: Option<u64>, token: u64) -> ControlWrite {
+    ControlWrite {
+        key: key.to_owned(),
+        value: json!({"token": token}),
+        expected,
+        expires: None,
+        token,
+    }
+}
+
+async fn read<S: ControlStore>(store: &S, key: &str) -> Option<ControlRecord> {
+    let found = store.read(key.to_owned(), true).await;
+    found.expect("the store works")
+}
+
+fn record(version: u64, token: u64) -> ControlRecord {
+    ControlRecord {
+        version,
+        value: json!({"token": token}),
+    }
+}
+
+/// A record is written on its version alone, and a write that meets its own token has succeeded.
+pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
+    store: &S,
+    prefix: &str,
+) {
+    let key = format!("{prefix}/version");
+    assert_eq!(read(store, &key).await, None);
+    for (expected, token, result) in [
+        (Some(1), 9, Written::Conflict),
+        (None, 1, Written::Written),
+        (None, 2, Written::Conflict),
+        (None, 1, Written::Written),
+        (Some(1), 3, Written::Written),
+        (Some(1), 4, Written::Conflict),
+        (Some(1), 3, Written::Written),
+        (Some(7), 5, Written::Conflict),
+    ] {
+        let done = store.write(write(&key, expected, token)).await;
+        assert_eq!(done, Ok(result), "{expected:?}, token {token}");
+    }
+    assert_eq!(read(store, &key).await, Some(record(2, 3)));
+}
+
+/// Of writes that race from one version, exactly one wins.
+pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
+    let key = format!("{prefix}/race");
+    let mut won = Vec::new();
+    for token in 1..9 {
+        if store.write(write(&key, None, token)).await == Ok(Written::Written) {
+            won.push(token);
+        }
+    }
+    assert_eq!(won.len(), 1);
+    assert_eq!(read(store, &key).await, Some(record(1, won[0])));
+}
+
+/// A record that has expired is none, and makes room for another, whether or not it is deleted.
+pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &str) {
+    let store = timed.keeping(Millis(0));
+    let expiring = |name: &str, at: Timestamp| ControlWrite {
+        expires: Some(at),
+        ..write(&format!("{prefix}/{name}"), None, 1)
+    };
+    let ends = timed.now().plus(LIFE);
+    let first = expiring("expires", ends);
+    let key = first.key.clone();
+    assert_eq!(store.write(first).await, Ok(Written::Written));
+    timed.pass(Millis(LIFE.0 - MARGIN.0)).await;
+    assert_eq!(read(&store, &key).await, Some(record(1, 1)));
+    let early = store.write(write(&key, None, 2)).await;
+    assert_eq!(early, Ok(Written::Conflict), "it still stands");
+    timed.pass(Millis(2 * MARGIN.0)).await;
+    assert_eq!(read(&store, &key).await, None);
+    let made = store.write(write(&key, None, 3)).await;
+    assert_eq!(made, Ok(Written::Written));
+    assert_eq!(read(&store, &key).await, Some(record(1, 3)));
+    timed.pass(LIFE).await;
+    assert_eq!(read(&store, &key).await, Some(record(1, 3)), "for good");
+}
+
+/// The whole contract.
+pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
+    let store = timed.keeping(Millis(0));
+    writes_on_the_version_and_knows_its_own_write(&store, prefix).await;
+    lets_one_of_many_win(&store, prefix).await;
+    takes_an_expired_record_as_none(timed, prefix).await;
+}

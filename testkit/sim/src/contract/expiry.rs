@@ -1,0 +1,158 @@
+//! The contract of the time for which a store keeps records, to be run on every implementation.
+//!
+//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
+//! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
+//! every one.
+
+use triad_core::order::{Hold, OperatorAct};
+use triad_core::{Failure, FailureKind, Order, ProcessState, Timestamp};
+use triad_runtime::{StateStore, Written};
+use triad_workflow::Millis;
+
+use super::TimedStore;
+use super::orders::{commit, create, id, load};
+
+/// What a writer keeps finished records for, and what another one does.
+const SHORT: Millis = Millis(20_000);
+const LONG: Millis = Millis(200_000);
+/// A store may round a moment down to a second, and answers after a moment.
+const MARGIN: Millis = Millis(3_000);
+
+fn cause() -> Failure {
+    Failure::new(FailureKind::Permanent, "no", "")
+}
+
+/// The next version of an order, in a state, of which all messages are out.
+fn next(order: &Order, state: ProcessState) -> Order {
+    Order {
+        version: order.version.next(),
+        state,
+        due: None,
+        ..order.clone()
+    }
+}
+
+/// Writes the next version and returns it.
+async fn put<S: StateStore>(store: &S, before: &Order, next: Order) -> Order {
+    let done = commit(store, before, &next, next.version.0 + 100).await;
+    assert_eq!(done, Written::Written);
+    next
+}
+
+/// An order that has just ended in a state.
+async fn ended<T: TimedStore>(
+    timed: &T,
+    retention: Millis,
+    prefix: &str,
+    name: &str,
+    state: fn(Timestamp) -> ProcessState,
+) -> Order {
+    let store = timed.keeping(retention);
+    let order = create(&store, &id(prefix, name), timed.now().0).await;
+    let state = state(timed.now());
+    put(&store, &order, next(&order, state)).await
+}
+
+async fn is_there<T: TimedStore>(timed: &T, order: &Order) -> bool {
+    load(&timed.keeping(LONG), &order.id).await.is_some()
+}
+
+/// A record that ended well is there for the retention and not longer.
+pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T, prefix: &str) {
+    let processed = |at| ProcessState::Processed { at };
+    let order = ended(timed, SHORT, prefix, "kept", processed).await;
+    timed.pass(Millis(SHORT.0 - MARGIN.0)).await;
+    assert!(is_there(timed, &order).await, "until its time has come");
+    timed.pass(Millis(2 * MARGIN.0)).await;
+    assert!(!is_there(timed, &order).await, "not longer");
+}
+
+/// A writer that keeps records for a shorter time than the one before it takes no time away from a
+/// record; one that keeps them for longer adds some. Conflicts and repetitions are known all the
+/// same.
+pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str) {
+    let processed = |at| ProcessState::Processed { at };
+    let first = ended(timed, LONG, prefix, "nearer", processed).await;
+    let short = timed.keeping(SHORT);
+    let second = put(&short, &first, next(&first, first.state.clone())).await;
+    let again = commit(&short, &first, &second, second.version.0 + 100).await;
+    assert_eq!(again, Written::Written, "it knows its own write");
+    let stale = commit(&short, &first, &second, 7).await;
+    assert_eq!(stale, Written::Conflict, "the version fences it");
+    assert_eq!(load(&short, &first.id).await, Some(second.clone()));
+    timed.pass(Millis(SHORT.0 + MARGIN.0)).await;
+    assert!(is_there(timed, &second).await, "as long as was promised");
+    let third = put(&short, &second, next(&second, second.state.clone())).await;
+    timed.pass(Millis(LONG.0 - SHORT.0 - 2 * MARGIN.0)).await;
+    assert!(is_there(timed, &third).await, "through every write");
+    timed.pass(Millis(2 * MARGIN.0)).await;
+    assert!(!is_there(timed, &third).await, "and no longer");
+
+    let first = ended(timed, SHORT, prefix, "further", processed).await;
+    let long = timed.keeping(LONG);
+    let second = put(&long, &first, next(&first, first.state.clone())).await;
+    timed.pass(Millis(SHORT.0 + MARGIN.0)).await;
+    assert!(is_there(timed, &second).await, "a longer time counts");
+}
+
+/// An order that needs an operator does not expire; from its closing on it is kept for the
+/// retention.
+pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
+    timed: &T,
+    prefix: &str,
+) {
+    let error = |at| ProcessState::Error { at, cause: cause() };
+    let failed = |at| ProcessState::CompensationFailed {
+        at,
+        cause: cause(),
+        compensated_for: None,
+    };
+    let stopped = [
+        ended(timed, SHORT, prefix, "error", error).await,
+        ended(timed, SHORT, prefix, "failed", failed).await,
+    ];
+    timed.pass(LONG).await;
+    let store = timed.keeping(SHORT);
+    let mut closed = Vec::new();
+    for order in stopped {
+        assert!(is_there(timed, &order).await, "it needs an operator");
+        let state = order.state.clone();
+        let after = Order {
+            closed: Some(Hold {
+                at: timed.now(),
+                act: OperatorAct::new("ann", "by hand"),
+            }),
+            ..next(&order, state)
+        };
+        closed.push(put(&store, &order, after).await);
+    }
+    timed.pass(Millis(SHORT.0 - MARGIN.0)).await;
+    for order in &closed {
+        assert!(is_there(timed, order).await, "counted from its closing");
+    }
+    timed.pass(Millis(2 * MARGIN.0)).await;
+    for order in &closed {
+        assert!(!is_there(timed, order).await, "nobody needs it any more");
+    }
+}
+
+/// An order that is set going again does not expire.
+pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &str) {
+    let compensated = |at| ProcessState::Compensated { at, cause: cause() };
+    let order = ended(timed, SHORT, prefix, "again", compensated).await;
+    let alive = Order {
+        due: Some(timed.now()),
+        ..next(&order, ProcessState::Pending { complete_by: None })
+    };
+    let alive = put(&timed.keeping(SHORT), &order, alive).await;
+    timed.pass(LONG).await;
+    assert!(is_there(timed, &alive).await);
+}
+
+/// The whole contract.
+pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
+    keeps_a_finished_record_for_the_retention(timed, prefix).await;
+    never_brings_the_end_nearer(timed, prefix).await;
+    keeps_what_needs_an_operator_until_it_is_closed(timed, prefix).await;
+    keeps_what_is_set_going_again(timed, prefix).await;
+}

@@ -1,0 +1,225 @@
+//! The contract of what only operators ask of a store, to be run on every implementation.
+//!
+//! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
+//! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
+//! every one.
+
+use std::collections::BTreeMap;
+
+use triad_core::due::shard_of;
+use triad_core::order::{Hold, OperatorAct};
+use triad_core::{
+    Attention, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef,
+};
+use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::{DefinitionStore, StateStore, StoreError, Written};
+use triad_workflow::{DefinitionHash, WorkflowName, hash};
+
+use super::orders::{commit, create, id, workflow};
+
+/// Queries of the attention index, which may lag, before a row must have appeared or gone.
+const PATIENCE: usize = 1_000;
+/// Pages of one reading, empty ones included.
+const MAX_PAGES: usize = 10_000;
+
+fn cause(code: &str) -> Failure {
+    Failure::new(FailureKind::Permanent, code, "")
+}
+
+/// Writes the next version of an order and returns it.
+async fn put<S: StateStore>(store: &S, before: &Order, change: impl FnOnce(&mut Order)) -> Order {
+    let mut next = before.clone();
+    next.version = before.version.next();
+    change(&mut next);
+    let done = commit(store, before, &next, next.version.0).await;
+    assert_eq!(done, Written::Written);
+    next
+}
+
+/// All rows of one shard, page by page.
+async fn rows<S: OperatorStore>(store: &S, kind: Attention, shard: u32) -> Vec<AttentionRow> {
+    let mut all = Vec::new();
+    let mut page = None;
+    for _ in 0..MAX_PAGES {
+        let found = store.attention(kind, shard, page).await;
+        let found = found.expect("the store works");
+        all.extend(found.rows);
+        match found.next {
+            Some(next) => page = Some(next),
+            None => return all,
+        }
+    }
+    panic!("the pages do not end");
+}
+
+/// Asks until the index, which may lag, has a row of an order, or has none.
+async fn eventually<S: OperatorStore>(
+    store: &S,
+    kind: Attention,
+    order: &OrderId,
+    wanted: bool,
+) -> Option<AttentionRow> {
+    for _ in 0..PATIENCE {
+        let rows = rows(store, kind, shard_of(order)).await;
+        let found = rows.into_iter().find(|row| row.order == *order);
+        if found.is_some() == wanted {
+            return found;
+        }
+    }
+    panic!("{order} is in the attention index of {kind:?}: must be {wanted}");
+}
+
+/// An order that has stopped is in the index, with its cause and its workflow, until it is closed;
+/// it is in no other part of the index.
+pub async fn has_what_stopped_until_it_is_closed<S>(store: &S, prefix: &str)
+where
+    S: StateStore + OperatorStore,
+{
+    let error = |at, cause| ProcessState::Error { at, cause };
+    let failed = |at, cause| ProcessState::CompensationFailed {
+        at,
+        cause,
+        compensated_for: None,
+    };
+    type Ends = fn(Timestamp, Failure) -> ProcessState;
+    let ends: [(Attention, Ends); 2] = [
+        (Attention::Error, error),
+        (Attention::CompensationFailed, failed),
+    ];
+    for (kind, ends) in ends {
+        let id = id(prefix, &format!("stopped-{}", kind.name()));
+        let order = create(store, &id, 5_000).await;
+        eventually(store, kind, &id, false).await;
+        let at = Timestamp(6_000);
+        let stopped = put(store, &order, |o| o.state = ends(at, cause("no"))).await;
+        let row = eventually(store, kind, &id, true).await;
+        let wanted = AttentionRow {
+            order: id.clone(),
+            at,
+            cause: Some(cause("no")),
+            workflow: Some(order.workflow.clone()),
+        };
+        assert_eq!(row, Some(wanted));
+        for other in Attention::ALL.into_iter().filter(|other| *other != kind) {
+            eventually(store, other, &id, false).await;
+        }
+        let close = |o: &mut Order| {
+            o.closed = Some(Hold {
+                at,
+                act: OperatorAct::new("ann", "by hand"),
+            });
+        };
+        put(store, &stopped, close).await;
+        eventually(store, kind, &id, false).await;
+    }
+}
+
+/// An order that is held is in the index since it is held, and leaves it when it goes on.
+pub async fn has_what_is_paused_until_it_goes_on<S>(store: &S, prefix: &str)
+where
+    S: StateStore + OperatorStore,
+{
+    let id = id(prefix, "paused");
+    let order = create(store, &id, 5_000).await;
+    let hold = Hold {
+        at: Timestamp(7_000),
+        act: OperatorAct::new("ann", "wait"),
+    };
+    let held = put(store, &order, |o| o.paused = Some(hold)).await;
+    let row = eventually(store, Attention::Paused, &id, true).await;
+    let row = row.expect("it was waited for");
+    assert_eq!((row.at, row.cause), (Timestamp(7_000), None));
+    put(store, &held, |o| o.paused = None).await;
+    eventually(store, Attention::Paused, &id, false).await;
+}
+
+/// Pages of one shard have every row once, the oldest first.
+pub async fn pages_of_the_attention_index_are_complete_and_ordered<S>(store: &S, prefix: &str)
+where
+    S: StateStore + OperatorStore,
+{
+    let shard = shard_of(&id(prefix, "page0"));
+    let mut since = BTreeMap::new();
+    for n in 0..200_u64 {
+        let id = id(prefix, &format!("page{n}"));
+        if shard_of(&id) == shard {
+            let order = create(store, &id, 5_000).await;
+            // Several orders share a moment.
+            let at = Timestamp(6_000 + (200 - n) / 60);
+            let cause = cause("page");
+            put(store, &order, |o| {
+                o.state = ProcessState::Error { at, cause };
+            })
+            .await;
+            since.insert(id, at);
+        }
+    }
+    assert!(since.len() > 4, "the shard has rows enough");
+    for id in since.keys() {
+        eventually(store, Attention::Error, id, true).await;
+    }
+    let mut read = rows(store, Attention::Error, shard).await;
+    assert!(
+        read.windows(2).all(|pair| pair[0].at <= pair[1].at),
+        "oldest first"
+    );
+    read.retain(|row| since.contains_key(&row.order));
+    assert_eq!(read.len(), since.len(), "each once");
+    let found: BTreeMap<_, _> = read.into_iter().map(|r| (r.order, r.at)).collect();
+    assert_eq!(found, since);
+}
+
+/// Every published version is listed with which one is the present one. The present one is not
+/// removed; others are, and to remove what is not there is no failure.
+pub async fn lists_versions_and_removes_old_ones<S>(store: &S, prefix: &str)
+where
+    S: DefinitionStore + OperatorStore,
+{
+    let name = WorkflowName::new(format!("v-{}", prefix.to_lowercase())).expect("a fit prefix");
+    let mut published: Vec<WorkflowRef> = Vec::new();
+    for threshold in 1..4 {
+        let mut definition = workflow().definition;
+        definition.workflow = name.to_string();
+        definition.steps[0].action = format!("go-{threshold}");
+        let version = WorkflowRef {
+            name: name.clone(),
+            hash: DefinitionHash::of(&definition),
+        };
+        let json = hash::canonical_json(&definition);
+        let done = store.publish(version.clone(), json).await;
+        assert_eq!(done, Ok(()));
+        published.push(version);
+    }
+    let versions = async || {
+        let all = store.versions().await.expect("the store works");
+        let mine = all.into_iter().filter(|v| v.definition.name == name);
+        mine.map(|v| (v.definition.hash.to_string(), v.is_current))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let wanted = |of: &[WorkflowRef]| {
+        let present = &published[2];
+        of.iter()
+            .map(|v| (v.hash.to_string(), v == present))
+            .collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(versions().await, wanted(&published));
+    let refused = store.remove(published[2].clone()).await;
+    assert!(matches!(refused, Err(StoreError::Item(_))), "{refused:?}");
+    for _ in 0..2 {
+        assert_eq!(store.remove(published[0].clone()).await, Ok(()));
+    }
+    assert_eq!(versions().await, wanted(&published[1..]));
+    assert_eq!(store.definition(published[0].clone()).await, Ok(None));
+    let kept = store.definition(published[1].clone()).await;
+    assert!(matches!(kept, Ok(Some(_))), "the other ones stay");
+    let present = store.current(name.clone()).await;
+    assert_eq!(present, Ok(Some(published[2].hash.clone())));
+}
+
+/// The whole contract.
+pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, prefix: &str) {
+    has_what_stopped_until_it_is_closed(store, prefix).await;
+    has_what_is_paused_until_it_goes_on(store, prefix).await;
+    pages_of_the_attention_index_are_complete_and_ordered(store, prefix).await;
+    lists_versions_and_removes_old_ones(store, prefix).await;
+}

@@ -1,0 +1,111 @@
+//! Orders for the contracts of the stores: of one small workflow, made without the handlers.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use triad_core::{
+    Accepted, ClaimId, Context, Decision, Event, Order, OrderId, Timestamp, Timing, Untaken,
+    WorkflowRef, decide,
+};
+use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
+use triad_workflow::{Limits, Workflow};
+
+const DEFINITION: &str = r#"{"workflow": "contract", "steps": [
+    {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
+    {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
+
+pub(super) fn workflow() -> Workflow {
+    let definition = serde_json::from_str(DEFINITION).expect("a definition");
+    Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+}
+
+pub(super) fn id(prefix: &str, name: &str) -> OrderId {
+    OrderId::new(format!("{prefix}-{name}")).expect("the prefix is fit for an id")
+}
+
+pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) -> NewOrder {
+    let workflow = workflow();
+    let accepted = Accepted {
+        order_id: id.clone(),
+        workflow: WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        },
+        priority: triad_core::Priority::High,
+        reply_topic: Some("reply.app".into()),
+        traceparent: Some("00-1-2-01".into()),
+        submitted_at: Timestamp(1_000),
+        due: Timestamp(due),
+        details: details.clone(),
+    };
+    NewOrder {
+        order: Order::new(&accepted, &workflow, accepted.due),
+        details: Arc::new(details),
+        digest: digest.to_owned(),
+    }
+}
+
+pub(super) async fn create<S: StateStore>(store: &S, id: &OrderId, due: u64) -> Order {
+    let new = new_order(id, due, json!({"n": 1}), "d");
+    let order = new.order.clone();
+    assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+    order
+}
+
+pub(super) async fn load<S: StateStore>(store: &S, id: &OrderId) -> Option<Order> {
+    let mut all = store.load(vec![id.clone()]).await;
+    assert_eq!(all.len(), 1, "one result for one id");
+    all.remove(0).expect("the store works")
+}
+
+pub(super) async fn commit<S: StateStore>(
+    store: &S,
+    before: &Order,
+    next: &Order,
+    token: u64,
+) -> Written {
+    let write = Write {
+        expected: before.version,
+        next: Arc::new(next.clone()),
+        token,
+    };
+    let mut all = store.commit(vec![write]).await;
+    assert_eq!(all.len(), 1, "one result for one write");
+    all.remove(0).expect("the store works")
+}
+
+/// The order after a claim.
+pub(super) fn claimed(order: &Order, claim: &str, now: u64) -> Order {
+    after(order, Event::Claim(ClaimId(claim.into())), now)
+}
+
+pub(super) fn after(order: &Order, event: Event, now: u64) -> Order {
+    let workflow = workflow();
+    let ctx = Context {
+        workflow: &workflow,
+        details: Some(&Value::Null),
+        timing: Timing::default(),
+    };
+    match decide(&ctx, order, event, Timestamp(now)) {
+        Ok(Decision::Transition(change)) => change.next,
+        other => panic!("the event must change the order: {other:?}"),
+    }
+}
+
+/// A life that passes every kind of write: claimed, released, given up, being undone, failed.
+pub(super) fn life(order: &Order) -> Vec<Order> {
+    let mut all = vec![order.clone()];
+    let mut now = 1_000;
+    while !all[all.len() - 1].state.is_finished() {
+        let last = &all[all.len() - 1];
+        now += 100_000;
+        let event = if last.state.locked_by().is_none() {
+            Event::Claim(ClaimId(format!("claim-{now}")))
+        } else {
+            Event::Overdue(Untaken::new())
+        };
+        let next = after(last, event, now);
+        all.push(next);
+    }
+    all
+}

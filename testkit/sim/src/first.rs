@@ -1,0 +1,55 @@
+//! Seeds until an invariant does not hold: how a mutant is caught.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::run::{Options, run};
+
+/// The first seed in which something did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Breached {
+    /// Seeds until then, from 0 on.
+    pub seeds: u64,
+    /// What did not hold.
+    pub invariant: String,
+}
+
+/// Runs seeds from 0 on until one fails, and returns the least that does; `None` if `seeds` of them
+/// are well. A panic is a failure too.
+#[must_use]
+pub fn first_breach(seeds: u64, threads: usize) -> Option<Breached> {
+    let next = AtomicU64::new(0);
+    let least = Mutex::new(None::<Breached>);
+    let lock = || least.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    // Seeds below the least that was found are still under way elsewhere.
+                    let found_before = lock().as_ref().is_some_and(|c| c.seeds <= seed + 1);
+                    if seed >= seeds || found_before {
+                        return;
+                    }
+                    let found = std::panic::catch_unwind(|| {
+                        let outcome = run(seed, Options::default());
+                        let first = outcome.breaches.first();
+                        first.map(|b| b.invariant.to_owned())
+                    });
+                    let invariant = found.unwrap_or_else(|_| Some("it panics".to_owned()));
+                    if let Some(invariant) = invariant {
+                        let breached = Breached {
+                            seeds: seed + 1,
+                            invariant,
+                        };
+                        let mut least = lock();
+                        if least.as_ref().is_none_or(|l| breached.seeds < l.seeds) {
+                            *least = Some(breached);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    least.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,86 @@
+//! What only operators ask of the simulated store: the attention index, and the versions of
+//! workflows.
+
+use triad_core::due::shard_of;
+use triad_core::{Attention, Timestamp, WorkflowRef};
+use triad_runtime::StoreError;
+use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore, StoredVersion};
+
+use crate::ports::Ports;
+use crate::store::StoreState;
+
+/// Rows of one page: few, so that pages are turned.
+const PAGE: usize = 3;
+
+impl OperatorStore for Ports {
+    async fn attention(
+        &self,
+        kind: Attention,
+        shard: u32,
+        page: Option<String>,
+    ) -> Result<AttentionPage, StoreError> {
+        let read = move |store: &StoreState| attention(store, kind, shard, page.as_deref());
+        self.reading(|state| read(&state.store)).await
+    }
+
+    async fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
+        self.reading(|state| state.store.versions()).await?
+    }
+
+    async fn remove(&self, definition: WorkflowRef) -> Result<(), StoreError> {
+        self.reading(move |state| state.store.remove(&definition))
+            .await?
+    }
+}
+
+/// One page of the index; a page's name is the place of its first row.
+fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>) -> AttentionPage {
+    let there = store.orders().filter(|order| !store.is_gone(&order.id));
+    let mut rows: Vec<AttentionRow> = there
+        .filter(|order| shard_of(&order.id) == shard)
+        .filter_map(|order| {
+            let (_, at) = Attention::of(order).filter(|(found, _)| *found == kind)?;
+            Some(AttentionRow {
+                order: order.id.clone(),
+                at,
+                cause: order.state.cause().cloned(),
+                workflow: Some(order.workflow.clone()),
+            })
+        })
+        .collect();
+    rows.sort_by(|a, b| (a.at, &a.order).cmp(&(b.at, &b.order)));
+    let from: usize = page.and_then(|p| p.parse().ok()).unwrap_or(0);
+    let next = from + PAGE;
+    let more = next < rows.len();
+    AttentionPage {
+        rows: rows.into_iter().skip(from).take(PAGE).collect(),
+        next: more.then(|| next.to_string()),
+    }
+}
+
+impl StoreState {
+    fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
+        let version = |((name, hash), at): (&(String, String), &u64)| {
+            let definition: WorkflowRef =
+                format!("{name}@{hash}").parse().map_err(StoreError::Item)?;
+            Ok(StoredVersion {
+                is_current: self.current(name) == Some(hash),
+                definition,
+                published_at: Timestamp(*at),
+            })
+        };
+        self.published.iter().map(version).collect()
+    }
+
+    fn remove(&mut self, definition: &WorkflowRef) -> Result<(), StoreError> {
+        let key = (definition.name.to_string(), definition.hash.to_string());
+        if self.current(&key.0) == Some(&key.1) {
+            return Err(StoreError::Item(format!(
+                "{definition} is the present version"
+            )));
+        }
+        self.published.remove(&key);
+        self.definitions.remove(&key);
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# The checkers are checked: every mutant of testkit/mutants must be caught.
+#
+#   tests/mutants.sh              all of them
+#   tests/mutants.sh NAME…        these alone
+#   tests/mutants.sh --apply      makes the scratch copy, target/mutants, and stops there
+#
+# The patches are applied together to a scratch copy of the work tree, which is built once; a patch
+# that no longer applies is a failure. Then one mutant at a time is switched on and the simulated
+# world runs seeds until an invariant does not hold. Those that say so are given to the exhaustive
+# model too. Set TRIAD_SEEDS for other than 20,000 seeds at most, TRIAD_THREADS for more than two
+# threads. Ends with 0 if all are caught.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+root=$PWD
+copy=$root/target/mutants
+threads=${TRIAD_THREADS:-2}
+seeds=${TRIAD_SEEDS:-20000}
+case "${1:-}" in
+  --apply) only_apply=yes; shift ;;
+  -*) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) only_apply=no ;;
+esac
+
+name_of() { basename "$1" .patch | sed 's/^[0-9]*-//'; }
+
+# What is the same keeps its time of change, so that nothing is built again without need.
+rm -rf "$copy"
+mkdir -p "$copy"
+git ls-files -z --cached --others --exclude-standard | grep -zv '^testkit/mutants/' \
+  | while IFS= read -r -d '' file; do if [ -f "$file" ]; then printf '%s\0' "$file"; fi; done \
+  | tar --create --null --files-from=- | tar --extract --directory "$copy"
+cp -p testkit/mutants/planted.rs "$copy/shared/core/src/planted.rs"
+printf '\npub mod planted;\n' >> "$copy/shared/core/src/lib.rs"
+
+failed=0
+for patch in testkit/mutants/patches/*.patch; do
+  name=$(name_of "$patch")
+  grep -q "planted!(\"$name\")" "$patch" || { echo "mutants: $patch plants no $name" >&2; failed=1; }
+  # Git must not take the scratch copy for a part of this repository.
+  (cd "$copy" && GIT_CEILING_DIRECTORIES=$root/target git apply "$root/$patch") || {
+    echo "mutants: $patch does not apply any more: bring it up to date (CONTRIBUTING.md)" >&2
+    failed=1
+  }
+done
+if [ "$failed" = 1 ]; then exit 1; fi
+if [ "$only_apply" = yes ]; then echo "$copy"; exit 0; fi
+
+cargo build --release --locked --manifest-path "$copy/Cargo.toml" --target-dir target/planted \
+  -p triad-sim -p triad-model
+sim=target/planted/release/triad-sim
+model=target/planted/release/triad-model
+
+wanted() {
+  if [ $# = 1 ]; then return 0; fi
+  local name=$1 each
+  shift
+  for each in "$@"; do if [ "$each" = "$name" ]; then return 0; fi; done
+  return 1
+}
+
+caught=0 missed=()
+printf '%-44s %s\n' "mutant" "caught by"
+for patch in testkit/mutants/patches/*.patch; do
+  name=$(name_of "$patch")
+  [ $# = 0 ] || wanted "$name" "$@" || continue
+  if found=$(TRIAD_PLANTED=$name "$sim" first-breach --seeds "$seeds" --threads "$threads" 2>/dev/null); then
+    printf '%-44s %s\n' "$name" "$found"
+    caught=$((caught + 1))
+  else
+    printf '%-44s NOT CAUGHT in %s seeds\n' "$name" "$seeds"
+    missed+=("$name")
+  fi
+done
+for patch in $(grep -l '^Model: ' testkit/mutants/patches/*.patch); do
+  name=$(name_of "$patch")
+  [ $# = 0 ] || wanted "$name" "$@" || continue
+  policy=$(sed -n 's/^Model: //p' "$patch")
+  # 1: a property is broken, or something was never reached; only the first counts.
+  found=$(TRIAD_PLANTED=$name "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 26 \
+    2>/dev/null | sed -n 's/^ *BROKEN *//p' | head -1) || true
+  if [ -n "$found" ]; then
+    printf '%-44s %s\n' "$name, in the model" "$found"
+    caught=$((caught + 1))
+  else
+    printf '%-44s NOT CAUGHT\n' "$name, in the model"
+    missed+=("$name in the model")
+  fi
+done
+printf '\n%s caught, %s not\n' "$caught" "${#missed[@]}"
+[ "${#missed[@]}" = 0 ]
