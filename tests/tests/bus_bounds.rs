@@ -13,6 +13,7 @@ fn message(topic: &str, value: &str) -> Envelope {
         key: Some(b"key".to_vec()),
         value: value.into(),
         headers: Vec::new(),
+        trace: None,
     }
 }
 

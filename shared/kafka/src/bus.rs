@@ -145,14 +145,15 @@ impl Producer {
             if let Some(key) = &message.key {
                 record = record.key(key);
             }
-            let empty = OwnedHeaders::new_with_capacity(message.headers.len() + 1);
-            let headers = message.sent_headers().fold(empty, |all, (key, value)| {
-                all.insert(Header {
-                    key,
-                    value: value.as_deref(),
-                })
-            });
-            if headers.count() > 0 {
+            let count = message.sent_headers().count();
+            if count > 0 {
+                let empty = OwnedHeaders::new_with_capacity(count);
+                let headers = message.sent_headers().fold(empty, |all, (key, value)| {
+                    all.insert(Header {
+                        key,
+                        value: value.as_deref(),
+                    })
+                });
                 record = record.headers(headers);
             }
             match self.client.send_result(record) {
@@ -316,6 +317,7 @@ mod tests {
             key: None,
             value: b"v".to_vec(),
             headers: Vec::new(),
+            trace: None,
         };
         let other = bus.clone();
         assert_eq!(bus.publish(vec![message.clone()]).await, [Ok(())]);
