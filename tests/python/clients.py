@@ -38,11 +38,13 @@ class Confluent:
         self.brokers = {"bootstrap.servers": brokers}
 
     def produce(self, values):
-        producer = self.kafka.Producer(self.brokers)
-        for key, value in values:
+        codecs = ["zstd", "lz4", "snappy", "gzip", "none"]
+        for n, (key, value) in enumerate(values):
+            codec = {"compression.codec": codecs[n % len(codecs)]}
+            producer = self.kafka.Producer(self.brokers | codec)
             producer.produce("orders", key=key, value=value)
-        left = producer.flush(WAIT_S)
-        assert left == 0, f"{left} records were not taken"
+            left = producer.flush(WAIT_S)
+            assert left == 0, f"{left} records were not taken"
 
     def consume(self, topics):
         consumer = self.kafka.Consumer(
@@ -67,10 +69,14 @@ class KafkaPython:
         self.brokers = brokers
 
     def produce(self, values):
-        producer = self.kafka.KafkaProducer(bootstrap_servers=self.brokers)
-        for sent in [producer.send("orders", key=key, value=value) for key, value in values]:
-            sent.get(timeout=WAIT_S)
-        producer.close()
+        # The others need libraries of their own.
+        codecs = ["gzip", None]
+        for n, (key, value) in enumerate(values):
+            producer = self.kafka.KafkaProducer(
+                bootstrap_servers=self.brokers, compression_type=codecs[n % len(codecs)]
+            )
+            producer.send("orders", key=key, value=value).get(timeout=WAIT_S)
+            producer.close()
 
     def consume(self, topics):
         consumer = self.kafka.KafkaConsumer(

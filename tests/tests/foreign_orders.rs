@@ -1,0 +1,107 @@
+//! Orders that other clients write: in every codec, with headers of any bytes, and next to batches that
+//! nobody can read. In the worker shell and in the Lambda shell.
+
+use rdkafka::ClientConfig;
+use serde_json::Value;
+use triad_reference_service::Faults;
+use triad_runtime::InputRecord;
+use triad_tests::dev::Dev;
+use triad_tests::engines::Engines;
+use triad_tests::event_source::EventSource;
+use triad_tests::foreign::{Codec, Foreign, batch, produce, records};
+use triad_tests::orders::{FULFILMENT, orders};
+use triad_tests::poll::until;
+use triad_tests::process::binary;
+use triad_tests::topics::{Raw, header, read_until, write_with};
+
+const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
+const OF_EACH: usize = 4;
+
+fn text(order: &Value) -> Vec<u8> {
+    order.to_string().into_bytes()
+}
+
+/// Writes all of it; how many orders there are.
+async fn write(brokers: &str) -> usize {
+    let all = orders("foreign", OF_EACH * CODECS.len() + 2);
+    let (of_codecs, odd) = all.split_at(OF_EACH * CODECS.len());
+    for (codec, orders) in CODECS.iter().zip(of_codecs.chunks(OF_EACH)) {
+        let producer = ClientConfig::new()
+            .set("bootstrap.servers", brokers)
+            .set("compression.codec", *codec)
+            .set("linger.ms", "20")
+            .create()
+            .expect("librdkafka has the codec");
+        let raw = |order: &Value| Raw {
+            topic: "orders".to_owned(),
+            value: Some(text(order)),
+            ..Raw::default()
+        };
+        write_with(&producer, &orders.iter().map(raw).collect::<Vec<_>>()).await;
+    }
+    produce(brokers, "orders", 0, &batch(Codec::Unknown, 3, b"nobody reads this"));
+    produce(brokers, "orders", 1, &batch(Codec::Zstd, 1, b"nor this"));
+    let foreign = |value: Vec<u8>| Foreign {
+        value: Some(value),
+        headers: vec![(vec![0xff, 0xfe], Some(vec![0x80, 0])), (Vec::new(), None)],
+        ..Foreign::default()
+    };
+    for (partition, order) in odd.iter().enumerate() {
+        let good = [foreign(text(order)), foreign(b"no order".to_vec())];
+        let bytes = batch(Codec::None, 2, &records(&good));
+        produce(brokers, "orders", partition as i32, &bytes);
+    }
+    all.len()
+}
+
+/// The causes of all letters, once there are so many.
+async fn causes(brokers: &str, count: usize) -> Vec<String> {
+    let letters = read_until(brokers, &["dead-letter"], |r| r.len() >= count).await;
+    let cause = |l: &InputRecord| header(l, "triad-cause").map(str::to_owned);
+    let mut causes: Vec<String> = letters.iter().filter_map(cause).collect();
+    causes.sort();
+    causes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_takes_every_order_that_can_be_read() {
+    let dev = Dev::start(&[]).await;
+    let count = write(&dev.kafka).await;
+    let finished = dev.all_finished(count).await;
+    assert!(finished.iter().all(|o| o["process_state"] == "Processed"));
+    dev.ledger().await.assert_nothing_twice();
+    let mut causes = causes(&dev.kafka, 4).await;
+    causes.retain(|cause| cause == "unreadable-batch");
+    assert_eq!(causes.len(), 2, "one for each batch: {causes:?}");
+    read_until(&dev.kafka, &["alerts"], |r| r.len() >= 4).await;
+    let listed = dev.triad(&["dead-letters", "list", "--json"]).await.good();
+    assert_eq!(listed.json_lines().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_take_every_order_that_can_be_read() {
+    let engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let brokers = engines.brokers();
+    let count = write(&brokers).await;
+    let variables = engines.variables(&brokers);
+    let mut submission = EventSource::start(
+        &binary("triad-submission"),
+        &variables,
+        &brokers,
+        &["orders"],
+    );
+    until("every order is stored", async || {
+        let _ = submission.turn().await;
+        (engines.ids().await.len() == count).then_some(())
+    })
+    .await;
+    // Of an event's batches none is unreadable: the service's own pollers have met those.
+    until("the bad records have their letters", async || {
+        let _ = submission.turn().await;
+        let letters = triad_tests::topics::read_all(&brokers, &["dead-letter"]).await;
+        (letters.len() == 2).then_some(())
+    })
+    .await;
+    let causes = causes(&brokers, 2).await;
+    assert!(causes.iter().all(|cause| cause != "unreadable-batch"), "{causes:?}");
+}
