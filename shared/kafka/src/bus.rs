@@ -11,7 +11,7 @@ use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError};
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::context::Context;
 use crate::tokens::Tokens;
 
@@ -53,7 +53,7 @@ impl KafkaBus {
                 ("queue.buffering.max.kbytes", QUEUE_KBYTES),
             ])
             .create_with_context(context)
-            .map_err(|e: RdError| KafkaError::Settings(e.to_string()))?;
+            .map_err(|e: RdError| unusable(&e))?;
         Ok(Self { producer, tokens })
     }
 

@@ -10,7 +10,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::context::Context;
 use crate::reader::Read;
 
@@ -68,7 +68,7 @@ pub(crate) fn join(
             ("partition.assignment.strategy", "range,roundrobin"),
         ])
         .create_with_context(config.login.context())
-        .map_err(|e| KafkaError::Settings(e.to_string()))?;
+        .map_err(|e| unusable(&e))?;
     consumer
         .subscribe(&[topic])
         .map_err(|e| KafkaError::Refused(e.to_string()))?;

@@ -9,7 +9,7 @@ use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::consumer::record;
 use crate::context::{Context, explain};
 use crate::tokens::await_token;
@@ -50,7 +50,7 @@ impl Held {
                 ("enable.partition.eof", "true"),
             ])
             .create_with_context(config.login.context())
-            .map_err(|e| KafkaError::Settings(e.to_string()))?;
+            .map_err(|e| unusable(&e))?;
         await_token(&consumer);
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let metadata = consumer
