@@ -282,16 +282,16 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         }
         let got = request.send().await.map_err(|e| classify(&e))?;
         let now = self.clock.now();
-        let orders = got
-            .items()
-            .iter()
-            .filter(|i| !item::is_expired(i, now))
-            .map(item::decode)
-            .collect::<Result<_, _>>()?;
+        let there = got.items().iter().filter(|i| !item::is_expired(i, now));
+        let (orders, unreadable) = item::readable(there, item::decode);
         let next = got
             .last_evaluated_key()
             .and_then(|key| item::string(key, attr::ORDER_ID).ok());
-        Ok(OrderPage { orders, next })
+        Ok(OrderPage {
+            orders,
+            unreadable,
+            next,
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use triad_core::due::SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
-use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionRow, OperatorStore, Unreadable};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::Millis;
 
@@ -98,6 +98,34 @@ impl CausePattern {
     }
 }
 
+/// Most records and rows that cannot be read of which one search says more than their number.
+pub const MAX_UNREADABLE: usize = 1_000;
+
+/// Records, and rows of an index, that could not be read. They may fit what was asked for, or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// The first of them, at most [`MAX_UNREADABLE`].
+    pub unreadable: Vec<Unreadable>,
+    /// How many there were beyond these.
+    pub others: u64,
+}
+
+impl Skipped {
+    pub(crate) fn add(&mut self, unreadable: impl IntoIterator<Item = Unreadable>) {
+        for one in unreadable {
+            // An order may be in more than one part of an index.
+            if self.unreadable.iter().any(|u| u.order_id == one.order_id) {
+                continue;
+            }
+            if self.unreadable.len() < MAX_UNREADABLE {
+                self.unreadable.push(one);
+            } else {
+                self.others += 1;
+            }
+        }
+    }
+}
+
 /// Orders that fit.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
@@ -105,6 +133,8 @@ pub struct Found {
     pub orders: Vec<Order>,
     /// Whether there are more.
     pub more: bool,
+    /// What was passed over, because it cannot be read.
+    pub skipped: Skipped,
 }
 
 impl Filter {
@@ -171,11 +201,13 @@ impl Filter {
 /// Orders that fit, at most `limit`. Those that need an operator come oldest first; the order of
 /// others is the store's.
 ///
+/// A record that cannot be read is passed over and reported: it ends no search.
+///
 /// In memory are at most `limit` orders and a few pages. An index is only a hint: every order that
 /// is found through one is read, and held against the filter, itself.
 ///
 /// # Errors
-/// The store's.
+/// The store's, but for what is wrong with single records.
 pub async fn orders<S>(
     store: &S,
     filter: &Filter,
@@ -202,6 +234,9 @@ where
                 taker.load_soon(row.order).await?;
             }
         }
+        let skipped = rows.skipped();
+        taker.found.skipped.add(skipped.unreadable);
+        taker.found.skipped.others += skipped.others;
     } else if filter
         .state
         .is_some_and(StateFilter::is_of_orders_under_way)
@@ -252,6 +287,7 @@ async fn whole_table<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), Stor
     loop {
         let state = taker.filter.state.map(|state| state.name().to_owned());
         let got = store.list(state, page).await?;
+        taker.found.skipped.add(got.unreadable);
         for order in got.orders {
             taker.take(order);
         }
@@ -287,9 +323,16 @@ impl<S: StateStore> Taker<'_, S> {
         if ids.is_empty() || self.found.more {
             return Ok(());
         }
-        for order in self.store.load(ids).await {
-            if let Some(order) = order? {
-                self.take(order);
+        let loaded = self.store.load(ids.clone()).await;
+        for (id, order) in ids.into_iter().zip(loaded) {
+            match order {
+                Ok(Some(order)) => self.take(order),
+                Ok(None) => {}
+                Err(StoreError::Item(why)) => self.found.skipped.add([Unreadable {
+                    order_id: id.to_string(),
+                    why,
+                }]),
+                Err(other) => return Err(other),
             }
         }
         Ok(())
