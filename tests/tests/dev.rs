@@ -30,7 +30,9 @@ async fn a_file_of_orders_runs_to_its_end() {
         b"",
     )
     .await;
-    let said = ran.good().json_lines();
+    let ran = ran.good();
+    assert!(!ran.err.contains("AllBrokersDown"), "{}", ran.err);
+    let said = ran.json_lines();
     let [first, .., last] = &said[..] else {
         panic!("fewer than two lines: {said:?}");
     };
