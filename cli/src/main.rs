@@ -47,7 +47,8 @@ enum Command {
     List(operate::list::ListArgs),
     Resubmit(operate::orders::ResubmitArgs),
     Cancel(operate::orders::CancelArgs),
-    RetryCompensation(operate::orders::RetryUndoArgs),
+    #[command(name = "retry-undo")]
+    RetryCompensation(operate::orders::RetryCompensationArgs),
     Close(operate::orders::CloseArgs),
     Settle(operate::orders::SettleArgs),
     Pause(operate::downstream::PauseArgs),

@@ -95,8 +95,17 @@ impl Installation {
         })
     }
 
-    fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice::<Outputs>(json).map(|outputs| outputs.triad.value)
+    /// What serde says of a value may quote it, and the settings of Kafka may have a password among
+    /// them: of an error its place alone is told.
+    fn parse(json: &[u8]) -> anyhow::Result<Self> {
+        let outputs = serde_json::from_slice::<Outputs>(json);
+        let outputs = outputs.map_err(|e| {
+            let (line, column) = (e.line(), e.column());
+            anyhow::anyhow!(
+                "not of the form that the module gives it (line {line}, column {column})"
+            )
+        })?;
+        Ok(outputs.triad.value)
     }
 
     /// Makes its values the defaults of the options of all commands. What the environment says of
@@ -201,6 +210,20 @@ mod tests {
         let (_, letters) = letters.subcommand().unwrap();
         let (_, list) = letters.subcommand().unwrap();
         assert_eq!(list.get_one::<String>("brokers").unwrap(), "b:9098");
+    }
+
+    #[test]
+    fn no_setting_of_kafka_is_shown() {
+        let bad = br#"{"triad": {"value": {"kafka_settings": {"sasl.password": 4711}}}}"#;
+        let error = format!("{:#}", Installation::parse(bad).expect_err("a number"));
+        assert!(!error.contains("4711"), "{error}");
+        let text = String::from_utf8_lossy(OUTPUT).replace("SCRAM-SHA-512", "hidden");
+        let installation = Installation::parse(text.as_bytes()).expect("it is an output");
+        let mut command = installation.defaults_of(crate::Cli::command());
+        let submit = command.find_subcommand_mut("submit").expect("a command");
+        let help = submit.render_long_help().to_string();
+        assert!(help.contains("--kafka-setting"), "{help}");
+        assert!(!help.contains("hidden"), "{help}");
     }
 
     #[test]

@@ -113,6 +113,31 @@ impl Store {
         DynamoStore::new(self.client.clone(), self.tables.clone(), clock, retention)
     }
 
+    /// Damages an order's record: the attribute has this text from now on.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub async fn damage(&self, id: &str, attribute: &str, text: &str) {
+        let update = json!({
+            "TableName": self.tables.order_state, "Key": {"OrderId": {"S": id}},
+            "UpdateExpression": "SET #a = :text", "ExpressionAttributeNames": {"#a": attribute},
+            "ExpressionAttributeValues": {":text": {"S": text}},
+        });
+        let answer = crate::http::client()
+            .post(&self.url)
+            .header("x-amz-target", "DynamoDB_20120810.UpdateItem")
+            .header("x-amz-date", "20260101T000000Z")
+            .header("content-type", "application/x-amz-json-1.0")
+            .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
+            .body(update.to_string())
+            .send()
+            .await
+            .expect("the engine answers");
+        let status = answer.status();
+        let text = answer.text().await.unwrap_or_default();
+        assert!(status.is_success(), "{status}: {text}");
+    }
+
     /// Publishes a workflow.
     ///
     /// # Panics
@@ -294,6 +319,7 @@ impl Engines {
         loop {
             let found = store.list(state.map(str::to_owned), page).await;
             let found = found.expect("tables can be read");
+            assert_eq!(found.unreadable, [], "every record can be read");
             orders.extend(found.orders);
             page = found.next;
             if page.is_none() {

@@ -1,12 +1,13 @@
 //! The caps on orders in flight, over the real tables.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 use triad_core::message::StatusMessage;
 use triad_core::status::Status;
 use triad_core::{ClaimId, Context, Decision, Event, OrderId, Timing, decide, topics};
-use triad_dynamodb::DynamoStore;
+use triad_dynamodb::{Capacity, DynamoStore};
 use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_runtime::submission::Submission;
 use triad_runtime::system::SystemClock;
@@ -189,6 +190,32 @@ async fn a_workflow_has_a_cap_of_its_own() {
         assert_eq!(world.submit("other", &[&format!("o{id}")]).await, [true]);
     }
     assert_eq!(world.rejected(), ["3"]);
+}
+
+#[tokio::test]
+async fn near_the_cap_the_index_is_not_read_again_with_every_batch() {
+    let mut world = World::start(caps(Some(12), None)).await;
+    let capacity = Arc::new(Capacity::metered());
+    world.submission = Submission::new(
+        world.engine.store().metered(capacity.clone()),
+        world.bus.clone(),
+        world.clock.clone(),
+        Settings {
+            admission: caps(Some(12), None),
+            ..Settings::default()
+        },
+    );
+    assert_eq!(world.submit("small", &["0"]).await, [true]);
+    let read = capacity.units().read;
+    for n in 1..12 {
+        assert_eq!(world.submit("small", &[&n.to_string()]).await, [true]);
+    }
+    let units = capacity.units().read;
+    assert!((units - read).abs() < f64::EPSILON, "{read}, then {units}");
+    world.clock.advance(Millis(250));
+    world.finish("0").await;
+    assert_eq!(world.submit("small", &["12"]).await, [true]);
+    assert!(capacity.units().read > units, "it has counted again");
 }
 
 #[tokio::test]

@@ -30,7 +30,9 @@ async fn a_file_of_orders_runs_to_its_end() {
         b"",
     )
     .await;
-    let said = ran.good().json_lines();
+    let ran = ran.good();
+    assert!(!ran.err.contains("AllBrokersDown"), "{}", ran.err);
+    let said = ran.json_lines();
     let [first, .., last] = &said[..] else {
         panic!("fewer than two lines: {said:?}");
     };
@@ -45,6 +47,30 @@ async fn a_file_of_orders_runs_to_its_end() {
     assert_eq!(summary["effects"], 50);
     assert_eq!(summary["lost"], 0);
     assert_eq!(summary["applied_twice"], 0);
+}
+
+#[tokio::test]
+async fn a_resumed_run_counts_only_the_orders_that_end_in_it() {
+    let files = Files::new();
+    let file = files.write("orders.jsonl", &lines(&orders("once", 10)));
+    let data = files.arg("state");
+    let arguments = [
+        "dev",
+        "--json",
+        "--until-done",
+        "--data",
+        &data,
+        "--orders",
+        &file,
+    ];
+    for (ended_before, is_measured) in [(0, true), (10, false)] {
+        let said = triad(&arguments, &[], b"").await.good().json_lines();
+        let summary = summary(said.last().expect("a summary"));
+        assert_eq!(summary["states"], json!({"Processed": 10}), "{summary}");
+        assert_eq!(summary["ended_before"], ended_before, "{summary}");
+        let rate = summary["orders_per_second"].as_f64().expect("a rate");
+        assert_eq!(rate > 0.0, is_measured, "{summary}");
+    }
 }
 
 #[tokio::test]

@@ -39,7 +39,12 @@ async fn write(brokers: &str) -> usize {
         };
         write_with(&producer, &orders.iter().map(raw).collect::<Vec<_>>()).await;
     }
-    produce(brokers, "orders", 0, &batch(Codec::Unknown, 3, b"nobody reads this"));
+    produce(
+        brokers,
+        "orders",
+        0,
+        &batch(Codec::Unknown, 3, b"nobody reads this"),
+    );
     produce(brokers, "orders", 1, &batch(Codec::Zstd, 1, b"nor this"));
     let foreign = |value: Vec<u8>| Foreign {
         value: Some(value),
@@ -103,5 +108,8 @@ async fn functions_take_every_order_that_can_be_read() {
     })
     .await;
     let causes = causes(&brokers, 2).await;
-    assert!(causes.iter().all(|cause| cause != "unreadable-batch"), "{causes:?}");
+    assert!(
+        causes.iter().all(|cause| cause != "unreadable-batch"),
+        "{causes:?}"
+    );
 }

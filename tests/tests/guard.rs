@@ -14,7 +14,7 @@ use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::{Operator, read_downstream};
 use triad_runtime::settings::{DownstreamSettings, Settings};
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_runtime::{Call, Clock, Fault, Handled, InputRecord, RemoteService};
+use triad_runtime::{Call, Clock, Fault, Handled, InputRecord, Redelivery, RemoteService};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::Store;
@@ -278,6 +278,39 @@ async fn a_second_delivery_of_a_counted_attempt_under_way_waits_for_its_answer()
     let replies = replies(&bus);
     assert_eq!(replies.len(), 2);
     assert!(replies.iter().all(|r| is_done(&r.outcome)), "{replies:?}");
+}
+
+#[tokio::test]
+async fn what_is_answered_is_noted_while_another_request_of_the_batch_hangs() {
+    let world = World::start(limits()).await;
+    let (agent, _bus) = world.instance();
+    let hangs = record(&world.request());
+    *lock(&world.service.0.holds) = true;
+    let tombstone = InputRecord::default();
+    let noted = Mutex::new(Vec::new());
+    let records = [hangs, tombstone];
+    let done = |place| lock(&noted).push(place);
+    let all = agent.handle_each(&records, None, &done);
+    let seen = until("the second record is noted", async || {
+        (*lock(&noted) == [1]).then_some(())
+    });
+    tokio::select! {
+        () = seen => {}
+        handled = all => panic!("the first hangs: {handled:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_counted_attempt_that_is_taken_when_time_is_up_keeps_its_allowance() {
+    let world = World::start(limits()).await;
+    let (agent, bus) = world.instance();
+    let mut request = world.request();
+    request["counted"] = json!(true);
+    let delivery = record(&request);
+    let handled = agent.handle_one(&delivery, Some(world.clock.now())).await;
+    assert_eq!(handled, Handled::Redeliver(Redelivery::OutOfTime));
+    let reply = deliver(&agent, &bus, &request).await;
+    assert!(is_done(&reply.outcome), "{reply:?}");
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 //! The binary `triad-worker` runs what it is told over an installation; `triad dev` runs all of it over
 //! its embedded engines.
 
+mod heartbeat;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_batches, run_stream};
 use triad_runtime::agent::Remotes;
 use triad_workflow::Millis;
+
+use heartbeat::Counts;
 
 /// Orders of one lane that Submission takes up at once: few, for while their transactions are written
 /// the Schedulers' writes wait.
@@ -54,11 +58,15 @@ pub async fn run(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    let counts = Arc::new(Counts::default());
+    let named = functions.to_vec();
+    let say = move |beat| heartbeat::log(&named, beat);
+    loops.spawn(heartbeat::beat(counts.clone(), stop.clone(), say));
     for function in functions {
         match function {
-            Function::Submission => submission(&mut loops, &wiring, &stop),
-            Function::Scheduler => scheduler(&mut loops, &wiring, &stop),
-            Function::Agent => agents(&mut loops, &wiring, &remotes, &stop),
+            Function::Submission => submission(&mut loops, &wiring, &counts, &stop),
+            Function::Scheduler => scheduler(&mut loops, &wiring, &counts, &stop),
+            Function::Agent => agents(&mut loops, &wiring, &remotes, &counts, &stop),
             Function::Supervisor => supervisor(&mut loops, &wiring, sweep_every, &stop),
         }
     }
@@ -90,30 +98,48 @@ fn config(
     }
 }
 
-fn submission(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
+fn submission(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring,
+    counts: &Arc<Counts>,
+    stop: &CancellationToken,
+) {
     let topic = |lane| topics::orders(lane).to_owned();
     let config = config(wiring, "submission", topic, SUBMITTED_AT_ONCE);
     let handler = Arc::new(wiring.submission());
-    let stop = stop.clone();
+    let (stop, counts) = (stop.clone(), counts.clone());
     loops.spawn(async move {
         let handle = move |records: Arc<Vec<_>>| {
-            let handler = handler.clone();
-            async move { handler.handle(&records).await }
+            let (handler, counts) = (handler.clone(), counts.clone());
+            async move {
+                let answers = handler.handle(&records).await;
+                counts.note(&answers);
+                answers
+            }
         };
         Ok(run_batches(config, stop, handle).await?)
     });
 }
 
-fn scheduler(loops: &mut JoinSet<anyhow::Result<()>>, wiring: &Wiring, stop: &CancellationToken) {
+fn scheduler(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring,
+    counts: &Arc<Counts>,
+    stop: &CancellationToken,
+) {
     let topic = |lane| topics::scheduler(lane).to_owned();
     let config = config(wiring, "scheduler", topic, BATCH);
     let handler = Arc::new(wiring.scheduler());
     loops.spawn(start_waiting(handler.clone(), stop.clone()));
-    let stop = stop.clone();
+    let (stop, counts) = (stop.clone(), counts.clone());
     loops.spawn(async move {
         let handle = move |records: Arc<Vec<_>>| {
-            let handler = handler.clone();
-            async move { handler.handle(&records).await }
+            let (handler, counts) = (handler.clone(), counts.clone());
+            async move {
+                let answers = handler.handle(&records).await;
+                counts.note(&answers);
+                answers
+            }
         };
         Ok(run_batches(config, stop, handle).await?)
     });
@@ -150,17 +176,22 @@ fn agents(
     loops: &mut JoinSet<anyhow::Result<()>>,
     wiring: &Wiring,
     remotes: &Remotes,
+    counts: &Arc<Counts>,
     stop: &CancellationToken,
 ) {
     let handler = Arc::new(wiring.agent(remotes.clone()));
     for name in remotes.names() {
         let topic = |lane| topics::agent(name, lane);
         let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);
-        let (handler, stop) = (handler.clone(), stop.clone());
+        let (handler, counts, stop) = (handler.clone(), counts.clone(), stop.clone());
         loops.spawn(async move {
             let handle = move |record: Arc<_>| {
-                let handler = handler.clone();
-                async move { handler.handle_one(&record, None).await }
+                let (handler, counts) = (handler.clone(), counts.clone());
+                async move {
+                    let answer = handler.handle_one(&record, None).await;
+                    counts.note(std::slice::from_ref(&answer));
+                    answer
+                }
             };
             Ok(run_stream(config, stop, handle).await?)
         });

@@ -147,9 +147,21 @@ impl Engines {
         )
     }
 
+    /// Ends the clients, and then what they are clients of: one that outlives the broker warns that
+    /// it is gone.
     pub async fn shutdown(self) {
-        self.service.stop();
-        let stopped = tokio::time::timeout(Duration::from_secs(10), self.broker.shutdown()).await;
+        let Self {
+            broker,
+            service,
+            wiring,
+            remotes,
+            embedded,
+            _lock,
+        } = self;
+        drop((wiring, remotes));
+        service.stop();
+        let stopped = tokio::time::timeout(Duration::from_secs(10), broker.shutdown()).await;
+        drop(embedded);
         if stopped.is_err() {
             tracing::warn!("the embedded broker did not stop in time");
         }

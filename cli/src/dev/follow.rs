@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::message::StatusMessage;
 use triad_core::status::Status;
-use triad_core::{Envelope, topics};
+use triad_core::{Envelope, Timestamp, topics};
 use triad_kafka::{Read, Reader, ReaderStart};
-use triad_runtime::{Bus, InputRecord};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Bus, Clock, InputRecord};
 
 use super::engines::Engines;
 use crate::output::Usage;
@@ -41,9 +42,11 @@ impl OrderLine {
 pub struct Outcome {
     /// Last status of each order, by id; `None` for one that was dead-lettered.
     pub finished: BTreeMap<String, Option<Status>>,
-    /// From submission to the final status, for orders submitted by this run.
+    /// How many of them ended in this run, and not in an earlier one.
+    pub ended_here: usize,
+    /// From submission to the final status, of the orders that this run has submitted and ended.
     pub latencies: Vec<Duration>,
-    /// From the first submission to the last final status.
+    /// From the first submission to the last final status of this run.
     pub took: Duration,
 }
 
@@ -151,9 +154,11 @@ impl<'a> Follower<'a> {
     /// Submits, with at most the given number under way, until every order has ended.
     pub async fn run(&self) -> Result<Outcome> {
         let began = Instant::now();
+        let begun_at = SystemClock.now();
         let mut last = began;
         let mut open: HashMap<String, Instant> = HashMap::new();
         let mut ended: BTreeMap<String, Option<Status>> = BTreeMap::new();
+        let mut ended_here = 0;
         let mut latencies = Vec::with_capacity(self.orders.len());
         let wanted: std::collections::HashSet<&str> =
             self.orders.iter().map(|o| o.id.as_str()).collect();
@@ -179,12 +184,16 @@ impl<'a> Follower<'a> {
             // Everything that is at hand, then back to submitting.
             while let Read::Record(record) = self.statuses.next(wait).await {
                 wait = Duration::ZERO;
-                if let Some((id, status)) = end_of(&record)
+                if let Some(End { id, status, at }) = end_of(&record)
                     && wanted.contains(id.as_str())
                 {
-                    if let Some(since) = open.remove(&id) {
+                    // The topics are read from their beginning, beside the submitting: an order
+                    // may have been sent again before its end in an earlier run was read.
+                    let since = open.remove(&id);
+                    if at >= begun_at && !ended.contains_key(&id) {
                         last = Instant::now();
-                        latencies.push(last.duration_since(since));
+                        ended_here += 1;
+                        latencies.extend(since.map(|since| last.duration_since(since)));
                     }
                     ended.insert(id, status);
                 }
@@ -194,23 +203,41 @@ impl<'a> Follower<'a> {
         self.bar.finish_and_clear();
         Ok(Outcome {
             finished: ended,
+            ended_here,
             latencies,
             took: last.duration_since(began),
         })
     }
 }
 
+/// The end of an order.
+#[derive(Debug, PartialEq)]
+struct End {
+    id: String,
+    /// `None` for one that was dead-lettered.
+    status: Option<Status>,
+    /// When it ended: not when this was told, which may be again.
+    at: Timestamp,
+}
+
 /// The order that a record says has ended, and how; a dead letter ends the order whose id is
 /// its key.
-fn end_of(record: &InputRecord) -> Option<(String, Option<Status>)> {
+fn end_of(record: &InputRecord) -> Option<End> {
     if record.topic == topics::DEAD_LETTER {
-        let id = String::from_utf8(record.key.clone()?).ok()?;
-        return Some((id, None));
+        return Some(End {
+            id: String::from_utf8(record.key.clone()?).ok()?,
+            status: None,
+            at: Timestamp(u64::try_from(record.timestamp_ms).unwrap_or(0)),
+        });
     }
     let message: StatusMessage = serde_json::from_slice(record.value.as_deref()?).ok()?;
-    let final_status = matches!(
+    let is_final = matches!(
         message.status,
         Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed
     );
-    final_status.then(|| (message.order_id.to_string(), Some(message.status)))
+    is_final.then(|| End {
+        id: message.order_id.to_string(),
+        status: Some(message.status),
+        at: message.at,
+    })
 }

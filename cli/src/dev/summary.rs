@@ -21,13 +21,15 @@ const PAGE: usize = 100;
 pub struct Summary {
     /// Orders of the file.
     pub orders: usize,
+    /// Of these, orders that had ended before this run: they are in no time and no throughput.
+    pub ended_before: usize,
     /// Orders by process state; `Rejected` are in the dead-letter topic.
     pub states: BTreeMap<String, usize>,
     /// Orders that have no record and no dead letter.
     pub lost: usize,
     /// Seconds from the first submission to the last end.
     pub seconds: f64,
-    /// Orders a second.
+    /// Orders that ended in this run, a second.
     pub orders_per_second: f64,
     /// Submit to finish.
     pub latency_ms: Latency,
@@ -84,7 +86,7 @@ impl Summary {
         }
         let ledger = engines.service.summary().await?;
         let seconds = outcome.took.as_secs_f64();
-        let done = outcome.latencies.len();
+        let done = outcome.ended_here;
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let per_second = if seconds > 0.0 {
             done as f64 / seconds
@@ -93,6 +95,7 @@ impl Summary {
         };
         Ok(Self {
             orders: outcome.finished.len(),
+            ended_before: outcome.finished.len().saturating_sub(done),
             states,
             lost,
             seconds,
@@ -130,6 +133,9 @@ impl Summary {
         }
         if self.lost > 0 {
             row("  LOST", self.lost.to_string());
+        }
+        if self.ended_before > 0 {
+            row("  ended before this run", self.ended_before.to_string());
         }
         row("Time", format!("{:.2} s", self.seconds));
         row(

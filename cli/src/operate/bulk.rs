@@ -52,6 +52,7 @@ impl BulkArgs {
             (false, true) => Ok(select::ids(&self.orders)?),
             (true, false) => {
                 let found = find::orders(store, &filter, self.limit, SystemClock.now()).await?;
+                super::list::tell(&found.skipped);
                 if found.more {
                     eprintln!(
                         "triad: only the first {} are taken: raise --limit",

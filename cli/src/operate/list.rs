@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use serde_json::json;
 use triad_operator::causes::causes;
 use triad_operator::find;
 use triad_runtime::Clock;
@@ -27,7 +28,9 @@ use crate::output::{moment, print_line};
 
 Orders in Error, CompensationFailed or paused are found through an index, and so are orders under
 way. Without such a state the whole table is read, page by page, until the limit is reached.
-Orders that were closed by hand are listed only without --state.")]
+Orders that were closed by hand are listed only without --state.
+A record that cannot be read is named on standard error, and with --json in a line of its own,
+{\"unreadable\": {\"order_id\", \"why\"}}; the others are listed.")]
 pub struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
@@ -51,15 +54,26 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     }
     let filter = args.filter.filter();
     let found = find::orders(&store, &filter, args.limit, SystemClock.now()).await?;
-    let find::Found { orders, more } = found;
+    let find::Found {
+        orders,
+        more,
+        skipped,
+    } = found;
+    tell(&skipped);
     if args.json {
         for order in &orders {
             print_line(&as_json(order)?)?;
         }
+        print_unreadable(&skipped)?;
         return Ok(ExitCode::SUCCESS);
     }
     if orders.is_empty() {
-        println!("no orders");
+        let readable = if skipped == find::Skipped::default() {
+            ""
+        } else {
+            " that can be read"
+        };
+        println!("no orders{readable}");
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new();
@@ -96,16 +110,36 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says on standard error which records cannot be read.
+pub(super) fn tell(skipped: &find::Skipped) {
+    for one in &skipped.unreadable {
+        eprintln!("triad: order {} cannot be read: {}", one.order_id, one.why);
+    }
+    if skipped.others > 0 {
+        eprintln!("triad: {} further orders cannot be read", skipped.others);
+    }
+}
+
+/// A line of JSON for each record that cannot be read.
+fn print_unreadable(skipped: &find::Skipped) -> Result<()> {
+    for one in &skipped.unreadable {
+        print_line(&json!({"unreadable": {"order_id": one.order_id, "why": one.why}}))?;
+    }
+    Ok(())
+}
+
 async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
     let found = causes(store, &args.filter.filter(), SystemClock.now()).await?;
     if found.others > 0 {
         eprintln!("triad: {} orders of further causes", found.others);
     }
+    tell(&found.skipped);
     let groups = found.groups;
     if args.json {
         for group in &groups {
             print_line(&serde_json::to_value(group)?)?;
         }
+        print_unreadable(&found.skipped)?;
         return Ok(ExitCode::SUCCESS);
     }
     if groups.is_empty() {

@@ -64,7 +64,7 @@ pub struct CancelArgs {
 #[command(after_help = "Examples:
   triad retry-undo 10248 --why 'refunds work again'
   triad retry-undo --state CompensationFailed --yes --why 'refunds work again'")]
-pub struct RetryUndoArgs {
+pub struct RetryCompensationArgs {
     #[command(flatten)]
     common: OrderArgs,
 }
@@ -133,7 +133,7 @@ pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     run(args.common, Action::Cancel).await
 }
 
-pub async fn retry_compensation(args: RetryUndoArgs) -> Result<ExitCode> {
+pub async fn retry_compensation(args: RetryCompensationArgs) -> Result<ExitCode> {
     run(args.common, Action::RetryCompensation).await
 }
 

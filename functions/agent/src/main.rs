@@ -19,9 +19,12 @@ async fn main() -> Result<(), RunError> {
     })
     .await?;
     let agent = Arc::new(wiring.agent(remotes));
-    lambda::run_batches(wiring, move |records, until| {
+    lambda::run_batches(wiring, move |records, turn| {
         let agent = agent.clone();
-        Box::pin(async move { agent.handle(&records, Some(until)).await })
+        Box::pin(async move {
+            let done = |index| turn.done(index);
+            agent.handle_each(&records, Some(turn.until), &done).await
+        })
     })
     .await
 }

@@ -20,9 +20,9 @@ async fn main() -> Result<(), RunError> {
     })
     .await?;
     let sns = Arc::new(sns);
-    lambda::run_batches(wiring, move |records, _until| {
+    lambda::run_batches(wiring, move |records, turn| {
         let sns = sns.clone();
-        Box::pin(async move { sns.publish(&records).await })
+        Box::pin(async move { sns.publish(&records, &|index| turn.done(index)).await })
     })
     .await
 }

@@ -26,17 +26,25 @@ impl Sns {
     }
 
     /// Publishes each record, in its order. After a failure no later one of its partition is
-    /// tried: they all come again with it, and would be told twice.
-    pub async fn publish(&self, records: &[InputRecord]) -> Vec<Handled> {
+    /// tried: they all come again with it, and would be told twice. `done` is called with the place
+    /// of each record that is published, at once: it is not told twice if a later one takes too long.
+    pub async fn publish(
+        &self,
+        records: &[InputRecord],
+        done: &(dyn Fn(usize) + Sync),
+    ) -> Vec<Handled> {
         let mut stuck = HashSet::new();
         let mut answers = Vec::with_capacity(records.len());
-        for record in records {
+        for (place, record) in records.iter().enumerate() {
             let partition = (&record.topic, record.partition);
             answers.push(if stuck.contains(&partition) {
                 Handled::Redeliver(Redelivery::Behind)
             } else {
                 match self.publish_one(record).await {
-                    Ok(()) => Handled::Done,
+                    Ok(()) => {
+                        done(place);
+                        Handled::Done
+                    }
                     Err(why) => {
                         stuck.insert(partition);
                         Handled::Redeliver(Redelivery::Outside(why))

@@ -9,7 +9,7 @@ use triad_lambda::RunError;
 async fn main() -> Result<(), RunError> {
     let wiring = lambda::start().await?;
     let scheduler = Arc::new(wiring.scheduler());
-    lambda::run_batches(wiring, move |records, _until| {
+    lambda::run_batches(wiring, move |records, _turn| {
         let scheduler = scheduler.clone();
         Box::pin(async move { scheduler.handle(&records).await })
     })

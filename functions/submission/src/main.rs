@@ -9,7 +9,7 @@ use triad_lambda::RunError;
 async fn main() -> Result<(), RunError> {
     let wiring = lambda::start().await?;
     let submission = Arc::new(wiring.submission());
-    lambda::run_batches(wiring, move |records, _until| {
+    lambda::run_batches(wiring, move |records, _turn| {
         let submission = submission.clone();
         Box::pin(async move { submission.handle(&records).await })
     })

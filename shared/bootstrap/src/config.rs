@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use triad_aws::Account;
-use triad_core::breaker::BreakerSettings;
-use triad_core::retry_budget::RetryBudgetSettings;
 use triad_core::topics;
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
-use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
+use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
+use crate::agents::{self, AgentConfig};
 use crate::auth::{AuthConfig, Way};
 use crate::reader::{ConfigError, Reader};
 use crate::spans::Spans;
@@ -44,57 +42,6 @@ pub struct Config {
     pub partial_batch_responses: bool,
 }
 
-/// One HTTP agent.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AgentConfig {
-    /// Where the service is; actions are path segments below it.
-    pub base_url: String,
-    /// Longest single call. Default 10 s.
-    #[serde(default)]
-    pub call_timeout: Option<Millis>,
-    /// Headers of every call.
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    /// Calls under way at once in one process. Absent: no limit of its own.
-    #[serde(default)]
-    pub concurrency: Option<std::num::NonZeroU16>,
-    /// Calls a second, of all processes together. Absent: no limit.
-    #[serde(default)]
-    pub rate_per_second: Option<std::num::NonZeroU16>,
-    /// When its circuit breaker opens and closes. Absent: the defaults.
-    #[serde(default)]
-    pub breaker: BreakerSettings,
-    /// How many calls may repeat earlier ones. Absent: the defaults.
-    #[serde(default)]
-    pub retry_budget: RetryBudgetSettings,
-}
-
-impl AgentConfig {
-    /// An agent of a service at a URL, with every default.
-    #[must_use]
-    pub fn at(base_url: String) -> Self {
-        Self {
-            base_url,
-            call_timeout: None,
-            headers: BTreeMap::new(),
-            concurrency: None,
-            rate_per_second: None,
-            breaker: BreakerSettings::default(),
-            retry_budget: RetryBudgetSettings::default(),
-        }
-    }
-
-    fn limits(&self) -> DownstreamSettings {
-        DownstreamSettings {
-            breaker: self.breaker,
-            retry_budget: self.retry_budget,
-            concurrency: self.concurrency.map(|n| usize::from(n.get())),
-            rate_per_second: self.rate_per_second.map(|n| u32::from(n.get())),
-        }
-    }
-}
-
 impl Config {
     /// Reads the configuration through a lookup, normally [`environment`](crate::environment); AWS, where it is used,
     /// is this account.
@@ -122,7 +69,11 @@ impl Config {
         });
         let extra: BTreeMap<String, String> =
             r.parsed("TRIAD_KAFKA_SETTINGS", BTreeMap::new(), |t| {
-                serde_json::from_str(t).map_err(|e| format!("is not a JSON object of texts: {e}"))
+                // What serde says of a value may quote it, and a password may be among them.
+                serde_json::from_str(t).map_err(|e| {
+                    let (line, column) = (e.line(), e.column());
+                    format!("is not a JSON object of texts (line {line}, column {column})")
+                })
             });
         let endpoint = r.parsed(
             "TRIAD_DYNAMODB_ENDPOINT",
@@ -131,15 +82,12 @@ impl Config {
                 if t.starts_with("http://") || t.starts_with("https://") {
                     Ok(Endpoint::Url(t.to_owned()))
                 } else {
-                    Err(format!("{t:?} is not an http or https URL"))
+                    // Not quoted: a URL may have a password in it.
+                    Err("is not an http or https URL".to_owned())
                 }
             },
         );
-        let agents: BTreeMap<AgentName, AgentConfig> = r.parsed("TRIAD_AGENTS", BTreeMap::new(), |t| {
-            serde_json::from_str(t).map_err(|e| {
-                format!("is not a JSON object such as {{\"payment\": {{\"base_url\": \"https://…\"}}}}: {e}")
-            })
-        });
+        let agents = r.listed("TRIAD_AGENTS", agents::parse);
         let defaults = Settings::default();
         let spans = Spans::of(&mut r);
         let reply_topics = r.parsed("TRIAD_REPLY_TOPICS", Default::default(), |t| {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use triad_aws::Account;
 use triad_core::Timestamp;
-use triad_lambda::{BatchMode, Invocation, ParsedRecord, RecordOutcome, RunConfig, RunError};
+use triad_lambda::{
+    BatchMode, Invocation, ParsedRecord, Progress, RecordOutcome, RunConfig, RunError,
+};
 use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::system::SystemClock;
@@ -32,13 +34,34 @@ pub async fn start() -> Result<Wiring, RunError> {
     .await
 }
 
+/// The invocation that a handler works in.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// When the handler is to have answered. It is dropped half a second later, and then only the
+    /// records that are noted as done are not delivered again.
+    pub until: Timestamp,
+    progress: Progress,
+    /// Where in the event each of the handler's records is.
+    places: Arc<[usize]>,
+}
+
+impl Turn {
+    /// Notes that the record at `index` of those given to the handler is done: its effects are in
+    /// place and all its messages acknowledged. Other places are ignored.
+    pub fn done(&self, index: usize) {
+        if let Some(place) = self.places.get(index) {
+            self.progress.done(*place);
+        }
+    }
+}
+
 /// Runs a function that takes Kafka batches.
 ///
 /// # Errors
 /// [`RunError`] if the Runtime API cannot be reached.
 pub async fn run_batches<F, R>(wiring: Wiring, handle: F) -> Result<(), RunError>
 where
-    F: Fn(Vec<InputRecord>, Timestamp) -> R + Send + Sync + 'static,
+    F: Fn(Vec<InputRecord>, Turn) -> R + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send + 'static,
 {
     let config = RunConfig {
@@ -69,15 +92,17 @@ async fn batch<B, F, R>(
 ) -> Vec<RecordOutcome>
 where
     B: Bus,
-    F: Fn(Vec<InputRecord>, Timestamp) -> R,
+    F: Fn(Vec<InputRecord>, Turn) -> R,
     R: Future<Output = Vec<Handled>>,
 {
     let mut outcomes = Vec::with_capacity(records.len());
     let mut sound = Vec::new();
-    for record in records {
+    let mut places = Vec::new();
+    for (place, record) in records.into_iter().enumerate() {
         match record {
             ParsedRecord::Record(record) => {
                 outcomes.push(None);
+                places.push(place);
                 sound.push(record);
             }
             ParsedRecord::Malformed(bad) => {
@@ -102,14 +127,21 @@ where
                 let sent = bus.publish(letter.to_vec()).await;
                 let failed = sent.into_iter().find_map(Result::err);
                 outcomes.push(Some(match failed {
-                    None => RecordOutcome::Done,
+                    None => {
+                        invocation.progress.done(place);
+                        RecordOutcome::Done
+                    }
                     Some(e) => RecordOutcome::Failed(e.to_string()),
                 }));
             }
         }
     }
-    let until = Timestamp(invocation.deadline.epoch_ms());
-    let mut answers = handle(sound, until).await.into_iter();
+    let turn = Turn {
+        until: Timestamp(invocation.deadline.epoch_ms()),
+        progress: invocation.progress.clone(),
+        places: places.into(),
+    };
+    let mut answers = handle(sound, turn).await.into_iter();
     outcomes
         .into_iter()
         .map(|known| {
@@ -120,4 +152,48 @@ where
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use triad_core::Envelope;
+    use triad_lambda::Deadline;
+    use triad_runtime::ports::BusError;
+
+    use super::*;
+
+    /// Acknowledges everything.
+    struct Accepting;
+
+    impl Bus for Accepting {
+        async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+            vec![Ok(()); messages.len()]
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_noted_keeps_its_place_in_the_event_and_survives_the_handler() {
+        // The first record is no object, the other two are sound.
+        let event = br#"{"records": {"agent.payment-0": [7,
+            {"topic": "agent.payment", "partition": 0, "offset": 5, "value": "e30="},
+            {"topic": "agent.payment", "partition": 0, "offset": 6, "value": "e30="}]}}"#;
+        // Of the two that it is given the handler ends the first, and hangs on the second.
+        let slow = async |_: Vec<InputRecord>, turn: Turn| {
+            turn.done(0);
+            turn.done(9);
+            std::future::pending().await
+        };
+        let records = triad_lambda::parse_event(event).expect("it is an event");
+        let invocation = Invocation {
+            request_id: String::new(),
+            deadline: Deadline::before(u64::MAX, Duration::ZERO),
+            progress: Progress::new(records.len()),
+        };
+        let handled = batch(&Accepting, &slow, records, &invocation);
+        let dropped = tokio::time::timeout(Duration::ZERO, handled).await;
+        assert!(dropped.is_err(), "it hangs");
+        assert_eq!(invocation.progress.snapshot(), [true, true, false]);
+    }
 }

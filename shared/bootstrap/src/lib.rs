@@ -3,6 +3,7 @@
 //! Everything that runs the handlers (the Lambda functions, the worker, the embedded run) comes
 //! through here, so that a setting has one name and one meaning.
 
+mod agents;
 mod auth;
 mod config;
 #[cfg(feature = "lambda")]
@@ -16,8 +17,9 @@ mod wiring;
 
 pub use triad_aws::Account;
 
+pub use agents::AgentConfig;
 pub use auth::{AuthConfig, Way};
-pub use config::{AgentConfig, Config};
+pub use config::Config;
 pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::http_remotes;

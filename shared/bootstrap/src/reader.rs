@@ -79,6 +79,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A setting in a form of its own that may have several problems; each is noted.
+    pub(crate) fn listed<T: Default>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, Vec<String>>,
+    ) -> T {
+        let read = self
+            .text(name)
+            .map_or_else(|| Ok(T::default()), |text| parse(&text));
+        read.unwrap_or_else(|problems| {
+            let named = problems.into_iter().map(|why| format!("{name}: {why}"));
+            self.problems.extend(named);
+            T::default()
+        })
+    }
+
     pub(crate) fn span(&mut self, name: &str, default: Millis) -> Millis {
         self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
     }

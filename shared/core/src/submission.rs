@@ -7,7 +7,8 @@ use triad_workflow::WorkflowName;
 
 use crate::ids::{NotPortable, OrderId, Priority};
 
-/// Largest submission, in bytes. DynamoDB's items end at 400 KB.
+/// Largest submission, in bytes, as it comes and with its details as they are stored: numbers may
+/// grow when they are written again. DynamoDB's items end at 400 KB.
 pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;
 
 /// A bare JSON order: all that an application needs to send.
@@ -99,6 +100,10 @@ impl Submission {
         // The parser refuses nesting deeper than 128 by itself.
         let order: Self =
             serde_json::from_str(text).map_err(|e| SubmissionRefusal::NotAnOrder(e.to_string()))?;
+        let stored = serde_json::to_string(&order.details).map_or(0, |json| json.len());
+        if stored > MAX_SUBMISSION_BYTES {
+            return Err(SubmissionRefusal::TooLarge(stored));
+        }
         let id = &order.order_id;
         id.check_portable()
             .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
@@ -122,6 +127,19 @@ impl Submission {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn details_that_grow_beyond_the_bound_when_they_are_stored_are_refused() {
+        let numbers = vec!["1e15"; MAX_SUBMISSION_BYTES / 6].join(",");
+        let value =
+            format!(r#"{{"order_id": "7", "workflow": "w", "details": {{"n": [{numbers}]}}}}"#);
+        assert!(value.len() <= MAX_SUBMISSION_BYTES);
+        let refusal = Submission::decode(Some(value.as_bytes())).expect_err("it grows");
+        assert!(
+            matches!(refusal, SubmissionRefusal::TooLarge(bytes) if bytes > 3 * value.len()),
+            "{refusal}"
+        );
+    }
 
     #[test]
     fn an_id_that_a_transport_would_change_is_refused_with_what_is_allowed() {

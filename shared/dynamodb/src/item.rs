@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use triad_core::stored::{self, Scalar};
 use triad_core::{Order, Timestamp};
 use triad_runtime::StoreError;
+use triad_runtime::ports::Unreadable;
 use triad_workflow::Millis;
 
 use crate::tables::attr;
@@ -52,6 +53,24 @@ pub fn decode(item: &Item) -> Result<Order, StoreError> {
         Some(_) => Err("is neither text nor a number".to_owned()),
     });
     order.map_err(|e| StoreError::Item(e.to_string()))
+}
+
+/// Items as what they stand for, and those that cannot be read.
+pub(crate) fn readable<'a, T>(
+    items: impl Iterator<Item = &'a Item>,
+    read: impl Fn(&Item) -> Result<T, StoreError>,
+) -> (Vec<T>, Vec<Unreadable>) {
+    let (mut sound, mut unreadable) = (Vec::new(), Vec::new());
+    for item in items {
+        match read(item) {
+            Ok(read) => sound.push(read),
+            Err(why) => unreadable.push(Unreadable {
+                order_id: optional_string(item, attr::ORDER_ID).unwrap_or_default(),
+                why: why.to_string(),
+            }),
+        }
+    }
+    (sound, unreadable)
 }
 
 /// The token of the write that made an item what it is.

@@ -46,13 +46,17 @@ impl<C: Clock + Clone> OperatorStore for DynamoStore<C> {
             .send()
             .await
             .map_err(|e| classify(&e))?;
-        let rows = got.items().iter().map(row).collect::<Result<_, _>>()?;
+        let (rows, unreadable) = item::readable(got.items().iter(), row);
         let next = got.last_evaluated_key().and_then(|key| {
             let at = key.get(attr::ATTENTION_AT)?.as_n().ok()?;
             let id = key.get(attr::ORDER_ID)?.as_s().ok()?;
             Some(format!("{at}/{id}"))
         });
-        Ok(AttentionPage { rows, next })
+        Ok(AttentionPage {
+            rows,
+            unreadable,
+            next,
+        })
     }
 
     async fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {

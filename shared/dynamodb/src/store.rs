@@ -7,10 +7,12 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
+use triad_core::agent::backoff;
 use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
+use triad_runtime::system::SystemEntropy;
 use triad_runtime::{
-    Clock, Created, DuePage, DueRow, NewOrder, StateStore, StoreError, Write, Written,
+    Clock, Created, DuePage, DueRow, Entropy, NewOrder, StateStore, StoreError, Write, Written,
 };
 use triad_workflow::Millis;
 
@@ -24,8 +26,13 @@ use crate::tables::{DUE_INDEX, Tables, attr};
 const CONCURRENCY: usize = 32;
 /// Items of one `BatchGetItem` call: the service's limit.
 const BATCH_GET: usize = 100;
-/// Calls for what a `BatchGetItem` left unprocessed.
-const MAX_UNPROCESSED_ROUNDS: usize = 8;
+/// Calls for the keys of one `BatchGetItem`, the first included: what one leaves unprocessed, because
+/// the table is throttled, the next asks for.
+const MAX_ROUNDS: u32 = 8;
+/// Bound of the wait before the second call; doubled before each further one, with full jitter.
+const FIRST_WAIT: Millis = Millis(50);
+/// Longest wait between two calls. All waits of one batch together are at most 3.2 s.
+const LONGEST_WAIT: Millis = Millis(800);
 /// Records of one page of [`StateStore::list`].
 const LIST_PAGE: i32 = 500;
 
@@ -113,7 +120,11 @@ impl<C: Clock + Clone> DynamoStore<C> {
             }
         }
         let mut failure = None;
-        for _ in 0..MAX_UNPROCESSED_ROUNDS {
+        for round in 0..MAX_ROUNDS {
+            if round > 0 {
+                let wait = backoff(round, FIRST_WAIT, LONGEST_WAIT, SystemEntropy.next_u64());
+                self.clock.sleep(wait).await;
+            }
             let keys = KeysAndAttributes::builder()
                 .set_keys(Some(std::mem::take(&mut wanted)))
                 .consistent_read(consistent)
@@ -282,16 +293,16 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         }
         let got = request.send().await.map_err(|e| classify(&e))?;
         let now = self.clock.now();
-        let orders = got
-            .items()
-            .iter()
-            .filter(|i| !item::is_expired(i, now))
-            .map(item::decode)
-            .collect::<Result<_, _>>()?;
+        let there = got.items().iter().filter(|i| !item::is_expired(i, now));
+        let (orders, unreadable) = item::readable(there, item::decode);
         let next = got
             .last_evaluated_key()
             .and_then(|key| item::string(key, attr::ORDER_ID).ok());
-        Ok(OrderPage { orders, next })
+        Ok(OrderPage {
+            orders,
+            unreadable,
+            next,
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 //! How answers are classified, and what the service must honour, is in the README's section
 //! "The contract of a remote service".
 
+use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -26,7 +27,9 @@ const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
 const IDLE_CONNECTIONS: usize = 64;
 
 /// Settings of one HTTP agent.
-#[derive(Debug, Clone)]
+///
+/// Header values and user information in a URL are secrets: neither `Debug` nor an error shows them.
+#[derive(Clone)]
 pub struct HttpSettings {
     /// Where the service is; actions are path segments below it.
     pub base_url: String,
@@ -40,8 +43,8 @@ pub struct HttpSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum HttpSettingsError {
     /// Not an absolute `http` or `https` URL.
-    #[error("{0:?} is not an http or https URL")]
-    BaseUrl(String),
+    #[error("its base_url is not an http or https URL")]
+    BaseUrl,
     /// Not a header.
     #[error("header {0:?} is not valid")]
     Header(String),
@@ -50,12 +53,31 @@ pub enum HttpSettingsError {
     Client(String),
 }
 
+impl fmt::Debug for HttpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("HttpSettings")
+            .field("call_timeout", &self.call_timeout)
+            .field("headers", &names)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A remote service that is called over HTTP.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpService {
     client: Client,
     base: Url,
     call_timeout: Duration,
+}
+
+impl fmt::Debug for HttpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpService")
+            .field("host", &self.base.host_str())
+            .field("call_timeout", &self.call_timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl HttpService {
@@ -64,7 +86,7 @@ impl HttpService {
     /// # Errors
     /// [`HttpSettingsError`] naming the setting that is wrong.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
-        let wrong = || HttpSettingsError::BaseUrl(settings.base_url.clone());
+        let wrong = || HttpSettingsError::BaseUrl;
         let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong());
@@ -135,7 +157,7 @@ impl RemoteService for HttpService {
         if let Some(trace) = call.traceparent {
             request = request.header("traceparent", trace);
         }
-        let response = request.send().await.map_err(|e| unanswered(&e))?;
+        let response = request.send().await.map_err(unanswered)?;
         let status = response.status();
         let retry_after = retry_after(response.headers());
         let body = read(response).await;
@@ -154,7 +176,9 @@ impl RemoteService for HttpService {
 }
 
 /// No answer: whether the call arrived is unknown unless it could not even connect.
-fn unanswered(error: &reqwest::Error) -> Fault {
+fn unanswered(error: reqwest::Error) -> Fault {
+    // What a failure says is in statuses and alerts; the URL may have a key in its query.
+    let error = error.without_url();
     let code = if error.is_connect() {
         "connect"
     } else if error.is_timeout() {
@@ -163,7 +187,7 @@ fn unanswered(error: &reqwest::Error) -> Fault {
         "no-answer"
     };
     let cause =
-        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
     transient(code, cause, None, !error.is_connect())
 }
 
@@ -222,7 +246,10 @@ async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, Fault> {
             }
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Ok(None) => return Ok(bytes),
-            Err(e) => return Err(transient("broken-answer", e.to_string(), None, true)),
+            Err(e) => {
+                let text = e.without_url().to_string();
+                return Err(transient("broken-answer", text, None, true));
+            }
         }
     }
 }
@@ -263,6 +290,66 @@ mod tests {
     use triad_core::OrderId;
 
     use super::*;
+
+    fn settings(base_url: String) -> HttpSettings {
+        HttpSettings {
+            base_url,
+            call_timeout: Duration::from_secs(5),
+            headers: vec![("x-key".to_owned(), "hidden".to_owned())],
+        }
+    }
+
+    #[test]
+    fn neither_settings_nor_service_nor_error_shows_a_secret() {
+        let good = settings("https://u:hidden@shop.example/?key=hidden".to_owned());
+        let bad = settings("ftp://u:hidden@shop.example".to_owned());
+        let service = HttpService::new(&good).expect("it is a URL");
+        let error = HttpService::new(&bad).expect_err("it is no http URL");
+        for shown in [
+            format!("{good:?} {service:?}"),
+            format!("{error} {error:?}"),
+        ] {
+            assert!(!shown.contains("hidden"), "{shown}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_broken_answer_says_has_no_query_of_the_base_url() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let answers = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = listener.accept().expect("a call");
+            let mut seen = Vec::new();
+            let mut next = [0; 1024];
+            // The call ends with its body, which is `{}`.
+            while !seen.ends_with(b"{}") {
+                let read = stream.read(&mut next).expect("the call");
+                seen.extend_from_slice(&next[..read]);
+            }
+            let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{";
+            stream.write_all(cut).expect("half an answer");
+        });
+        let service = HttpService::new(&settings(format!("http://{address}/?key=hidden")));
+        let key = triad_core::IdempotencyKey("k".to_owned());
+        let call = Call {
+            order_id: &OrderId::new("7").expect("an id"),
+            step: &triad_workflow::StepId::new("pay").expect("a step"),
+            direction: triad_core::Direction::Forward,
+            idempotency_key: &key,
+            undoes: None,
+            action: "pay",
+            input: &serde_json::json!({}),
+            time_left: Millis(5_000),
+            attempt: 1,
+            traceparent: None,
+        };
+        let fault = service.expect("it is a URL").call(call).await;
+        let shown = format!("{fault:?}");
+        assert!(shown.contains("broken-answer"), "{shown}");
+        assert!(!shown.contains("hidden"), "{shown}");
+        answers.join().expect("it has answered");
+    }
 
     #[test]
     fn only_a_4xx_says_that_there_was_no_effect() {

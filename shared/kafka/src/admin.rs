@@ -6,7 +6,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::context::{Context, explain};
 use crate::tokens::{await_token, give_token};
 
@@ -34,7 +34,7 @@ pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(),
     let admin: AdminClient<Context> = config
         .client(&[])
         .create_with_context(config.login.context())
-        .map_err(|e| KafkaError::Settings(e.to_string()))?;
+        .map_err(|e| unusable(&e))?;
     let new: Vec<NewTopic<'_>> = topics
         .iter()
         .map(|t| NewTopic::new(&t.name, t.partitions, TopicReplication::Fixed(-1)))
@@ -79,7 +79,7 @@ pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), Kaf
     let client: BaseConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])
         .create_with_context(config.login.context())
-        .map_err(|e| KafkaError::Settings(e.to_string()))?;
+        .map_err(|e| unusable(&e))?;
     await_token(&client);
     client
         .fetch_metadata(None, within)

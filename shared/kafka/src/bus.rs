@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError};
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::context::Context;
 use crate::overdue::{Overdue, State, Waiting};
 use crate::tokens::Tokens;
@@ -124,7 +124,7 @@ impl Producer {
                 ("queue.buffering.max.kbytes", QUEUE_KBYTES),
             ])
             .create_with_context(context)
-            .map_err(|e: RdError| KafkaError::Settings(e.to_string()))?;
+            .map_err(|e: RdError| unusable(&e))?;
         Ok(Self { client, tokens })
     }
 

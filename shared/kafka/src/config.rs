@@ -1,7 +1,11 @@
 //! Client settings.
 
+use std::fmt;
+
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError as RdError;
+use rdkafka::types::RDKafkaConfRes;
 
 use crate::login::Login;
 
@@ -15,13 +19,14 @@ const READING: [(&str, &str); 3] = [
 ];
 
 /// Where Kafka is, and how to talk to it.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct KafkaConfig {
     /// Bootstrap addresses, `host:port`, comma-separated.
     pub brokers: String,
     /// How to log in.
     pub login: Login,
-    /// Further settings of librdkafka, by its own names. They win.
+    /// Further settings of librdkafka, by its own names. They win. A value may be a secret:
+    /// neither `Debug` nor an error shows it.
     pub extra: Vec<(String, String)>,
 }
 
@@ -54,6 +59,30 @@ pub enum KafkaError {
     /// under its name. Who started it has to start it anew.
     #[error("the Kafka client cannot go on: {0}")]
     Fatal(String),
+}
+
+impl fmt::Debug for KafkaConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.extra.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("KafkaConfig")
+            .field("brokers", &self.brokers)
+            .field("login", &self.login)
+            .field("extra", &names)
+            .finish()
+    }
+}
+
+/// A client that librdkafka would not make. Its own words quote the value of a setting.
+pub(crate) fn unusable(error: &RdError) -> KafkaError {
+    KafkaError::Settings(match error {
+        RdError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
+            format!("{name}: there is no such setting")
+        }
+        RdError::ClientConfig(_, _, name, _) => {
+            format!("{name}: its value is none that this setting takes")
+        }
+        other => other.to_string(),
+    })
 }
 
 impl KafkaConfig {
@@ -90,5 +119,28 @@ impl KafkaConfig {
             config.set(name, value);
         }
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_a_configuration_nor_an_error_shows_the_value_of_a_setting() {
+        for name in ["sasl.password", "security.protocol", "no.such.setting"] {
+            let config = KafkaConfig {
+                extra: vec![(name.to_owned(), "hidden".to_owned())],
+                ..KafkaConfig::new("127.0.0.1:1")
+            };
+            let shown = format!("{config:?}");
+            assert!(shown.contains(name) && !shown.contains("hidden"), "{shown}");
+            if let Err(error) = crate::KafkaBus::new(&config) {
+                let error = error.to_string();
+                assert!(error.contains(name) && !error.contains("hidden"), "{error}");
+            } else {
+                assert_eq!(name, "sasl.password", "it is refused");
+            }
+        }
     }
 }

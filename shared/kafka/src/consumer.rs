@@ -6,7 +6,7 @@ use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::RDKafkaErrorCode;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::context::Context;
 use crate::native::commit_within;
 use crate::reader::Read;
@@ -65,7 +65,7 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
             ("partition.assignment.strategy", "range,roundrobin"),
         ])
         .create_with_context(config.login.context())
-        .map_err(|e| KafkaError::Settings(e.to_string()))?;
+        .map_err(|e| unusable(&e))?;
     consumer
         .subscribe(&[topic])
         .map_err(|e| KafkaError::Refused(e.to_string()))?;

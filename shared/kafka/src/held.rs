@@ -7,7 +7,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::context::{Context, explain};
 use crate::source::{Found, Source};
 use crate::tokens::await_token;
@@ -48,7 +48,7 @@ impl HeldRecords {
                 ("enable.partition.eof", "true"),
             ])
             .create_with_context(config.login.context())
-            .map_err(|e| KafkaError::Settings(e.to_string()))?;
+            .map_err(|e| unusable(&e))?;
         await_token(&consumer);
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let metadata = consumer

@@ -6,7 +6,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::{KafkaConfig, KafkaError, unusable};
 use crate::consumer::receive;
 use crate::context::{Context, explain};
 use crate::source::Source;
@@ -53,7 +53,7 @@ impl Reader {
                 ("enable.partition.eof", "false"),
             ])
             .create_with_context(config.login.context())
-            .map_err(|e| KafkaError::Settings(e.to_string()))?;
+            .map_err(|e| unusable(&e))?;
         await_token(&consumer);
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
         let mut assignment = TopicPartitionList::new();

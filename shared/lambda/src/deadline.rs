@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a handler must have come back: Lambda's own deadline less the safety margin.
+/// When a handler is to have come back, on both clocks: some while before Lambda's own deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     epoch_ms: u64,
@@ -27,6 +27,17 @@ impl Deadline {
         Self {
             epoch_ms,
             instant: Instant::now() + bounded,
+        }
+    }
+
+    /// The same, earlier by a span; never before now on the clock that timers run on.
+    #[must_use]
+    pub fn earlier(&self, by: Duration) -> Self {
+        let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        let left = self.remaining().saturating_sub(by);
+        Self {
+            epoch_ms: self.epoch_ms.saturating_sub(by_ms),
+            instant: Instant::now() + left,
         }
     }
 
@@ -51,7 +62,8 @@ impl Deadline {
 pub struct Invocation {
     /// Lambda's request id, for the logs.
     pub request_id: String,
-    /// When the handler must have come back; it is dropped then.
+    /// When the handler is to have come back. It is dropped
+    /// [`RunConfig::time_to_answer`](crate::RunConfig::time_to_answer) later.
     pub deadline: Deadline,
     /// Where a handler notes the records that it has finished.
     pub progress: Progress,

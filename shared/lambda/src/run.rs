@@ -1,8 +1,11 @@
 //! The two entries of a function: a Kafka batch and a schedule.
 //!
-//! Owns when an invocation ends and what it answers; the handler owns everything else. The
-//! handler is dropped at its deadline, which lies before Lambda's own, so that the answer still
-//! gets out. Architecture invariant: no path answers success for a record that nobody finished.
+//! Owns when an invocation ends and what it answers; the handler owns everything else. Two moments
+//! lie before Lambda's own deadline: first the handler's, at which it ends what it has under way and
+//! answers; then the one at which a handler that has not answered is dropped, so that what it has
+//! noted as finished still gets out. Were they one moment, a handler that uses its whole time would
+//! be dropped just when it answers, and one slow record would make every finished one come again.
+//! Architecture invariant: no path answers success for a record that nobody finished.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -13,6 +16,7 @@ use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::deadline::{Deadline, Invocation, Progress};
 use crate::error::{FunctionError, RunError};
@@ -36,6 +40,9 @@ pub struct RunConfig {
     /// How long before Lambda's own deadline a handler is dropped. Enough to get the answer out;
     /// below the function's time-out, or no handler ever gets to run.
     pub safety_margin: Duration,
+    /// How long before it would be dropped a handler is to have come back: its own deadline. Enough
+    /// to end calls that are under way and to note what came of them.
+    pub time_to_answer: Duration,
 }
 
 impl Default for RunConfig {
@@ -43,6 +50,7 @@ impl Default for RunConfig {
         Self {
             mode: BatchMode::PartialResponses,
             safety_margin: Duration::from_millis(500),
+            time_to_answer: Duration::from_millis(500),
         }
     }
 }
@@ -99,12 +107,15 @@ async fn serve(
         .map_err(|error| RunError::Runtime(error.to_string()))
 }
 
-fn invocation(config: RunConfig, context: &Context, records: usize) -> Invocation {
-    Invocation {
+/// What a handler is told, and when it is dropped.
+fn invocation(config: RunConfig, context: &Context, records: usize) -> (Invocation, Instant) {
+    let dropped = Deadline::before(context.deadline, config.safety_margin);
+    let invocation = Invocation {
         request_id: context.request_id.clone(),
-        deadline: Deadline::before(context.deadline, config.safety_margin),
+        deadline: dropped.earlier(config.time_to_answer),
         progress: Progress::new(records),
-    }
+    };
+    (invocation, dropped.instant())
 }
 
 /// Answers one batch: what [`run`] does for each invocation, without the Runtime API.
@@ -125,13 +136,13 @@ where
     let records = parse_event(payload)
         .map_err(|error| FunctionError::new("Triad.Event", error.to_string()))?;
     let ids: Vec<RecordId> = records.iter().map(ParsedRecord::id).collect();
-    let invocation = invocation(config, context, ids.len());
+    let (invocation, dropped) = invocation(config, context, ids.len());
     let (deadline, progress) = (invocation.deadline, invocation.progress.clone());
     let outcomes = if deadline.remaining().is_zero() {
         unfinished(&progress)
     } else {
         let handled = handler(records, invocation);
-        match tokio::time::timeout_at(deadline.instant(), handled).await {
+        match tokio::time::timeout_at(dropped, handled).await {
             Ok(outcomes) => outcomes,
             Err(_) => unfinished(&progress),
         }
@@ -198,13 +209,13 @@ where
     F: Future<Output = Result<T, E>>,
     E: Display,
 {
-    let invocation = invocation(config, context, 0);
+    let (invocation, dropped) = invocation(config, context, 0);
     let deadline = invocation.deadline;
     let late = || FunctionError::new("Triad.Deadline", "not finished within its time");
     if deadline.remaining().is_zero() {
         return Err(late());
     }
-    match tokio::time::timeout_at(deadline.instant(), handler(payload, invocation)).await {
+    match tokio::time::timeout_at(dropped, handler(payload, invocation)).await {
         Ok(done) => done.map_err(|error| FunctionError::new("Triad.Cron", error.to_string())),
         Err(_) => Err(late()),
     }

@@ -90,6 +90,22 @@ async fn what_is_unfinished_at_the_deadline_is_failed_and_what_is_finished_is_no
     assert_eq!(failed_offsets(&answer), expected);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_uses_its_whole_time_still_gets_to_answer() {
+    let slow = |records: Vec<ParsedRecord>, invocation: Invocation| async move {
+        // The last call ends with the time; its end is written down after that.
+        tokio::time::sleep_until(invocation.deadline.instant()).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        vec![RecordOutcome::Done; records.len()]
+    };
+    let begun = tokio::time::Instant::now();
+    let answer = answer_batch(RunConfig::default(), EVENT, &plenty(), slow)
+        .await
+        .unwrap();
+    assert!(answer.batch_item_failures.is_empty(), "{answer:?}");
+    assert!(begun.elapsed() < Duration::from_millis(59_900), "{begun:?}");
+}
+
 #[tokio::test]
 async fn without_time_for_the_handler_every_record_is_failed_and_it_is_not_called() {
     let never = |_: Vec<ParsedRecord>, _: Invocation| -> Outcomes { panic!("must not be called") };

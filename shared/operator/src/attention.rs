@@ -7,10 +7,13 @@ use triad_core::due::SHARDS;
 use triad_runtime::StoreError;
 use triad_runtime::ports::{AttentionRow, OperatorStore};
 
+use crate::skipped::Skipped;
+
 /// The shards of some kinds, merged. In memory is at most one page of each shard.
 pub(crate) struct Rows<'a, S> {
     store: &'a S,
     shards: Vec<Shard>,
+    skipped: Skipped,
 }
 
 struct Shard {
@@ -40,14 +43,20 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
         Self {
             store,
             shards: shards.collect(),
+            skipped: Skipped::default(),
         }
+    }
+
+    /// The rows that could not be read.
+    pub(crate) fn skipped(self) -> Skipped {
+        self.skipped
     }
 
     /// The next row, with what its order needs an operator for; `None` at the end. Of rows of one
     /// moment those of the first kind and shard come first.
     pub(crate) async fn next(&mut self) -> Result<Option<(Attention, AttentionRow)>, StoreError> {
         for shard in &mut self.shards {
-            shard.fill(self.store).await?;
+            shard.fill(self.store, &mut self.skipped).await?;
         }
         let with_rows = self.shards.iter_mut().filter(|s| !s.rows.is_empty());
         let oldest = with_rows.min_by_key(|s| s.rows.front().map(|row| row.at));
@@ -57,13 +66,18 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
 
 impl Shard {
     /// Reads on until a row is at hand or the shard ends.
-    async fn fill(&mut self, store: &impl OperatorStore) -> Result<(), StoreError> {
+    async fn fill(
+        &mut self,
+        store: &impl OperatorStore,
+        skipped: &mut Skipped,
+    ) -> Result<(), StoreError> {
         while self.rows.is_empty() {
             let Next::Page(page) = std::mem::replace(&mut self.next, Next::Nothing) else {
                 return Ok(());
             };
             let got = store.attention(self.kind, self.number, page).await?;
             self.rows = got.rows.into();
+            skipped.add(got.unreadable);
             self.next = got
                 .next
                 .map_or(Next::Nothing, |page| Next::Page(Some(page)));

@@ -10,6 +10,7 @@ use triad_runtime::ports::OperatorStore;
 
 use crate::attention::Rows;
 use crate::find::Filter;
+use crate::skipped::Skipped;
 
 /// Most causes that are told apart.
 pub const MAX_CAUSES: usize = 10_000;
@@ -43,6 +44,9 @@ pub struct Causes {
     pub groups: Vec<CauseGroup>,
     /// Orders of further causes, beyond [`MAX_CAUSES`].
     pub others: u64,
+    /// Rows that could not be read, and are counted nowhere.
+    #[serde(skip)]
+    pub skipped: Skipped,
 }
 
 /// Counts the orders in Error and CompensationFailed that fit, or those of the part of the
@@ -88,5 +92,9 @@ pub async fn causes<S: OperatorStore>(
     }
     let mut groups: Vec<CauseGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| Reverse(group.orders));
-    Ok(Causes { groups, others })
+    Ok(Causes {
+        groups,
+        others,
+        skipped: rows.skipped(),
+    })
 }

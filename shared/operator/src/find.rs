@@ -9,11 +9,12 @@ use std::str::FromStr;
 
 use triad_core::due::SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
-use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionRow, OperatorStore, Unreadable};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::Millis;
 
 use crate::attention::Rows;
+pub use crate::skipped::{MAX_UNREADABLE, Skipped};
 
 /// Records read at once.
 const PAGE: usize = 100;
@@ -105,6 +106,8 @@ pub struct Found {
     pub orders: Vec<Order>,
     /// Whether there are more.
     pub more: bool,
+    /// What was passed over, because it cannot be read.
+    pub skipped: Skipped,
 }
 
 impl Filter {
@@ -171,11 +174,13 @@ impl Filter {
 /// Orders that fit, at most `limit`. Those that need an operator come oldest first; the order of
 /// others is the store's.
 ///
+/// A record that cannot be read is passed over and reported: it ends no search.
+///
 /// In memory are at most `limit` orders and a few pages. An index is only a hint: every order that
 /// is found through one is read, and held against the filter, itself.
 ///
 /// # Errors
-/// The store's.
+/// The store's, but for what is wrong with single records.
 pub async fn orders<S>(
     store: &S,
     filter: &Filter,
@@ -202,6 +207,9 @@ where
                 taker.load_soon(row.order).await?;
             }
         }
+        let skipped = rows.skipped();
+        taker.found.skipped.add(skipped.unreadable);
+        taker.found.skipped.others += skipped.others;
     } else if filter
         .state
         .is_some_and(StateFilter::is_of_orders_under_way)
@@ -252,6 +260,7 @@ async fn whole_table<S: StateStore>(taker: &mut Taker<'_, S>) -> Result<(), Stor
     loop {
         let state = taker.filter.state.map(|state| state.name().to_owned());
         let got = store.list(state, page).await?;
+        taker.found.skipped.add(got.unreadable);
         for order in got.orders {
             taker.take(order);
         }
@@ -287,9 +296,16 @@ impl<S: StateStore> Taker<'_, S> {
         if ids.is_empty() || self.found.more {
             return Ok(());
         }
-        for order in self.store.load(ids).await {
-            if let Some(order) = order? {
-                self.take(order);
+        let loaded = self.store.load(ids.clone()).await;
+        for (id, order) in ids.into_iter().zip(loaded) {
+            match order {
+                Ok(Some(order)) => self.take(order),
+                Ok(None) => {}
+                Err(StoreError::Item(why)) => self.found.skipped.add([Unreadable {
+                    order_id: id.to_string(),
+                    why,
+                }]),
+                Err(other) => return Err(other),
             }
         }
         Ok(())

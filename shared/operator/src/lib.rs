@@ -30,6 +30,7 @@ pub mod find;
 pub mod order;
 pub mod outcome;
 mod pace;
+mod skipped;
 pub mod timeline;
 pub mod versions;
 

@@ -146,6 +146,11 @@ async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, St
     let mut page = None;
     loop {
         let got = store.list(None, page).await?;
+        // It may need any version: none is to be removed on the word of a count without it.
+        if let Some(bad) = got.unreadable.first() {
+            let text = format!("order {} cannot be read: {}", bad.order_id, bad.why);
+            return Err(StoreError::Item(text));
+        }
         for order in got.orders {
             let count = pinned.entry(order.workflow.to_string()).or_default();
             if order.state.is_finished() {

@@ -2,10 +2,11 @@
 //!
 //! Nothing is counted up and down, so there is no counter to be hot or to drift. Every order in
 //! flight has a row in the due index, and an instance of Submission counts those rows when what
-//! it knows has grown old or too little is left of the cap. Between two counts it adds what it
-//! has admitted itself. So the cap is passed by at most what the other instances admit in
-//! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`], or
-//! what one batch holds if that is more.
+//! it knows has grown old, or when it has used up a quarter of what was left of the cap; but never
+//! twice within [`COUNT_APART`], for each count reads the whole index. Between two counts it adds
+//! what it has admitted itself. So the cap is passed by at most what the other instances admit in
+//! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`], or what is
+//! more of what it lets in within [`COUNT_APART`], which is never more than what was left.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,6 +21,8 @@ use crate::settings::AdmissionSettings;
 
 /// Longest that a count is relied on.
 pub const COUNT_EVERY: Millis = Millis(2_000);
+/// Shortest time between two counts of one instance, however near the cap is.
+pub const COUNT_APART: Millis = Millis(250);
 /// Rows that are read at once.
 const PAGE: u32 = 1_000;
 
@@ -101,7 +104,8 @@ impl AdmissionGate {
         let Some(at) = known.counted_at else {
             return true;
         };
-        now.since(at) >= COUNT_EVERY || now < at || known.admitted > known.room / 4
+        let age = now.since(at);
+        now < at || age >= COUNT_EVERY || (age >= COUNT_APART && known.admitted > known.room / 4)
     }
 
     fn learn(&self, total: u32, per_workflow: BTreeMap<WorkflowName, u32>, now: Timestamp) {

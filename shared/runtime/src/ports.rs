@@ -101,11 +101,23 @@ pub struct DueRow {
     pub workflow: Option<WorkflowName>,
 }
 
+/// A stored record, or its row in an index, that cannot be read. Whoever goes through many reports
+/// it and goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The order's id, as it is stored; it may be none that an order can have.
+    pub order_id: String,
+    /// Why, for people.
+    pub why: String,
+}
+
 /// A page of process records.
 #[derive(Debug, Clone, Default)]
 pub struct OrderPage {
     /// The records.
     pub orders: Vec<Order>,
+    /// Those of the page that cannot be read.
+    pub unreadable: Vec<Unreadable>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
 }
@@ -323,6 +335,8 @@ pub struct AttentionRow {
 pub struct AttentionPage {
     /// The rows, oldest first.
     pub rows: Vec<AttentionRow>,
+    /// Those of the page that cannot be read.
+    pub unreadable: Vec<Unreadable>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
 }

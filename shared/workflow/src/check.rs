@@ -417,7 +417,10 @@ fn check_repeat(definition: &Definition, problems: &mut Problems) {
 /// Every expression of every step compiles; one problem for each that does not.
 fn check_expressions(definition: &Definition, problems: &mut Problems) {
     use crate::expr::Expression;
-    use crate::template::Template;
+    let template = |input: &serde_json::Value| {
+        crate::bounds::check_nesting(input).map_err(|e| e.to_string())?;
+        crate::template::Template::compile(input).map(|_| ())
+    };
     for step in &definition.steps {
         let id = Some(step.id.as_str());
         if let Some(when) = &step.when
@@ -425,11 +428,11 @@ fn check_expressions(definition: &Definition, problems: &mut Problems) {
         {
             problems.add(id, format!("when: {reason}"));
         }
-        if let Err(reason) = Template::compile(&step.input) {
+        if let Err(reason) = template(&step.input) {
             problems.add(id, format!("input: {reason}"));
         }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation
-            && let Err(reason) = Template::compile(&c.input)
+            && let Err(reason) = template(&c.input)
         {
             problems.add(id, format!("compensation.input: {reason}"));
         }

@@ -7,6 +7,7 @@
 //!
 //! Architecture invariant: nothing here does IO or reads a clock. Expressions cannot either.
 
+pub mod bounds;
 pub mod check;
 mod compile;
 pub mod duration;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::bounds;
 use crate::expr::{EvalError, Expression, Scope};
 
 /// Largest result of one template, as JSON, in bytes.
@@ -114,16 +115,13 @@ impl Template {
     ///
     /// # Errors
     /// [`EvalError`] of the first expression without a value, or if the whole is larger than
-    /// [`MAX_RESULT_BYTES`].
+    /// [`MAX_RESULT_BYTES`] or nested deeper than [`MAX_NESTING`](crate::bounds::MAX_NESTING).
     pub fn render(&self, scope: &Scope) -> Result<Value, EvalError> {
         let value = self.value(scope)?;
-        let bytes = value.to_string().len();
-        if bytes > MAX_RESULT_BYTES {
-            return Err(EvalError {
-                source_text: "input".to_owned(),
-                reason: format!("its value has {bytes} bytes; {MAX_RESULT_BYTES} are allowed"),
-            });
-        }
+        bounds::check(&value, MAX_RESULT_BYTES).map_err(|e| EvalError {
+            source_text: "input".to_owned(),
+            reason: format!("its value {e}"),
+        })?;
         Ok(value)
     }
 

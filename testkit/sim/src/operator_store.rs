@@ -53,6 +53,7 @@ fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>
     let next = from + PAGE;
     let more = next < rows.len();
     AttentionPage {
+        unreadable: Vec::new(),
         rows: rows.into_iter().skip(from).take(PAGE).collect(),
         next: more.then(|| next.to_string()),
     }

@@ -110,6 +110,7 @@ impl StoreState {
         let next = from + LIST_PAGE;
         OrderPage {
             orders,
+            unreadable: Vec::new(),
             next: (next < self.entries.len()).then(|| next.to_string()),
         }
     }

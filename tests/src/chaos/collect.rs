@@ -79,6 +79,7 @@ async fn records(installation: &Installation) -> Result<BTreeMap<String, Order>>
     let (mut all, mut page) = (BTreeMap::new(), None);
     loop {
         let found = store.list(None, page).await?;
+        anyhow::ensure!(found.unreadable.is_empty(), "{:?}", found.unreadable);
         all.extend(found.orders.into_iter().map(|o| (o.id.to_string(), o)));
         page = found.next;
         if page.is_none() {

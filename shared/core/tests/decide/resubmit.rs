@@ -4,9 +4,12 @@ use serde_json::{Value, json};
 use triad_core::operate::MAX_INPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
+use triad_core::stored;
 use triad_core::{
     Action, Attempt, Direction, Event, OperationRefusal, ProcessState, Reason, Timestamp,
 };
+use triad_workflow::Millis;
+use triad_workflow::bounds::MAX_NESTING;
 
 use crate::support::{FORK, LINE, ONCE, PROBED, Story, Then, counted, done, failed, refused};
 
@@ -367,6 +370,26 @@ fn an_input_beyond_the_bound_is_refused() {
         let then = s.correct("b", json!("y".repeat(bytes)));
         assert_eq!(then == Then::Written, fits, "{bytes}");
     }
+}
+
+#[test]
+fn an_input_that_is_kept_can_be_read_back_and_a_deeper_one_is_refused() {
+    let w = line().replace(
+        "\"do-b\", \"input\": {\"from\": \"${steps.a}\"}",
+        "\"do-b\", \"input\": []",
+    );
+    let nested = |depth| (0..depth).fold(json!(7), |inner, _| json!([inner]));
+    let mut s = Story::of(&w).claimed();
+    s.succeed("a").refuse("b");
+    let then = s.correct("b", nested(MAX_NESTING + 1));
+    assert!(step_refused(&then).contains("nested deeper"), "{then:?}");
+    assert_eq!(s.correct("b", nested(MAX_NESTING)), Then::Written);
+    let stored = stored::encode(&s.order, 1, Millis(0));
+    let read = stored::decode(|name| {
+        let found = stored.iter().find(|(n, _)| *n == name);
+        Ok(found.map(|(_, value)| value.clone()))
+    });
+    assert_eq!(read.as_ref(), Ok(&s.order));
 }
 
 #[test]

@@ -285,6 +285,14 @@ fn an_operators_output_is_bounded_as_an_agents_is() {
 }
 
 #[test]
+fn an_operators_output_that_could_not_be_read_back_is_refused() {
+    let mut s = stopped();
+    let deep = (0..65).fold(json!(7), |inner, _| json!([inner]));
+    let then = s.settle("once", Some(deep));
+    is_step_refused(&then, "nested deeper");
+}
+
+#[test]
 fn what_is_said_at_length_is_cut_in_the_timeline() {
     let mut s = stopped();
     s.settle("once", Some(json!("x".repeat(5_000))));

@@ -130,8 +130,26 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// Handles a batch, several requests at once; the answer has one entry a record, in their
     /// order. `until` is when this process must be done, if before the requests' deadlines.
     pub async fn handle(&self, records: &[InputRecord], until: Option<Timestamp>) -> Vec<Handled> {
+        self.handle_each(records, until, &|_| {}).await
+    }
+
+    /// As [`handle`](Self::handle), and calls `done` with the place of each record as soon as that
+    /// record is finished: for a caller that may have to end before the slowest one is.
+    pub async fn handle_each(
+        &self,
+        records: &[InputRecord],
+        until: Option<Timestamp>,
+        done: &(dyn Fn(usize) + Sync),
+    ) -> Vec<Handled> {
+        let one = |(place, record)| async move {
+            let handled = self.handle_one(record, until).await;
+            if handled.is_done() {
+                done(place);
+            }
+            handled
+        };
         // Collected first: as a lazy closure over references the whole would not be `Send`.
-        let work: Vec<_> = records.iter().map(|r| self.handle_one(r, until)).collect();
+        let work: Vec<_> = records.iter().enumerate().map(one).collect();
         stream::iter(work)
             .buffered(self.settings.agent_concurrency.max(1))
             .collect()
@@ -168,6 +186,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
             // Another delivery may have taken it. The Supervisor asks the ledger.
+            // Before the claim: it would use up the allowance of an attempt that nobody makes.
+            None if until.is_some_and(|until| taken >= until) => Worked::Interrupted,
             None if span.is_cut_short(&request, taken) && request.counted => Worked::Silence,
             None if span.is_cut_short(&request, taken) => Worked::Answer(0, waited_too_long(taken)),
             None => match self.claim(&request, span).await {

@@ -5,6 +5,7 @@ use triad_core::agent::{Budget, Span, backoff, budget};
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, StepRequest};
 use triad_core::{Failure, FailureKind, Timestamp};
 use triad_workflow::Millis;
+use triad_workflow::bounds::{self, OutOfBounds};
 
 use super::Agent;
 use super::guard::{Ports, Seen, Wait};
@@ -236,14 +237,19 @@ fn seen(called: &Called, tries: &Tries, out_of_time: bool) -> Seen {
 
 impl Tries {
     fn succeeded(self, output: serde_json::Value) -> Worked {
-        let bytes = output.to_string().len();
-        let outcome = if bytes <= MAX_OUTPUT_BYTES {
-            Outcome::Succeeded { output }
-        } else {
-            let text = format!("the answer has {bytes} bytes; {MAX_OUTPUT_BYTES} are allowed");
-            Outcome::Failed {
-                failure: Failure::new(FailureKind::Permanent, "output-too-large", &text),
-                maybe_applied: true,
+        let outcome = match bounds::check(&output, MAX_OUTPUT_BYTES) {
+            Ok(()) => Outcome::Succeeded { output },
+            Err(why) => {
+                let code = match why {
+                    OutOfBounds::Bytes { .. } => "output-too-large",
+                    OutOfBounds::Nesting => "output-too-deep",
+                };
+                let failure =
+                    Failure::new(FailureKind::Permanent, code, &format!("the answer {why}"));
+                Outcome::Failed {
+                    failure,
+                    maybe_applied: true,
+                }
             }
         };
         Worked::Answer(self.calls, outcome)
@@ -291,5 +297,36 @@ impl Tries {
             maybe_applied: self.maybe_applied,
         };
         Worked::Answer(self.calls, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_could_not_be_read_back_is_a_failure_that_may_have_had_its_effect() {
+        let deep = (0..65).fold(json!(7), |inner, _| json!([inner]));
+        let long = json!("x".repeat(MAX_OUTPUT_BYTES));
+        for (output, code) in [(deep, "output-too-deep"), (long, "output-too-large")] {
+            let tries = Tries {
+                calls: 1,
+                maybe_applied: false,
+                last: Failure::new(FailureKind::Transient, "none", "none"),
+            };
+            let Worked::Answer(
+                1,
+                Outcome::Failed {
+                    failure,
+                    maybe_applied,
+                },
+            ) = tries.succeeded(output)
+            else {
+                panic!("{code}: it is an answer");
+            };
+            assert_eq!((failure.code.as_str(), maybe_applied), (code, true));
+        }
     }
 }

@@ -10,6 +10,8 @@ pub mod letter;
 mod names;
 pub mod replay;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use triad_core::message::{Alert, AlertKind, SOURCE};
 use triad_core::{Envelope, Timestamp, topics};
 
@@ -44,6 +46,16 @@ impl Cause {
     }
 }
 
+/// Dead letters made by this process.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// How many dead letters this process has made so far; one that had to be sent again counts again.
+/// For the log: it is no figure of the installation.
+#[must_use]
+pub fn made() -> u64 {
+    MADE.load(Ordering::Relaxed)
+}
+
 /// The dead letter and its alert.
 ///
 /// Value and key stay byte for byte as they came, so that a record can be replayed after a fix;
@@ -51,6 +63,7 @@ impl Cause {
 /// and offset: a redelivered record makes the same ones again.
 #[must_use]
 pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Envelope; 2] {
+    MADE.fetch_add(1, Ordering::Relaxed);
     let id = LetterId::of(record).to_string();
     let message = triad_core::failure::cut(&cause.message, 1024);
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));

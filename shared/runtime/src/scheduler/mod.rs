@@ -6,10 +6,10 @@ mod pacing;
 
 use std::sync::Mutex;
 
-use triad_core::message::{Retry, SchedulerMessage};
+use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, Reply, Retry, SchedulerMessage};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
 use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, bounds};
 
 use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
@@ -407,6 +407,15 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Ca
         SchedulerMessage::Retry(r) => &r.order_id,
         SchedulerMessage::Reply(r) => &r.order_id,
     };
+    // Whoever has sent it: a record with more in it could be written and not be read back.
+    if let SchedulerMessage::Reply(Reply {
+        outcome: Outcome::Succeeded { output },
+        ..
+    }) = &message
+    {
+        bounds::check(output, MAX_OUTPUT_BYTES)
+            .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?;
+    }
     let bytes = record.value.as_ref().map_or(0, Vec::len);
     Ok(Work {
         index,
@@ -420,4 +429,31 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, Ca
             ..Carried::new(Pass::new(Place::InLine, MAX_RACES))
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_reply_whose_output_could_not_be_read_back_is_dead_lettered() {
+        let reply = |output: Value| {
+            let reply = json!({"type": "reply", "order_id": "7", "step": "pay", "direction": "forward",
+                "attempt": 1, "complete_by": 9, "calls": 1, "outcome": {"result": "succeeded", "output": output}});
+            let record = InputRecord {
+                value: Some(reply.to_string().into_bytes()),
+                ..InputRecord::default()
+            };
+            decode(0, &record, Timestamp(0))
+                .map(|_| ())
+                .map_err(|cause| cause.code)
+        };
+        let nested = |depth| (0..depth).fold(json!(7), |inner, _| json!([inner]));
+        assert_eq!(reply(nested(64)), Ok(()));
+        let refused = Err("output-out-of-bounds");
+        assert_eq!(reply(nested(65)), refused);
+        assert_eq!(reply(json!("x".repeat(MAX_OUTPUT_BYTES))), refused);
+    }
 }

@@ -1,7 +1,7 @@
 //! Setting a finished order going again, in a new, recorded round: forward, or back.
 
 use serde_json::Value;
-use triad_workflow::{StepId, StepIndex};
+use triad_workflow::{StepId, StepIndex, bounds};
 
 use super::{line, refused};
 use crate::context::Context;
@@ -117,12 +117,7 @@ fn correct(
             "the input is null: write {} for an empty one".into(),
         ));
     }
-    let bytes = corrected.to_string().len();
-    if bytes > MAX_INPUT_BYTES {
-        return Err(refuse(format!(
-            "the input has {bytes} bytes; {MAX_INPUT_BYTES} are allowed"
-        )));
-    }
+    bounds::check(corrected, MAX_INPUT_BYTES).map_err(|e| refuse(format!("the input {e}")))?;
     // Where the present input has no value, which may be why the step failed, there is no shape
     // to hold the new one against.
     if let Ok(present) = input::forward(ctx, order, index)? {

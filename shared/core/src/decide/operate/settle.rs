@@ -1,7 +1,7 @@
 //! An operator's word on an effect in doubt.
 
 use serde_json::Value;
-use triad_workflow::StepId;
+use triad_workflow::{StepId, bounds};
 
 use super::again::{compensate_again, first_in_doubt, set_going, try_again};
 use super::{line, refused};
@@ -112,11 +112,8 @@ fn settled_step(
     if !waits {
         return Err(refuse("it is not in doubt".into()));
     }
-    let bytes = output.map_or(0, |o| o.to_string().len());
-    if bytes > MAX_OUTPUT_BYTES {
-        return Err(refuse(format!(
-            "the output has {bytes} bytes; {MAX_OUTPUT_BYTES} are allowed"
-        )));
+    if let Some(output) = output {
+        bounds::check(output, MAX_OUTPUT_BYTES).map_err(|e| refuse(format!("the output {e}")))?;
     }
     Ok(index)
 }

@@ -1,0 +1,219 @@
+//! The HTTP agents of the configuration.
+//!
+//! Headers hold API keys, and so may a URL. Architecture invariant: no value of either is in an
+//! error or in what `Debug` prints. serde quotes what it cannot use, so these settings are
+//! checked by hand before serde sees them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use triad_core::breaker::BreakerSettings;
+use triad_core::retry_budget::RetryBudgetSettings;
+use triad_runtime::settings::DownstreamSettings;
+use triad_workflow::{AgentName, Millis};
+
+/// One HTTP agent.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// Where the service is; actions are path segments below it. May hold a user and a password.
+    pub base_url: String,
+    /// Longest single call. Default 10 s.
+    #[serde(default)]
+    pub call_timeout: Option<Millis>,
+    /// Headers of every call. Their values are secrets: they are in no error and no log.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Calls under way at once in one process. Absent: no limit of its own.
+    #[serde(default)]
+    pub concurrency: Option<std::num::NonZeroU16>,
+    /// Calls a second, of all processes together. Absent: no limit.
+    #[serde(default)]
+    pub rate_per_second: Option<std::num::NonZeroU16>,
+    /// When its circuit breaker opens and closes. Absent: the defaults.
+    #[serde(default)]
+    pub breaker: BreakerSettings,
+    /// How many calls may repeat earlier ones. Absent: the defaults.
+    #[serde(default)]
+    pub retry_budget: RetryBudgetSettings,
+}
+
+impl AgentConfig {
+    /// An agent of a service at a URL, with every default.
+    #[must_use]
+    pub fn at(base_url: String) -> Self {
+        Self {
+            base_url,
+            call_timeout: None,
+            headers: BTreeMap::new(),
+            concurrency: None,
+            rate_per_second: None,
+            breaker: BreakerSettings::default(),
+            retry_budget: RetryBudgetSettings::default(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> DownstreamSettings {
+        DownstreamSettings {
+            breaker: self.breaker,
+            retry_budget: self.retry_budget,
+            concurrency: self.concurrency.map(|n| usize::from(n.get())),
+            rate_per_second: self.rate_per_second.map(|n| u32::from(n.get())),
+        }
+    }
+}
+
+impl fmt::Debug for AgentConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Neither the URL nor a header's value: configurations end up in logs.
+        f.debug_struct("AgentConfig")
+            .field("call_timeout", &self.call_timeout)
+            .field("headers", &self.headers.keys())
+            .field("concurrency", &self.concurrency)
+            .field("rate_per_second", &self.rate_per_second)
+            .field("breaker", &self.breaker)
+            .field("retry_budget", &self.retry_budget)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads `TRIAD_AGENTS`: a JSON object of agents by name.
+///
+/// # Errors
+/// Every problem, each with its agent and its setting.
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
+    let form = r#"is not a JSON object such as {"payment": {"base_url": "https://…"}}"#;
+    let agents = match serde_json::from_str(text) {
+        Ok(Value::Object(agents)) => agents,
+        Ok(_) => return Err(vec![form.to_owned()]),
+        Err(e) => {
+            let (line, column) = (e.line(), e.column());
+            return Err(vec![format!("{form} (line {line}, column {column})")]);
+        }
+    };
+    let mut read = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (name, settings) in agents {
+        match one(&name, settings) {
+            Ok((name, agent)) => {
+                read.insert(name, agent);
+            }
+            Err(found) => {
+                problems.extend(found.into_iter().map(|why| format!("agent {name}: {why}")));
+            }
+        }
+    }
+    if problems.is_empty() {
+        Ok(read)
+    } else {
+        Err(problems)
+    }
+}
+
+fn one(name: &str, settings: Value) -> Result<(AgentName, AgentConfig), Vec<String>> {
+    let name = AgentName::new(name).map_err(|e| vec![e.to_string()])?;
+    let Value::Object(settings) = settings else {
+        return Err(vec!["is not an object of settings".to_owned()]);
+    };
+    let mut problems: Vec<String> = settings
+        .iter()
+        .filter_map(|(setting, value)| Some(format!("{setting}: {}", problem(setting, value)?)))
+        .collect();
+    if !settings.contains_key("base_url") {
+        problems.push("base_url: is missing".to_owned());
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let agent = AgentConfig::deserialize(Value::Object(settings));
+    // Each setting has been read by itself.
+    let agent = agent.map_err(|_| vec!["has settings that cannot be used together".to_owned()])?;
+    Ok((name, agent))
+}
+
+/// What is wrong with one setting.
+fn problem(setting: &str, value: &Value) -> Option<String> {
+    match (setting, value) {
+        ("base_url", Value::String(_)) => None,
+        ("base_url", _) => Some("is not a text".to_owned()),
+        ("headers", Value::Object(headers)) => {
+            let (name, _) = headers.iter().find(|(_, value)| !value.is_string())?;
+            Some(format!("the value of {name:?} is not a text"))
+        }
+        ("headers", _) => Some("is not an object of texts".to_owned()),
+        _ => {
+            let alone = Map::from_iter([
+                ("base_url".to_owned(), Value::String(String::new())),
+                (setting.to_owned(), value.clone()),
+            ]);
+            let read = AgentConfig::deserialize(Value::Object(alone));
+            read.err().map(|e| e.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_agent_and_setting_and_quotes_no_secret() {
+        for (text, named) in [
+            (
+                r#"{"payment": {"base_url": "https://u:hidden@h", "headers": {"x-key": ["hidden"]}}}"#,
+                "agent payment: headers: the value of \"x-key\"",
+            ),
+            (
+                r#"{"payment": {"base_url": "https://h", "headers": {"x-key": 4711}}}"#,
+                "agent payment: headers: the value of \"x-key\"",
+            ),
+            (
+                r#"{"payment": {"base_url": "https://h", "headers": "hidden"}}"#,
+                "agent payment: headers: ",
+            ),
+            (
+                r#"{"payment": {"headers": {"x-key": "hidden"}}}"#,
+                "agent payment: base_url: is missing",
+            ),
+            (
+                r#"{"payment": {"base_url": ["hidden"]}}"#,
+                "agent payment: base_url: ",
+            ),
+            (
+                r#"{"payment": {"base_url": "https://u:hidden@h", "concurrency": "many"}}"#,
+                "agent payment: concurrency: ",
+            ),
+            (
+                r#"{"payment": {"base_url": "https://h", "rate": 4}, "x": {}}"#,
+                "agent payment: rate: unknown",
+            ),
+            (r#"{"payment": "hidden"}"#, "agent payment: "),
+            (r#"["hidden"]"#, "is not a JSON object"),
+            (
+                r#"{"payment": {"headers": {"x-key": hidden"#,
+                "line 1, column",
+            ),
+        ] {
+            let error = parse(text).expect_err(text).join("; ");
+            assert!(error.contains(named), "{named} in {error}");
+            assert!(
+                !error.contains("hidden") && !error.contains("4711"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_configuration_shows_no_secret() {
+        let text = r#"{"payment": {"base_url": "https://u:hidden@h/?key=hidden",
+            "headers": {"x-key": "hidden"}, "concurrency": 3, "breaker": {"open": "5s"}}}"#;
+        let agents = parse(text).expect("it is a configuration");
+        let shown = format!("{agents:?}");
+        assert!(
+            shown.contains("x-key") && !shown.contains("hidden"),
+            "{shown}"
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! What a search met and could not read.
+
+use triad_runtime::ports::Unreadable;
+
+/// Most records and rows that cannot be read of which one search says more than their number.
+pub const MAX_UNREADABLE: usize = 1_000;
+
+/// Records, and rows of an index, that could not be read. They may fit what was asked for, or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// The first of them, at most [`MAX_UNREADABLE`].
+    pub unreadable: Vec<Unreadable>,
+    /// How many there were beyond these.
+    pub others: u64,
+}
+
+impl Skipped {
+    pub(crate) fn add(&mut self, unreadable: impl IntoIterator<Item = Unreadable>) {
+        for one in unreadable {
+            // An order may be in more than one part of an index.
+            if self.unreadable.iter().any(|u| u.order_id == one.order_id) {
+                continue;
+            }
+            if self.unreadable.len() < MAX_UNREADABLE {
+                self.unreadable.push(one);
+            } else {
+                self.others += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The bounds of a JSON value that is kept with an order: how large it may be, and how deep.
+//!
+//! A process record holds the outputs of its steps and the inputs that operators have corrected. The
+//! parser that reads it back ends at a nesting of 128, and such a value stands some levels deep in
+//! the record and in messages: one that is nested nearly as deep could be written and not be read.
+//! Bytes are those of the value as it is stored: numbers may grow when they are written again,
+//! `1e15` to `1000000000000000.0`.
+
+use serde_json::Value;
+
+/// Deepest nesting of an input or output: objects and lists that are inside one another.
+pub const MAX_NESTING: usize = 64;
+
+/// Why a value is not kept. Reads on from what the value is: "the output …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OutOfBounds {
+    /// It is too large.
+    #[error("has {bytes} bytes as it is stored; {allowed} are allowed")]
+    Bytes {
+        /// Its size as JSON, in bytes.
+        bytes: usize,
+        /// The most that is allowed.
+        allowed: usize,
+    },
+    /// It is too deep.
+    #[error("is nested deeper than {MAX_NESTING}")]
+    Nesting,
+}
+
+/// Checks that a value can be kept: at most so many bytes as JSON, nested at most [`MAX_NESTING`].
+///
+/// # Errors
+/// The bound that it does not keep.
+///
+/// # Example
+/// ```
+/// use serde_json::json;
+/// use triad_workflow::bounds::check;
+/// assert!(check(&json!({"amount": 7}), 12).is_ok());
+/// assert!(check(&json!({"amount": 7}), 11).is_err());
+/// ```
+pub fn check(value: &Value, allowed: usize) -> Result<(), OutOfBounds> {
+    check_nesting(value)?;
+    match value.to_string().len() {
+        bytes if bytes > allowed => Err(OutOfBounds::Bytes { bytes, allowed }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a value is nested at most [`MAX_NESTING`] deep.
+///
+/// # Errors
+/// [`OutOfBounds::Nesting`]
+pub fn check_nesting(value: &Value) -> Result<(), OutOfBounds> {
+    match fits(value, MAX_NESTING) {
+        true => Ok(()),
+        false => Err(OutOfBounds::Nesting),
+    }
+}
+
+/// Bounded: it goes no deeper than what is left.
+fn fits(value: &Value, left: usize) -> bool {
+    match value {
+        Value::Array(items) => left > 0 && items.iter().all(|v| fits(v, left - 1)),
+        Value::Object(fields) => left > 0 && fields.values().all(|v| fits(v, left - 1)),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!(7), |inner, n| match n % 2 {
+            0 => json!([inner]),
+            _ => json!({"a": inner}),
+        })
+    }
+
+    #[test]
+    fn a_value_at_the_bound_is_kept_and_one_beyond_is_not() {
+        assert_eq!(check_nesting(&nested(MAX_NESTING)), Ok(()));
+        let deep = nested(MAX_NESTING + 1);
+        assert_eq!(check_nesting(&deep), Err(OutOfBounds::Nesting));
+        assert_eq!(check(&deep, usize::MAX), Err(OutOfBounds::Nesting));
+    }
+
+    #[test]
+    fn bytes_are_counted_as_they_are_stored() {
+        let came: Value = serde_json::from_str("1e15").expect("a number");
+        let (bytes, allowed) = ("1000000000000000.0".len(), 4);
+        let refused = OutOfBounds::Bytes { bytes, allowed };
+        assert_eq!(check(&came, allowed), Err(refused));
+    }
+}

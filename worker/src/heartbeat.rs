@@ -1,0 +1,139 @@
+//! The heartbeat: once a minute one line of the log that says that the process is alive and what it
+//! has done since the last one.
+//!
+//! Counts are of this process alone, and of this run of it. They are for people who read the log;
+//! alarms are made on the lines with a `metric`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use triad_runtime::{Handled, dead_letter};
+
+use crate::Function;
+
+/// Time between two lines.
+pub(crate) const EVERY: Duration = Duration::from_secs(60);
+
+/// What the handlers of a process have done.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    handled: AtomicU64,
+    redelivered: AtomicU64,
+}
+
+/// What was done between two lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beat {
+    /// Records that were done; those that were dead-lettered are among them.
+    handled: u64,
+    /// Times that a record was to be handled again; not those that only waited for room.
+    redelivered: u64,
+    /// Dead letters that were made; one that had to be sent again counts again.
+    dead_lettered: u64,
+}
+
+impl Counts {
+    /// Notes what handlers have said of records.
+    pub(crate) fn note(&self, answers: &[Handled]) {
+        for answer in answers {
+            match answer {
+                Handled::Done => self.handled.fetch_add(1, Ordering::Relaxed),
+                Handled::Redeliver(why) if why.is_for_room() => 0,
+                Handled::Redeliver(_) => self.redelivered.fetch_add(1, Ordering::Relaxed),
+            };
+        }
+    }
+
+    /// What was done since the last call.
+    fn take(&self, letters: &mut u64) -> Beat {
+        let made = dead_letter::made();
+        let since = made.saturating_sub(std::mem::replace(letters, made));
+        Beat {
+            handled: self.handled.swap(0, Ordering::Relaxed),
+            redelivered: self.redelivered.swap(0, Ordering::Relaxed),
+            dead_lettered: since,
+        }
+    }
+}
+
+/// Says a beat at the end of every minute, until `stop`.
+pub(crate) async fn beat(
+    counts: Arc<Counts>,
+    stop: CancellationToken,
+    mut say: impl FnMut(Beat),
+) -> anyhow::Result<()> {
+    let mut letters = dead_letter::made();
+    let mut timer = tokio::time::interval(EVERY);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // The first tick comes at once.
+    timer.tick().await;
+    loop {
+        tokio::select! {
+            _ = timer.tick() => say(counts.take(&mut letters)),
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+/// Writes a beat into the log.
+pub(crate) fn log(functions: &[Function], beat: Beat) {
+    let Beat {
+        handled,
+        redelivered,
+        dead_lettered,
+    } = beat;
+    tracing::info!(
+        ?functions,
+        handled,
+        redelivered,
+        dead_lettered,
+        "heartbeat: records of the last minute"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use triad_runtime::{InputRecord, Redelivery};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_minute_it_says_what_was_done_since_the_last_one() {
+        let counts = Arc::new(Counts::default());
+        let stop = CancellationToken::new();
+        let (said, mut beats) = tokio::sync::mpsc::unbounded_channel();
+        let say = move |beat| {
+            let _ = said.send(beat);
+        };
+        let beating = tokio::spawn(beat(counts.clone(), stop.clone(), say));
+        let quiet = Beat {
+            handled: 0,
+            redelivered: 0,
+            dead_lettered: 0,
+        };
+        assert_eq!(
+            beats.recv().await,
+            Some(quiet),
+            "a quiet minute has its line"
+        );
+        counts.note(&[
+            Handled::Done,
+            Handled::Done,
+            Handled::Redeliver(Redelivery::Raced),
+            Handled::Redeliver(Redelivery::NoRoom("full".into())),
+        ]);
+        let cause = dead_letter::Cause::new("tombstone", "no value");
+        let now = triad_core::Timestamp(0);
+        let _ = dead_letter::dead_letter(&InputRecord::default(), &cause, now);
+        let busy = Beat {
+            handled: 2,
+            redelivered: 1,
+            dead_lettered: 1,
+        };
+        assert_eq!(beats.recv().await, Some(busy));
+        stop.cancel();
+        assert!(beating.await.expect("no panic").is_ok());
+    }
+}
