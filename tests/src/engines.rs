@@ -119,7 +119,7 @@ impl Store {
     /// When it cannot be written.
     pub async fn damage(&self, id: &str, attribute: &str, text: &str) {
         let update = json!({
-            "TableName": self.tables.order_state, "Key": {"OrderId": {"S": id}},
+            "TableName": self.tables.order_state, "Key": {"OrderID": {"S": id}},
             "UpdateExpression": "SET #a = :text", "ExpressionAttributeNames": {"#a": attribute},
             "ExpressionAttributeValues": {":text": {"S": text}},
         });

@@ -10,6 +10,7 @@ async fn main() -> Result<(), RunError> {
     triad_lambda::init(start()).await?;
     let config = RunConfig {
         safety_margin: Duration::from_secs(1),
+        time_to_answer: Duration::ZERO,
         ..RunConfig::default()
     };
     triad_lambda::run(config, handle).await
