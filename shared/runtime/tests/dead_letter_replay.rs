@@ -6,7 +6,8 @@ use triad_runtime::InputRecord;
 use triad_runtime::dead_letter::index::{Index, MAX_CAUSES, OTHER_CAUSES};
 use triad_runtime::dead_letter::letter::{Content, Marker, Unreadable};
 use triad_runtime::dead_letter::replay::{
-    Act, MALFORMED_EVENT_RECORD, MAX_WHY_BYTES, ReplayRefusal, UNREADABLE_BATCH, marker, replay,
+    MALFORMED_EVENT_RECORD, MAX_WHY_BYTES, ReplayAct, ReplayRefusal, UNREADABLE_BATCH, marker,
+    replay,
 };
 use triad_runtime::dead_letter::{
     Cause, Entry, Letter, LetterId, MAX_HEADERS, MAX_VALUE_BYTES, dead_letter,
@@ -130,7 +131,10 @@ fn what_is_not_whole_is_replayed_with_another_value_only() {
             letter_with(&record(vec![]), MALFORMED_EVENT_RECORD),
             ReplayRefusal::OfAnEvent,
         ),
-        (letter_with(&tombstone, UNREADABLE_BATCH), Refusal::OfABatch),
+        (
+            letter_with(&tombstone, UNREADABLE_BATCH),
+            ReplayRefusal::OfABatch,
+        ),
     ];
     for (letter, refusal) in refused {
         assert_eq!(replay(&letter, None), Err(refusal));

@@ -10,10 +10,12 @@ use tokio::sync::watch;
 use triad_broker::{Grant, MskTokenForm, TokenCheck};
 use triad_core::Timestamp;
 use triad_kafka::{Credentials, KafkaBus, Token, TokenSource};
-use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
+use triad_runtime::{Bus, BusError, Clock};
 
-use crate::place::{Asks, LOOK, Place, all_works, look, make_topic, member, next, publish, within};
+use crate::place::{
+    Asks, LOOK, Place, all_works, look, make_topic, member, next, publish, record, within,
+};
 
 /// Times of a token, in seconds.
 pub struct Signed {
@@ -143,11 +145,17 @@ async fn a_source_that_fails_at_first_is_asked_again() {
         assert!(said.contains("cannot log in"), "{said}");
         assert!(said.contains("token: the credentials are away"), "{said}");
     }
-    // What is sent meanwhile waits until there is one.
+    // What is sent meanwhile waits until there is one, and fails for now after a while: the token is
+    // asked for again after ten seconds. It is sent once, however often it is tried.
     let bus = KafkaBus::new(&config).expect("a bus");
     let member = member(&config);
     let before = *source.asked.borrow();
-    tokio::join!(publish(&bus, 0), async {
+    let sent = async {
+        while let [Err(error)] = &bus.publish(vec![record(0)]).await[..] {
+            assert!(matches!(error, BusError::Transient(_)), "{error}");
+        }
+    };
+    tokio::join!(within("a record is taken", sent), async {
         // Both clients have asked in vain.
         let mut asked = source.asked.subscribe();
         let twice = asked.wait_for(|asked| *asked >= before + 2);
