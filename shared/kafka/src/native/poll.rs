@@ -132,14 +132,17 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let began = Instant::now();
-        let mut is_closed = self.consumer.close_queue().is_err();
-        while !is_closed && began.elapsed() < CLOSE_WITHIN {
+        // Refused where the client cannot go on, or is being closed already.
+        let is_closing = self.consumer.close_queue().is_ok();
+        while is_closing && !self.consumer.closed() && began.elapsed() < CLOSE_WITHIN {
             let _ = self.consumer.poll(Duration::from_millis(50));
-            is_closed = self.consumer.closed();
         }
         // SAFETY: it is ours and given back once; the consumer is alive.
         unsafe { rd_kafka_queue_destroy(self.queue.as_ptr()) };
-        if is_closed {
+        // librdkafka waits without end for a group that was not left, and a client that cannot go on
+        // never leaves its group: it is left to the end of the process, which is near.
+        let can_end = self.consumer.client().fatal_error().is_none();
+        if can_end && self.consumer.closed() {
             // SAFETY: nobody uses it any more.
             unsafe { ManuallyDrop::drop(&mut self.consumer) };
         } else {

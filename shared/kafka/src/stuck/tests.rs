@@ -38,7 +38,8 @@ fn later() -> Instant {
 async fn each_partition_waits_for_itself_and_keeps_its_order() {
     let (mut stuck, now) = (Stuck::default(), Instant::now());
     assert!(stuck.put_back(at(0), vec![record(0, 4)], false, &Why::NoRoom, now));
-    assert!(stuck.put_back(at(1), vec![record(1, 7)], false, &Why::Failed, now));
+    let after = now + Duration::from_secs(1);
+    assert!(stuck.put_back(at(1), vec![record(1, 7)], false, &Why::Failed, after));
     assert!(stuck.put_behind(record(0, 5)).is_none());
     assert!(
         stuck.put_behind(record(2, 0)).is_some(),
