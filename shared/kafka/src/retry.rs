@@ -33,6 +33,8 @@ pub(crate) fn tell(record: &InputRecord, why: &Redelivery) {
     let (topic, partition, offset) = (&record.topic, record.partition, record.offset);
     if why.is_for_room() {
         tracing::debug!(topic, partition, offset, %why, "no room for a record yet");
+    } else if why.needs_an_operator() {
+        tracing::error!(topic, partition, offset, %why, "nothing goes on here until the installation is mended");
     } else {
         tracing::warn!(topic, partition, offset, %why, "record to be handled again");
     }
