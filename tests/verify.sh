@@ -88,7 +88,7 @@ cargo test "${everything[@]}" --doc
 step "The drill"
 examples/drill.sh target/debug/triad > target/drill.md
 
-step "The proof: seeds, crash points, planted bugs and the model"
+step "The proof: seeds, crash points, mutants and the model"
 tests/proof.sh
 
 step "What is deployed: templates, roles, compose files, secrets"
