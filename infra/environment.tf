@@ -29,33 +29,38 @@ locals {
   )
 
   common_environment = {
-    TRIAD_BROKERS         = var.kafka.brokers
-    TRIAD_KAFKA_AUTH      = var.kafka.auth
-    TRIAD_KAFKA_SECRET    = var.kafka.secret_arn
-    TRIAD_KAFKA_CA_SECRET = var.kafka.ca_secret_arn
-    TRIAD_KAFKA_SETTINGS  = length(local.kafka_settings) == 0 ? null : jsonencode(local.kafka_settings)
-    TRIAD_TABLE_PREFIX    = var.name_prefix
-    TRIAD_REPLY_TOPICS    = length(var.reply_topics) == 0 ? null : join(",", var.reply_topics)
-    TRIAD_BATCH_RESPONSES = local.provisioned ? "partial" : "whole"
-    TRIAD_SKEW            = var.timing.skew
-    TRIAD_ANNOUNCE_WITHIN = var.timing.announce_within
-    TRIAD_QUEUE_WITHIN    = var.timing.queue_within
-    TRIAD_RETENTION       = var.timing.retention
-    TRIAD_LOG             = var.log_filter
+    TRIAD_BROKERS           = var.kafka.brokers
+    TRIAD_KAFKA_AUTH        = var.kafka.auth
+    TRIAD_KAFKA_SECRET      = var.kafka.secret_arn
+    TRIAD_KAFKA_CA_SECRET   = var.kafka.ca_secret_arn
+    TRIAD_KAFKA_SETTINGS    = length(local.kafka_settings) == 0 ? null : jsonencode(local.kafka_settings)
+    TRIAD_TABLE_PREFIX      = var.name_prefix
+    TRIAD_REPLY_TOPICS      = length(var.reply_topics) == 0 ? null : join(",", var.reply_topics)
+    TRIAD_BATCH_RESPONSES   = local.provisioned ? "partial" : "whole"
+    TRIAD_SKEW              = var.timing.skew
+    TRIAD_ANNOUNCE_WITHIN   = var.timing.announce_within
+    TRIAD_QUEUE_WITHIN      = var.timing.queue_within
+    TRIAD_RETENTION         = var.timing.retention
+    TRIAD_DETAILS_RETENTION = var.timing.details_retention
+    TRIAD_LOG               = var.log_filter
+  }
+
+  # Submission sets orders beyond them aside; the Scheduler and the Supervisor let them in.
+  workflow_caps = {
+    TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW = (
+      length(var.admission.max_in_flight_per_workflow) == 0 ? null : jsonencode(var.admission.max_in_flight_per_workflow)
+    )
   }
 
   own_environment = merge(
     {
-      submission = {
+      submission = merge(local.workflow_caps, {
         TRIAD_ADMISSION     = var.admission.when_full
         TRIAD_MAX_IN_FLIGHT = var.admission.max_in_flight == null ? null : tostring(var.admission.max_in_flight)
-        TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW = (
-          length(var.admission.max_in_flight_per_workflow) == 0 ? null : jsonencode(var.admission.max_in_flight_per_workflow)
-        )
-        TRIAD_BACKLOG_WAIT = var.admission.backlog_wait
-      }
-      scheduler  = {}
-      supervisor = {}
+        TRIAD_BACKLOG_WAIT  = var.admission.backlog_wait
+      })
+      scheduler  = local.workflow_caps
+      supervisor = local.workflow_caps
       alerts     = { TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn }
     },
     # An agent is told of itself alone: no function holds another one's headers.

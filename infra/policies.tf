@@ -29,8 +29,14 @@ locals {
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
   }
-  # Submission counts what is under way; the Supervisor finds what is overdue.
-  reads_due_index = ["submission", "supervisor"]
+  # Submission counts what is under way; the Supervisor finds what is overdue; where workflows have
+  # caps the Scheduler finds which order to let in.
+  reads_due_index = concat(
+    ["submission", "supervisor"],
+    length(var.admission.max_in_flight_per_workflow) == 0 ? [] : ["scheduler"],
+  )
+  # Who ends an order lets its details expire, where they do.
+  ends_details = var.timing.details_retention == null ? [] : ["scheduler", "supervisor"]
 
   # The functions' kinds: all agents are of one.
   kinds = { for function in keys(local.functions) : function => startswith(function, "agent-") ? "agent" : function }
@@ -55,6 +61,13 @@ locals {
     Effect   = "Allow"
     Action   = ["dynamodb:Query"]
     Resource = [local.due_index_arn]
+  }
+
+  details_statement = {
+    Sid      = "ExpiryOfDetails"
+    Effect   = "Allow"
+    Action   = ["dynamodb:UpdateItem"]
+    Resource = [local.table_arns.orders]
   }
 
   # The key's use is bound to the services through which it is used.
@@ -142,6 +155,7 @@ locals {
       local.network_statements[function],
       local.table_statements[kind],
       contains(local.reads_due_index, kind) ? [local.index_statement] : [],
+      contains(local.ends_details, kind) ? [local.details_statement] : [],
       [{
         Sid      = "Key"
         Effect   = "Allow"

@@ -12,6 +12,12 @@ resource "aws_dynamodb_table" "orders" {
     type = "S"
   }
 
+  # Set on details of finished orders only, and only with timing.details_retention.
+  ttl {
+    attribute_name = "ExpiresAt"
+    enabled        = true
+  }
+
   point_in_time_recovery {
     enabled = true
   }

@@ -198,12 +198,14 @@ variable "timing" {
     skew: largest clock difference. announce_within: how long an order may wait for a Scheduler.
     queue_within: how long a request may wait in its agent's topic, beside the step's complete-within.
     retention: how long finished process records are kept; orders in Error and CompensationFailed are kept until they are closed, and so long from then on.
+    details_retention: how long the details of these orders are kept, counted alike; null: for ever. An order id that is submitted again once record and details are gone is a new order.
   EOT
   type = object({
-    skew            = optional(string)
-    announce_within = optional(string)
-    queue_within    = optional(string)
-    retention       = optional(string)
+    skew              = optional(string)
+    announce_within   = optional(string)
+    queue_within      = optional(string)
+    retention         = optional(string)
+    details_retention = optional(string)
   })
   default  = {}
   nullable = false

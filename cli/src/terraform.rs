@@ -38,6 +38,8 @@ struct Timing {
     announce_within: Option<String>,
     queue_within: Option<String>,
     retention: Option<String>,
+    #[serde(default)]
+    details_retention: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +135,7 @@ impl Installation {
             ("announce_within", some(&self.timing.announce_within)),
             ("queue_within", some(&self.timing.queue_within)),
             ("retention", some(&self.timing.retention)),
+            ("details_retention", some(&self.timing.details_retention)),
         ]);
         apply(command, &defaults)
     }

@@ -104,7 +104,7 @@ run "every_setting_reaches_its_function" {
   variables {
     name_prefix  = "shop-"
     reply_topics = ["reply.shop", "reply.crm"]
-    timing       = { skew = "250ms", announce_within = "2m", retention = "90days" }
+    timing       = { skew = "250ms", announce_within = "2m", retention = "90days", details_retention = "2years" }
     log_filter   = "info,triad_runtime=debug"
     admission = {
       max_in_flight              = 5000
@@ -145,6 +145,7 @@ run "every_setting_reaches_its_function" {
       nonsensitive(f.environment[0].variables.TRIAD_SKEW) == "250ms" &&
       nonsensitive(f.environment[0].variables.TRIAD_ANNOUNCE_WITHIN) == "2m" &&
       nonsensitive(f.environment[0].variables.TRIAD_RETENTION) == "90days" &&
+      nonsensitive(f.environment[0].variables.TRIAD_DETAILS_RETENTION) == "2years" &&
       nonsensitive(f.environment[0].variables.TRIAD_LOG) == "info,triad_runtime=debug" &&
       nonsensitive(f.environment[0].variables.AWS_ENDPOINT_URL) == "http://127.0.0.1:4566"
     ])
@@ -165,6 +166,15 @@ run "every_setting_reaches_its_function" {
       TRIAD_BACKLOG_WAIT               = "10m"
     }
     error_message = "admission"
+  }
+  assert {
+    condition = alltrue([
+      for name in ["scheduler", "supervisor"] :
+      nonsensitive(aws_lambda_function.this[name].environment[0].variables.TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW) == "{\"order-fulfilment\":1000}" &&
+      contains(flatten([for s in local.statements[name] : s.Action]), "dynamodb:Query") &&
+      contains(flatten([for s in local.statements[name] : s.Action]), "dynamodb:UpdateItem")
+    ])
+    error_message = "who lets in what was set aside, and lets details expire"
   }
   assert {
     condition = jsondecode(nonsensitive(aws_lambda_function.this["agent-payment"].environment[0].variables.TRIAD_AGENTS)) == {

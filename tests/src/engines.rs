@@ -123,19 +123,45 @@ impl Store {
             "UpdateExpression": "SET #a = :text", "ExpressionAttributeNames": {"#a": attribute},
             "ExpressionAttributeValues": {":text": {"S": text}},
         });
+        let _ = self.ask("UpdateItem", &update).await;
+    }
+
+    /// The item with an order's details, as the service has it.
+    ///
+    /// # Panics
+    /// When it cannot be read.
+    pub async fn details_item(&self, id: &str) -> Value {
+        let get = json!({
+            "TableName": self.tables.orders, "Key": {"OrderID": {"S": id}}, "ConsistentRead": true,
+        });
+        self.ask("GetItem", &get).await["Item"].clone()
+    }
+
+    /// Removes an order's details, as the service does when their time is over.
+    ///
+    /// # Panics
+    /// When they cannot be removed.
+    pub async fn remove_details(&self, id: &str) {
+        let delete = json!({"TableName": self.tables.orders, "Key": {"OrderID": {"S": id}}});
+        let _ = self.ask("DeleteItem", &delete).await;
+    }
+
+    /// Asks the service something that no port asks.
+    async fn ask(&self, operation: &str, request: &Value) -> Value {
         let answer = crate::http::client()
             .post(&self.url)
-            .header("x-amz-target", "DynamoDB_20120810.UpdateItem")
+            .header("x-amz-target", format!("DynamoDB_20120810.{operation}"))
             .header("x-amz-date", "20260101T000000Z")
             .header("content-type", "application/x-amz-json-1.0")
             .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
-            .body(update.to_string())
+            .body(request.to_string())
             .send()
             .await
             .expect("the engine answers");
         let status = answer.status();
         let text = answer.text().await.unwrap_or_default();
         assert!(status.is_success(), "{status}: {text}");
+        serde_json::from_str(&text).unwrap_or_default()
     }
 
     /// Publishes a workflow.

@@ -113,6 +113,11 @@ impl Process {
         .await
     }
 
+    /// Ends its standard input, where that is a pipe.
+    pub fn end_input(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// Kills it as `kill -9` does, and waits until it is gone.
     ///
     /// # Panics

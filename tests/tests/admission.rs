@@ -3,14 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use triad_core::message::StatusMessage;
+use triad_core::operate::{Action, Operation};
+use triad_core::order::OperatorAct;
 use triad_core::status::Status;
-use triad_core::{ClaimId, Context, Decision, Event, OrderId, Timing, decide, topics};
+use triad_core::{
+    ClaimId, Context, Decision, Event, OrderId, Priority, Timing, Version, decide, topics,
+};
 use triad_dynamodb::{Capacity, DynamoStore};
+use triad_runtime::operator::Operator;
+use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_runtime::submission::Submission;
-use triad_runtime::system::SystemClock;
+use triad_runtime::supervisor::{Report, Supervisor};
+use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Handled, InputRecord, StateStore, Write};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
@@ -124,6 +131,14 @@ impl World {
     }
 }
 
+/// The reply of an agent that has done what was asked.
+fn succeeded(request: &Value) -> Value {
+    json!({"type": "reply", "order_id": request["order_id"], "step": request["step"],
+        "direction": request["direction"], "attempt": request["attempt"],
+        "complete_by": request["complete_by"], "calls": 1,
+        "outcome": {"result": "succeeded", "output": null}})
+}
+
 fn order(workflow: &str, id: &str) -> InputRecord {
     let order = json!({"order_id": id, "workflow": workflow, "details": {}});
     InputRecord {
@@ -190,6 +205,187 @@ async fn a_workflow_has_a_cap_of_its_own() {
         assert_eq!(world.submit("other", &[&format!("o{id}")]).await, [true]);
     }
     assert_eq!(world.rejected(), ["3"]);
+}
+
+/// The two handlers that let in what was set aside, over the same tables, with the same caps.
+impl World {
+    fn settings() -> Settings {
+        Settings {
+            admission: small(2),
+            ..Settings::default()
+        }
+    }
+
+    async fn sweep(&self, settings: Settings) -> Report {
+        let supervisor = Supervisor::new(
+            self.engine.store(),
+            self.bus.clone(),
+            self.clock.clone(),
+            SystemEntropy,
+            settings,
+        );
+        supervisor.sweep(Millis(60_000)).await
+    }
+
+    async fn is_set_aside(&self, id: &str) -> bool {
+        let id = OrderId::new(id).unwrap();
+        let found = self.engine.store().load(vec![id]).await.remove(0);
+        let order = found.unwrap().expect("it is stored");
+        assert_eq!(order.version == Version::FIRST, order.set_aside.is_some());
+        order.set_aside.is_some()
+    }
+
+    async fn set_aside(&self, ids: &[&str]) -> Vec<bool> {
+        let mut all = Vec::new();
+        for id in ids {
+            all.push(self.is_set_aside(id).await);
+        }
+        all
+    }
+}
+
+fn small(cap: u32) -> AdmissionSettings {
+    AdmissionSettings {
+        in_flight: None,
+        per_workflow: [("small".to_owned().try_into().unwrap(), cap)].into(),
+        reject_after: None,
+    }
+}
+
+#[tokio::test]
+async fn an_order_beyond_its_workflow_s_cap_holds_up_nobody_and_is_let_in_by_age() {
+    let world = World::start(small(2)).await;
+    let line = [
+        ("small", "1"),
+        ("small", "2"),
+        ("small", "3"),
+        ("other", "o1"),
+        ("small", "4"),
+    ];
+    let records: Vec<_> = line
+        .iter()
+        .map(|(workflow, id)| order(workflow, id))
+        .collect();
+    let handled = world.submission.handle(&records).await;
+    assert_eq!(handled, vec![Handled::Done; 5], "nobody waits in the topic");
+    assert!(world.is_stored("o1").await);
+    let ids = ["1", "2", "3", "4"];
+    assert_eq!(world.set_aside(&ids[2..]).await, [true, true]);
+    let announced = |topic: &str| topic == topics::scheduler(Priority::Normal);
+    let sent: Vec<_> = std::iter::from_fn(|| world.bus.next()).collect();
+    assert_eq!(
+        sent.iter().filter(|r| announced(&r.topic)).count(),
+        3,
+        "1, 2 and o1"
+    );
+    assert_eq!(
+        sent.iter().filter(|r| r.topic == topics::STATUS).count(),
+        5,
+        "all are accepted"
+    );
+
+    // No room: a sweep lets nobody in, and asks for nobody.
+    let report = world.sweep(World::settings()).await;
+    assert_eq!((report.admitted, report.failed), (0, 0));
+    world.finish("1").await;
+    world.clock.advance(Millis(10));
+    assert_eq!(world.sweep(World::settings()).await.admitted, 1);
+    assert_eq!(
+        world.set_aside(&ids[2..]).await,
+        [false, true],
+        "the oldest"
+    );
+    assert_eq!(
+        world.sweep(World::settings()).await.admitted,
+        0,
+        "the place is taken"
+    );
+
+    // Where nothing caps it any more all are let in, wherever they are.
+    let mut admitted = 0;
+    for _ in 0..500 {
+        admitted += world.sweep(Settings::default()).await.admitted;
+    }
+    assert_eq!(admitted, 1);
+    assert_eq!(world.set_aside(&ids[2..]).await, [false, false]);
+}
+
+#[tokio::test]
+async fn who_ends_an_order_lets_the_next_one_in() {
+    let world = World::start(small(2)).await;
+    let ids = ["1", "2", "3", "4", "5"];
+    assert_eq!(world.submit("small", &ids).await, [true; 5]);
+    let settings = World::settings();
+    let scheduler = Scheduler::new(
+        world.engine.store(),
+        world.bus.clone(),
+        world.clock.clone(),
+        SystemEntropy,
+        settings,
+    );
+    // Runs the Scheduler over all that is sent to it; each request is answered at once.
+    let mut ended = Vec::new();
+    for _ in 0..100 {
+        let Some(record) = world.bus.next() else {
+            break;
+        };
+        let answer = match record.topic.as_str() {
+            "scheduler" => record,
+            "agent.x" => {
+                let request: Value = serde_json::from_slice(&record.value.unwrap()).unwrap();
+                ended.push(request["order_id"].as_str().unwrap().to_owned());
+                InputRecord {
+                    topic: "scheduler".into(),
+                    value: Some(succeeded(&request).to_string().into_bytes()),
+                    ..InputRecord::default()
+                }
+            }
+            _ => continue,
+        };
+        world.clock.advance(Millis(1));
+        assert_eq!(scheduler.handle(&[answer]).await, [Handled::Done]);
+    }
+    assert_eq!(ended, ids, "all of them, by age, and nobody swept");
+}
+
+#[tokio::test]
+async fn an_order_that_is_set_aside_can_be_cancelled_and_delivered_again() {
+    let world = World::start(small(1)).await;
+    assert_eq!(world.submit("small", &["1", "2"]).await, [true; 2]);
+    let _ = std::iter::from_fn(|| world.bus.next()).count();
+    // The same record again is a repetition: accepted, and still not announced.
+    assert_eq!(world.submit("small", &["2"]).await, [true]);
+    let sent: Vec<_> = std::iter::from_fn(|| world.bus.next())
+        .map(|r| r.topic)
+        .collect();
+    assert_eq!(sent, [topics::STATUS]);
+    let operator = Operator::new(
+        world.engine.store(),
+        world.bus.clone(),
+        world.clock.clone(),
+        SystemEntropy,
+        World::settings(),
+    );
+    let act = Operation {
+        action: Action::Cancel,
+        act: OperatorAct::new("ann", "no longer wanted"),
+    };
+    let done = operator.operate(&OrderId::new("2").unwrap(), &act, false).await;
+    assert!(done.is_ok(), "{done:?}");
+    let found = world
+        .engine
+        .store()
+        .load(vec![OrderId::new("2").unwrap()])
+        .await
+        .remove(0);
+    let order = found.unwrap().expect("it is stored");
+    assert_eq!((order.state.name(), order.set_aside), ("Compensating", None));
+    world.finish("1").await;
+    assert_eq!(
+        world.sweep(World::settings()).await.admitted,
+        0,
+        "it has ended"
+    );
 }
 
 #[tokio::test]

@@ -1,12 +1,18 @@
 //! Where a command finds Kafka and DynamoDB: the same options for `triad dev`, LocalStack, AWS.
 
+use std::time::Duration;
+
+use anyhow::Context;
 use clap::Args;
 use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way};
 use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
-use triad_kafka::KafkaConfig;
+use triad_kafka::{KafkaBus, KafkaConfig, wait_for_broker};
 use triad_runtime::system::SystemClock;
 
 use crate::output::Usage;
+
+/// Longest wait for a broker's first answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where the tables are.
 #[derive(Debug, Clone, Args)]
@@ -43,6 +49,14 @@ struct SpansArgs {
         hide_short_help = true
     )]
     retention: Option<String>,
+    /// How long the details of finished orders are kept. Default: for ever
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "TRIAD_DETAILS_RETENTION",
+        hide_short_help = true
+    )]
+    details_retention: Option<String>,
     /// Largest difference of two clocks
     #[arg(long, value_name = "TIME", env = "TRIAD_SKEW", hide_short_help = true)]
     skew: Option<String>,
@@ -68,6 +82,7 @@ impl SpansArgs {
     fn lookup(&self, name: &str) -> Option<String> {
         let said = match name {
             "TRIAD_RETENTION" => &self.retention,
+            "TRIAD_DETAILS_RETENTION" => &self.details_retention,
             "TRIAD_SKEW" => &self.skew,
             "TRIAD_QUEUE_WITHIN" => &self.queue_within,
             "TRIAD_ANNOUNCE_WITHIN" => &self.announce_within,
@@ -117,12 +132,9 @@ impl StoreArgs {
     /// [`Usage`] or [`ConfigError`]: something that the command was told is wrong.
     pub async fn store(&self) -> anyhow::Result<DynamoStore<SystemClock>> {
         let client = connect(self.endpoint()?).await;
-        Ok(DynamoStore::new(
-            client,
-            self.tables(),
-            SystemClock,
-            self.spans()?.retention,
-        ))
+        let spans = self.spans()?;
+        let store = DynamoStore::new(client, self.tables(), SystemClock, spans.retention);
+        Ok(store.keeping_details(spans.details_retention))
     }
 }
 
@@ -191,5 +203,28 @@ impl KafkaArgs {
             extra: self.login.settings.clone(),
             ..KafkaConfig::new(&self.brokers)
         })
+    }
+
+    /// A producer, once a broker has let the command in.
+    ///
+    /// # Errors
+    /// [`triad_kafka::KafkaError`] where no broker answers within [`ANSWER_WITHIN`], or at once where
+    /// the login is refused; nothing was done then.
+    pub async fn bus(&self) -> anyhow::Result<KafkaBus> {
+        let config = self.reached().await?;
+        Ok(KafkaBus::new(&config)?)
+    }
+
+    /// The client settings, once a broker has let the command in.
+    ///
+    /// # Errors
+    /// As [`bus`](Self::bus).
+    pub async fn reached(&self) -> anyhow::Result<KafkaConfig> {
+        let config = self.config().await?;
+        let asked = config.clone();
+        // It blocks.
+        let look = tokio::task::spawn_blocking(move || wait_for_broker(&asked, ANSWER_WITHIN));
+        look.await?.context("nothing was done")?;
+        Ok(config)
     }
 }

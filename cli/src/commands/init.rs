@@ -57,7 +57,7 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
             partitions: args.partitions,
         })
         .collect();
-    create_topics(&args.kafka.config().await?, &new).await?;
+    create_topics(&args.kafka.reached().await?, &new).await?;
     if args.topics_only {
         println!("{} topics are there", new.len());
         return Ok(ExitCode::SUCCESS);

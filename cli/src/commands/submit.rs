@@ -10,7 +10,6 @@ use clap::Args;
 use serde_json::json;
 use triad_core::submission::Submission;
 use triad_core::{Envelope, Priority, topics};
-use triad_kafka::KafkaBus;
 use triad_runtime::Bus;
 
 use super::connection::KafkaArgs;
@@ -98,7 +97,7 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
         return Err(Usage(problems.join("\n")).into());
     }
     let count = messages.len();
-    let bus = KafkaBus::new(&args.kafka.config().await?)?;
+    let bus = args.kafka.bus().await?;
     while !messages.is_empty() {
         let rest = messages.split_off(messages.len().min(CHUNK));
         let sent = bus.publish(std::mem::replace(&mut messages, rest));

@@ -83,6 +83,7 @@ impl Engines {
             endpoint: Endpoint::InProcess(embedded.http_client()),
             tables: Tables::with_prefix(""),
             retention: Millis(30 * 24 * 3_600_000),
+            details_retention: None,
             agents,
             settings: Settings {
                 timing: Timing {

@@ -60,7 +60,7 @@ impl ActArgs {
 pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<CliOperator> {
     Ok(Operator::new(
         store.store().await?,
-        KafkaBus::new(&kafka.config().await?)?,
+        kafka.bus().await?,
         SystemClock,
         SystemEntropy,
         Settings {

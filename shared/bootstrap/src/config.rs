@@ -29,6 +29,8 @@ pub struct Config {
     pub tables: Tables,
     /// How long finished records are kept (`TRIAD_RETENTION`).
     pub retention: Millis,
+    /// How long the details of finished orders are kept; `None`: for ever.
+    pub details_retention: Option<Millis>,
     /// HTTP agents by name (`TRIAD_AGENTS`).
     pub agents: BTreeMap<AgentName, AgentConfig>,
     /// Bounds and spans of the handlers (`TRIAD_SKEW`, `TRIAD_ANNOUNCE_WITHIN`,
@@ -126,6 +128,7 @@ impl Config {
             endpoint,
             tables: Tables::with_prefix(&r.text("TRIAD_TABLE_PREFIX").unwrap_or_default()),
             retention: spans.retention,
+            details_retention: spans.details_retention,
             settings: Settings {
                 timing: spans.timing,
                 reply_topics,

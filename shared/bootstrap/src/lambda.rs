@@ -1,5 +1,6 @@
 //! The Lambda shell around the handlers: converts, and nothing more.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,10 +12,12 @@ use triad_lambda::{
 };
 use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{Cause, dead_letter};
+use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, Handled, InputRecord};
 
 use crate::config::Config;
+use crate::journal::Journal;
 use crate::logging;
 use crate::reader::environment;
 use crate::wiring::Wiring;
@@ -73,11 +76,13 @@ where
         ..RunConfig::default()
     };
     let handle = Arc::new(handle);
+    let journal = Arc::new(Journal::of_sandbox());
     triad_lambda::run(config, move |records, invocation| {
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
+        let journal = journal.clone();
         // Boxed: the handlers' futures are deep, and the runtime wraps them deeper still.
         let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> =
-            Box::pin(async move { batch(&bus, &*handle, records, &invocation).await });
+            Box::pin(async move { batch(&bus, &journal, &*handle, records, &invocation).await });
         work
     })
     .await
@@ -86,6 +91,7 @@ where
 /// One batch: what the shell could not read is dead-lettered, the rest is the handler's.
 async fn batch<B, F, R>(
     bus: &B,
+    journal: &Journal,
     handle: &F,
     records: Vec<ParsedRecord>,
     invocation: &Invocation,
@@ -95,25 +101,12 @@ where
     F: Fn(Vec<InputRecord>, Turn) -> R,
     R: Future<Output = Vec<Handled>>,
 {
-    let mut outcomes = Vec::with_capacity(records.len());
+    let mut outcomes: Vec<Option<RecordOutcome>> = vec![None; records.len()];
     let mut sound = Vec::new();
-    let mut places = Vec::new();
     for (place, record) in records.into_iter().enumerate() {
         match record {
-            ParsedRecord::Record(record) => {
-                outcomes.push(None);
-                places.push(place);
-                sound.push(record);
-            }
+            ParsedRecord::Record(record) => sound.push((place, record)),
             ParsedRecord::Malformed(bad) => {
-                tracing::warn!(
-                    metric = triad_runtime::metric::DEAD_LETTER,
-                    topic = bad.topic,
-                    partition = bad.partition,
-                    offset = bad.offset,
-                    cause = %bad.cause,
-                    "record dead-lettered"
-                );
                 let cause = Cause::new(MALFORMED_EVENT_RECORD, bad.cause.to_string());
                 let record = InputRecord {
                     topic: bad.topic,
@@ -123,35 +116,115 @@ where
                     value: Some(bad.raw.into_bytes()),
                     ..InputRecord::default()
                 };
-                let letter = dead_letter(&record, &cause, SystemClock.now());
-                let sent = bus.publish(letter.to_vec()).await;
-                let failed = sent.into_iter().find_map(Result::err);
-                outcomes.push(Some(match failed {
-                    None => {
-                        invocation.progress.done(place);
-                        RecordOutcome::Done
-                    }
-                    Some(e) => RecordOutcome::Failed(e.to_string()),
-                }));
+                outcomes[place] = Some(put_aside(bus, &record, &cause, place, invocation).await);
             }
         }
     }
-    let turn = Turn {
+    let suspects = journal.suspects(sound.iter().map(|(_, record)| record));
+    let is_suspect = |(_, record): &(usize, InputRecord)| {
+        suspects.contains(&(record.topic.clone(), record.partition))
+    };
+    let (alone, together): (Vec<_>, Vec<_>) = sound.into_iter().partition(is_suspect);
+    if !together.is_empty() {
+        let (places, records): (Vec<usize>, Vec<InputRecord>) = together.into_iter().unzip();
+        let in_hand = journal.together(&records);
+        let answers = handle(records, turn(invocation, &places)).await;
+        drop(in_hand);
+        for (place, answer) in places.into_iter().zip(answers) {
+            outcomes[place] = Some(outcome(answer));
+        }
+    }
+    one_by_one((bus, journal, handle), alone, invocation, &mut outcomes).await;
+    let missing = || RecordOutcome::Failed("the handler gave no answer for it".into());
+    outcomes
+        .into_iter()
+        .map(|known| known.unwrap_or_else(missing))
+        .collect()
+}
+
+/// Records of partitions in which a process has died: each by itself, as far as the time goes. One
+/// that is to come again is not passed by a later one of its partition.
+async fn one_by_one<B, F, R>(
+    (bus, journal, handle): (&B, &Journal, &F),
+    records: Vec<(usize, InputRecord)>,
+    invocation: &Invocation,
+    outcomes: &mut [Option<RecordOutcome>],
+) where
+    B: Bus,
+    F: Fn(Vec<InputRecord>, Turn) -> R,
+    R: Future<Output = Vec<Handled>>,
+{
+    let mut held: HashSet<(String, i32)> = HashSet::new();
+    for (place, record) in records {
+        let partition = (record.topic.clone(), record.partition);
+        if held.contains(&partition) || invocation.deadline.remaining().is_zero() {
+            let why = "records are handed over one by one, and it was not its turn";
+            outcomes[place] = Some(RecordOutcome::Failed(why.into()));
+            held.insert(partition);
+            continue;
+        }
+        let came = match journal.alone(&record) {
+            Some(in_hand) => {
+                let answers = handle(vec![record.clone()], turn(invocation, &[place])).await;
+                drop(in_hand);
+                answers.into_iter().next().map(outcome)
+            }
+            None => {
+                let cause = deaths::cause();
+                Some(put_aside(bus, &record, &cause, place, invocation).await)
+            }
+        };
+        match came {
+            Some(RecordOutcome::Done) => journal.answered(&record),
+            _ => {
+                held.insert(partition);
+            }
+        }
+        outcomes[place] = came;
+    }
+}
+
+/// What a handler is told of the records at these places of the event.
+fn turn(invocation: &Invocation, places: &[usize]) -> Turn {
+    Turn {
         until: Timestamp(invocation.deadline.epoch_ms()),
         progress: invocation.progress.clone(),
         places: places.into(),
-    };
-    let mut answers = handle(sound, turn).await.into_iter();
-    outcomes
-        .into_iter()
-        .map(|known| {
-            known.unwrap_or_else(|| match answers.next() {
-                Some(Handled::Done) => RecordOutcome::Done,
-                Some(Handled::Redeliver(why)) => RecordOutcome::Failed(why.to_string()),
-                None => RecordOutcome::Failed("the handler gave no answer for it".into()),
-            })
-        })
-        .collect()
+    }
+}
+
+fn outcome(answer: Handled) -> RecordOutcome {
+    match answer {
+        Handled::Done => RecordOutcome::Done,
+        Handled::Redeliver(why) => RecordOutcome::Failed(why.to_string()),
+    }
+}
+
+/// Sends a dead letter and its alert in place of the record at a place of the event.
+async fn put_aside<B: Bus>(
+    bus: &B,
+    record: &InputRecord,
+    cause: &Cause,
+    place: usize,
+    invocation: &Invocation,
+) -> RecordOutcome {
+    tracing::warn!(
+        metric = triad_runtime::metric::DEAD_LETTER,
+        topic = record.topic,
+        partition = record.partition,
+        offset = record.offset,
+        cause = cause.message,
+        "record dead-lettered"
+    );
+    let letter = dead_letter(record, cause, SystemClock.now());
+    let sent = bus.publish(letter.to_vec()).await;
+    match sent.into_iter().find_map(Result::err) {
+        None => {
+            invocation.progress.done(place);
+            RecordOutcome::Done
+        }
+        Some(e) => RecordOutcome::Failed(e.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -191,9 +264,70 @@ mod tests {
             deadline: Deadline::before(u64::MAX, Duration::ZERO),
             progress: Progress::new(records.len()),
         };
-        let handled = batch(&Accepting, &slow, records, &invocation);
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(folder.path().join("in-hand"));
+        let handled = batch(&Accepting, &journal, &slow, records, &invocation);
         let dropped = tokio::time::timeout(Duration::ZERO, handled).await;
         assert!(dropped.is_err(), "it hangs");
         assert_eq!(invocation.progress.snapshot(), [true, true, false]);
+    }
+
+    /// Keeps what is sent.
+    #[derive(Default)]
+    struct Kept(std::sync::Mutex<Vec<Envelope>>);
+
+    impl Bus for Kept {
+        async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+            let count = messages.len();
+            self.0.lock().expect("no panic").extend(messages);
+            vec![Ok(()); count]
+        }
+    }
+
+    #[test]
+    fn a_record_of_which_processes_die_is_put_aside_and_its_neighbours_are_handled() {
+        let event = br#"{"records": {
+            "orders-0": [{"topic": "orders", "partition": 0, "offset": 5, "value": "MQ=="},
+                {"topic": "orders", "partition": 0, "offset": 6, "value": "ZGll"},
+                {"topic": "orders", "partition": 0, "offset": 7, "value": "Mg=="}],
+            "orders-1": [{"topic": "orders", "partition": 1, "offset": 6, "value": "Mw=="}]}}"#;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("in-hand");
+        let bus = Kept::default();
+        // Hangs where a process would die: what is forgotten then is never dropped.
+        let dies = async |records: Vec<InputRecord>, _: Turn| {
+            if records.iter().any(|r| r.value.as_deref() == Some(b"die")) {
+                std::future::pending::<()>().await;
+            }
+            vec![Handled::Done; records.len()]
+        };
+        let mut died = 0;
+        let outcomes = loop {
+            let journal: &Journal = Box::leak(Box::new(Journal::open(file.clone())));
+            let records = triad_lambda::parse_event(event).expect("it is an event");
+            let invocation = Invocation {
+                request_id: String::new(),
+                deadline: Deadline::before(u64::MAX, Duration::ZERO),
+                progress: Progress::new(records.len()),
+            };
+            let mut process = Box::pin(batch(&bus, journal, &dies, records, &invocation));
+            match futures::FutureExt::now_or_never(&mut process) {
+                Some(outcomes) => break outcomes,
+                None => std::mem::forget((process, invocation.progress.clone())),
+            }
+            died += 1;
+        };
+        assert_eq!(died, 1 + deaths::MAX_DEATHS);
+        assert_eq!(outcomes, vec![RecordOutcome::Done; 4]);
+        assert!(!file.exists(), "nothing is held against anything any more");
+        let sent = bus.0.lock().expect("no panic");
+        let cause = |m: &&Envelope| {
+            let is_cause = |(name, value): &&(String, Option<Vec<u8>>)| {
+                name == "triad-cause" && value.as_deref() == Some(deaths::HANDLER_DIED.as_bytes())
+            };
+            m.headers.iter().any(|header| is_cause(&header))
+        };
+        assert_eq!(sent.iter().filter(cause).count(), 1);
+        assert_eq!(sent.len(), 2, "a letter and its alert");
     }
 }

@@ -7,6 +7,7 @@ mod agents;
 mod auth;
 mod config;
 #[cfg(feature = "lambda")]
+mod journal;
 pub mod lambda;
 pub mod logging;
 mod reader;

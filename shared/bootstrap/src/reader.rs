@@ -95,6 +95,11 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A span that may be left out.
+    pub(crate) fn optional_span(&mut self, name: &str) -> Option<Millis> {
+        self.parsed(name, None, |t| Millis::try_from(t.to_owned()).map(Some))
+    }
+
     pub(crate) fn span(&mut self, name: &str, default: Millis) -> Millis {
         self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
     }

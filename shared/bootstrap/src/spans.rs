@@ -13,6 +13,8 @@ pub struct Spans {
     pub timing: Timing,
     /// How long finished records are kept (`TRIAD_RETENTION`). Default 30 days.
     pub retention: Millis,
+    /// How long the details of finished orders are kept (`TRIAD_DETAILS_RETENTION`). Default: for ever.
+    pub details_retention: Option<Millis>,
 }
 
 impl Default for Spans {
@@ -20,6 +22,7 @@ impl Default for Spans {
         Self {
             timing: Timing::default(),
             retention: Millis(30 * 24 * 3_600_000),
+            details_retention: None,
         }
     }
 }
@@ -46,7 +49,9 @@ impl Spans {
 
     /// Reads the spans among other settings.
     pub(crate) fn of(r: &mut Reader<'_>) -> Self {
-        let Self { timing, retention } = Self::default();
+        let Self {
+            timing, retention, ..
+        } = Self::default();
         Self {
             timing: Timing {
                 skew: r.span("TRIAD_SKEW", timing.skew),
@@ -55,6 +60,7 @@ impl Spans {
                 ..timing
             },
             retention: r.span("TRIAD_RETENTION", retention),
+            details_retention: r.optional_span("TRIAD_DETAILS_RETENTION"),
         }
     }
 }

@@ -37,7 +37,8 @@ impl Wiring {
     /// [`KafkaError`] if librdkafka refuses the settings.
     pub async fn new(config: Config) -> Result<Self, KafkaError> {
         let client = connect(config.endpoint.clone()).await;
-        let store = DynamoStore::new(client, config.tables.clone(), SystemClock, config.retention);
+        let store = DynamoStore::new(client, config.tables.clone(), SystemClock, config.retention)
+            .keeping_details(config.details_retention);
         Ok(Self {
             store,
             bus: KafkaBus::new(&config.kafka)?,

@@ -6,6 +6,8 @@
 //! once and taken out once. The Supervisor meets a hint that is early, sees that the order is
 //! not due, and moves it to the true time.
 
+use triad_workflow::WorkflowName;
+
 use crate::ids::{OrderId, Timestamp};
 
 /// Shards of the due index. A sweep asks each one; a hot shard would need
@@ -15,13 +17,34 @@ pub const SHARDS: u32 = 16;
 /// The shard of an order: FNV-1a over its id. It must never change for stored orders.
 #[must_use]
 pub fn shard_of(order: &OrderId) -> u32 {
-    let hash = order
-        .as_str()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-        });
-    ((hash >> 32) as u32) % SHARDS
+    hash(order.as_str()) % SHARDS
+}
+
+/// Shards behind those of the due index, for orders that are set aside until their workflow's cap
+/// leaves them room. No sweep for what is due reads them, and they are not in flight: their rows lie
+/// in the order of age, so that the oldest is let in first.
+pub const ASIDE_SHARDS: u32 = 16;
+
+/// The shard in which a workflow's orders are set aside; others may share it. It must never change
+/// for stored orders.
+///
+/// # Example
+/// ```
+/// use triad_core::due::{SHARDS, aside_shard};
+/// let name = triad_workflow::WorkflowName::new("order").unwrap();
+/// assert!(aside_shard(&name) >= SHARDS, "no order that is in flight is there");
+/// ```
+#[must_use]
+pub fn aside_shard(workflow: &WorkflowName) -> u32 {
+    SHARDS + hash(workflow.as_str()) % ASIDE_SHARDS
+}
+
+/// The upper half of FNV-1a.
+fn hash(text: &str) -> u32 {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) as u32
 }
 
 /// The hint to write, given the one that stands and the true due time.

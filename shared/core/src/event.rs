@@ -17,6 +17,8 @@ pub enum Event {
     Reply(Reply),
     /// The Supervisor found the order in the due index.
     Overdue(Untaken),
+    /// There is room for an order that was set aside.
+    Admit,
     /// All that a finished order wanted sent has been acknowledged by the bus.
     Confirmed,
     /// An operator acts.
@@ -35,6 +37,7 @@ impl Event {
             Self::Claim(_) => "claim",
             Self::Reply(_) => "reply",
             Self::Overdue(_) => "overdue",
+            Self::Admit => "admit",
             Self::Confirmed => "confirmed",
             Self::Operate(_) => "operate",
         }

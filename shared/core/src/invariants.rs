@@ -23,7 +23,7 @@ type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a record by itself.
-pub const OF_RECORD: [(&str, OfRecord); 11] = [
+pub const OF_RECORD: [(&str, OfRecord); 12] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -32,6 +32,11 @@ pub const OF_RECORD: [(&str, OfRecord); 11] = [
     }),
     ("a-finished-order-is-not-held", |o, _| {
         !o.state.is_finished() || o.paused.is_none()
+    }),
+    ("nothing-of-an-order-that-is-set-aside-has-begun", |o, _| {
+        let is_untouched = |s: &StepRecord| matches!(s.state, StepState::Waiting);
+        o.set_aside.is_none()
+            || matches!(o.state, ProcessState::Pending { .. }) && o.steps.iter().all(is_untouched)
     }),
     ("g3-starts-after-its-predecessors", |o, w| {
         o.steps.iter().enumerate().all(|(i, s)| {

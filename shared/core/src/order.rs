@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use triad_workflow::Workflow;
 
+use crate::due::{aside_shard, shard_of};
 use crate::failure::Failure;
 use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::Outbox;
@@ -42,6 +43,9 @@ pub struct Order {
     pub incidents: Vec<Incident>,
     /// How often an operator has set it going again after it had finished.
     pub round: u32,
+    /// Since when it waits for room under the cap on its workflow's orders in flight: nothing of it
+    /// starts until it is let in. See [`crate::due::aside_shard`].
+    pub set_aside: Option<Timestamp>,
     /// An operator holds it: no step starts until it is let go on. Its end lifts the hold.
     pub paused: Option<Hold>,
     /// An operator has closed it by hand: it needs nobody's attention any more.
@@ -212,8 +216,26 @@ impl Order {
             due: Some(due),
             incidents: Vec::new(),
             round: 0,
+            set_aside: None,
             paused: None,
             closed: None,
+        }
+    }
+
+    /// The same new record, set aside until there is room for it.
+    #[must_use]
+    pub fn aside(mut self) -> Self {
+        self.set_aside = Some(self.submitted_at);
+        self.due = self.set_aside;
+        self
+    }
+
+    /// The shard of the due index in which its row is, while it has one.
+    #[must_use]
+    pub fn due_shard(&self) -> u32 {
+        match self.set_aside {
+            Some(_) => aside_shard(&self.workflow.name),
+            None => shard_of(&self.id),
         }
     }
 

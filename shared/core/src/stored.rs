@@ -57,6 +57,8 @@ pub mod attribute {
     pub const INCIDENTS: &str = "Incidents";
     /// How often an operator has set the order going again.
     pub const ROUND: &str = "Round";
+    /// Since when the order is set aside until it has room, in milliseconds.
+    pub const SET_ASIDE: &str = "SetAside";
     /// An operator's hold, as JSON.
     pub const PAUSED: &str = "Paused";
     /// An operator's closing, as JSON.
@@ -161,6 +163,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if order.round > 0 {
         put(attr::ROUND, Scalar::Number(order.round.into()));
     }
+    if let Some(since) = order.set_aside {
+        put(attr::SET_ASIDE, Scalar::Number(since.0));
+    }
     if let Some(hold) = &order.paused {
         put(attr::PAUSED, json(hold));
     }
@@ -173,7 +178,7 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
         put(attr::ATTENTION_AT, Scalar::Number(at.0));
     }
     if let Some(due) = order.due {
-        put(attr::DUE_SHARD, Scalar::Number(shard_of(&order.id).into()));
+        put(attr::DUE_SHARD, Scalar::Number(order.due_shard().into()));
         put(attr::DUE_AT, Scalar::Number(due.0));
     }
     if let Some(at) = order.state.finished_at() {
@@ -233,6 +238,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<O
         round: item
             .optional_integer(attr::ROUND)?
             .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::ROUND, e)))?,
+        set_aside: item.optional_integer(attr::SET_ASIDE)?.map(Timestamp),
         paused: item.optional_json(attr::PAUSED)?,
         closed: item.optional_json(attr::CLOSED)?,
     })

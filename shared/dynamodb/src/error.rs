@@ -106,6 +106,19 @@ fn meaning(code: &str, message: &str) -> Meaning {
     known.map_or(Configuration, |(_, meaning)| *meaning)
 }
 
+/// What is to be done about an error of the installation, where its own words do not say it.
+fn advice(code: &str) -> &'static str {
+    if code.contains("AccessDenied") || code == "NotAuthorized" {
+        "; who runs this needs that right: see the roles in infra/"
+    } else if code.contains("Token") || code.contains("Signature") || code.contains("AccessKey") {
+        "; log in again, and see that the clock is right"
+    } else if code == "ResourceNotFoundException" {
+        "; are the prefix of the tables and the region right? `triad init` makes the tables"
+    } else {
+        ""
+    }
+}
+
 fn error(meaning: Meaning, text: String) -> StoreError {
     match meaning {
         Transient => StoreError::Transient(text),
@@ -124,7 +137,8 @@ where
         SdkError::ServiceError(s) => {
             let code = s.err().code().unwrap_or("unknown");
             let message = s.err().message().unwrap_or("no message");
-            error(meaning(code, message), format!("{code}: {message}"))
+            let text = format!("{code}: {message}{}", advice(code));
+            error(meaning(code, message), text)
         }
         // No credentials, no region, an endpoint that is no URL: nothing was sent.
         SdkError::ConstructionFailure(_) => {

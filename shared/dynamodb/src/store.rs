@@ -43,19 +43,32 @@ pub struct DynamoStore<C> {
     pub(crate) tables: Tables,
     pub(crate) clock: C,
     pub(crate) retention: Millis,
+    pub(crate) details_retention: Option<Millis>,
     pub(crate) capacity: Arc<Capacity>,
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
-    /// Over a client. Finished records expire after `retention`.
+    /// Over a client. Finished records expire after `retention`, details never.
     pub fn new(client: Client, tables: Tables, clock: C, retention: Millis) -> Self {
         Self {
             client,
             tables,
             clock,
             retention,
+            details_retention: None,
             capacity: Arc::default(),
         }
+    }
+
+    /// The same store, which lets an order's details expire, too: so long after the moment from which
+    /// the retention of its record counts. `None`: never.
+    ///
+    /// The write that ends an order is a transaction with the details then. An order that is submitted
+    /// again once both are gone is a new one.
+    #[must_use]
+    pub fn keeping_details(mut self, retention: Option<Millis>) -> Self {
+        self.details_retention = retention;
+        self
     }
 
     /// The same store, with consumed capacity summed in `capacity`.

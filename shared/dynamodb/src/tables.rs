@@ -85,7 +85,9 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key(attr::ORDER_ID, hash.clone())?)
         .attribute_definitions(attribute(attr::ORDER_ID, text.clone())?);
-    created(orders.send().await)?;
+    if created(orders.send().await)? {
+        expire(client, &tables.orders).await?;
+    }
 
     let included = |attributes: &[&str]| {
         Projection::builder()

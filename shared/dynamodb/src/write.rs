@@ -4,8 +4,9 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
-    Put as PutOf, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    Put as PutOf, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update as UpdateOf,
 };
+use triad_core::outbox::Writer;
 use triad_core::stored;
 use triad_runtime::{Clock, Created, NewOrder, StoreError, Write, Written};
 
@@ -94,8 +95,11 @@ impl<C: Clock + Clone> DynamoStore<C> {
         // Bounded: while the version stands, nothing but a change by hand moves the expiry.
         for _ in 0..MAX_PUTS {
             let expires = stored::expires_at(&write.next, self.retention).max(standing);
-            let request = self.put_record(&write, expires);
-            match self.put(request, write.token).await? {
+            let put = match self.details(&write)? {
+                None => self.put(self.put_record(&write, expires), write.token).await?,
+                Some(details) => self.put_both(&write, expires, details).await?,
+            };
+            match put {
                 Put::Done => return Ok(Written::Written),
                 Put::Refused(item) => match item.and_then(|i| later(&i, &write, expires)) {
                     Some(at) => standing = Some(at),
@@ -107,6 +111,81 @@ impl<C: Clock + Clone> DynamoStore<C> {
             "the expiry of {} changes while its version stands",
             write.next.id
         )))
+    }
+
+    /// What is to be written to an order's details beside its record: their expiry at its end, or
+    /// its removal where an operator may have set the order going again.
+    fn details(&self, write: &Write) -> Result<Option<TransactWriteItem>, StoreError> {
+        let Some(retention) = self.details_retention else {
+            return Ok(None);
+        };
+        let update = UpdateOf::builder()
+            .table_name(&self.tables.orders)
+            .key(attr::ORDER_ID, text(write.next.id.as_str()));
+        let update = match write.next.kept_from() {
+            // Details that are gone already leave an item of these two attributes, which expires.
+            Some(at) => update
+                .update_expression("SET ExpiresAt = :at")
+                .expression_attribute_values(":at", number(at.plus(retention).0 / 1000)),
+            None if write.next.outbox.writer == Writer::Operator => update
+                .update_expression("REMOVE ExpiresAt")
+                .condition_expression("attribute_exists(Digest)"),
+            None => return Ok(None),
+        };
+        let update = update.build().map_err(|e| StoreError::Item(e.to_string()))?;
+        Ok(Some(TransactWriteItem::builder().update(update).build()))
+    }
+
+    /// The conditional put of a record, and what is written to its details, in one transaction.
+    async fn put_both(
+        &self,
+        write: &Write,
+        expires: Option<u64>,
+        details: TransactWriteItem,
+    ) -> Result<Put, StoreError> {
+        let record = self.put_record(write, expires);
+        let record = PutOf::builder()
+            .table_name(&self.tables.order_state)
+            .set_item(record.get_item().clone())
+            .set_condition_expression(record.get_condition_expression().clone())
+            .set_expression_attribute_values(record.get_expression_attribute_values().clone())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(|e| StoreError::Item(e.to_string()))?;
+        let request = self
+            .client
+            .transact_write_items()
+            .transact_items(TransactWriteItem::builder().put(record).build())
+            .transact_items(details)
+            .set_return_consumed_capacity(self.capacity.wanted());
+        let e = match request.send().await {
+            Ok(done) => {
+                self.capacity.add(Kind::Write, done.consumed_capacity());
+                return Ok(Put::Done);
+            }
+            Err(e) => e,
+        };
+        let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+            e.as_service_error()
+        else {
+            return Err(classify(&e));
+        };
+        let reasons = cancelled.cancellation_reasons();
+        match error::cancelled(reasons) {
+            Cancelled::Condition => {}
+            Cancelled::Error(e) => return Err(e),
+        }
+        // The service orders the reasons as the items: the record first.
+        let first = reasons.first();
+        if first.and_then(|r| r.code()) != Some("ConditionalCheckFailed") {
+            let id = &write.next.id;
+            return Err(StoreError::Item(format!("the details of {id} have expired")));
+        }
+        let item = first.and_then(|r| r.item());
+        Ok(match item.and_then(item::token) {
+            Some(token) if token == write.token => Put::Done,
+            _ => Put::Refused(item.cloned()),
+        })
     }
 
     /// The conditional put of a record that expires at a moment, in seconds.

@@ -1,19 +1,22 @@
 //! Topics, and whether anybody is there.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 
-use crate::config::{KafkaConfig, KafkaError, unusable};
+use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
-use crate::tokens::{await_token, give_token};
+use crate::error::{KafkaError, unusable};
+use crate::first_token::{await_token, give_token};
 
 /// How long the brokers may take to make topics.
 const OPERATION_WITHIN: Duration = Duration::from_secs(10);
 /// The same with finding and asking them.
 const REQUEST_WITHIN: Duration = Duration::from_secs(15);
+/// Time between two looks at why nobody answers.
+const ASK_WITHIN: Duration = Duration::from_millis(500);
 /// How long is looked for the reason of a failure.
 const REASON_WITHIN: Duration = Duration::from_secs(5);
 
@@ -71,7 +74,8 @@ async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
     }
 }
 
-/// Asks for the cluster's metadata once, blocking for at most `within`.
+/// Asks for the cluster's metadata, blocking for at most `within`, and for not much longer than it takes
+/// where the brokers refuse the login.
 ///
 /// # Errors
 /// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried.
@@ -81,8 +85,15 @@ pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), Kaf
         .create_with_context(config.login.context())
         .map_err(|e| unusable(&e))?;
     await_token(&client);
-    client
-        .fetch_metadata(None, within)
-        .map(|_| ())
-        .map_err(|e| explain(&client, &config.brokers, &e))
+    let ends = Instant::now() + within;
+    loop {
+        let left = ends.saturating_duration_since(Instant::now());
+        let Err(error) = client.fetch_metadata(None, left.min(ASK_WITHIN)) else {
+            return Ok(());
+        };
+        let reason = explain(&client, &config.brokers, &error);
+        if matches!(reason, KafkaError::Login { .. }) || left <= ASK_WITHIN {
+            return Err(reason);
+        }
+    }
 }

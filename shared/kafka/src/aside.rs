@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use triad_runtime::dead_letter::replay::UNREADABLE_BATCH;
 use triad_runtime::dead_letter::{Cause, dead_letter};
+use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, BusError, Clock, Handled, InputRecord, metric};
 
@@ -42,6 +43,15 @@ impl Item {
         let text = format!("the handler panicked {MAX_PANICS} times: {said}");
         Self::Letter(Box::new(Letter {
             cause: Cause::new(HANDLER_PANICKED, text),
+            next: record.offset + 1,
+            record,
+        }))
+    }
+
+    /// About a record with which alone in hand a process has died every time.
+    pub(crate) fn died(record: InputRecord) -> Self {
+        Self::Letter(Box::new(Letter {
+            cause: deaths::cause(),
             next: record.offset + 1,
             record,
         }))

@@ -7,7 +7,8 @@
 //! for five minutes is taken for dead, and what it was stuck with would stick the next one.
 //!
 //! A handler that panics has failed. Which record did it is found by handing over those of its
-//! batch one by one; after [`MAX_PANICS`](crate::MAX_PANICS) of its own it is put aside.
+//! batch one by one; after [`MAX_PANICS`](crate::MAX_PANICS) of its own it is put aside. So is one
+//! that ends the whole process, which the next one knows from a [note](crate::watch) with the group.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -25,12 +26,13 @@ use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, said};
-use crate::config::KafkaError;
-use crate::consumer::{COMMIT_EVERY, commit, store};
+use crate::consumer::{COMMIT_EVERY, commit, store, take_back};
 use crate::context::Context;
+use crate::error::KafkaError;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
 use crate::retry::tell;
 use crate::stuck::{Partition, Stuck, Why};
+use crate::watch::Watch;
 
 /// How often a consumer is polled while a handler is at work.
 const POLL_EVERY: Duration = Duration::from_secs(30);
@@ -63,11 +65,13 @@ where
             handle: handle.clone(),
             aside: aside.clone(),
             stuck: Stuck::default(),
+            watch: Watch::new(config.max_records),
             fresh: VecDeque::new(),
             stored: Arc::default(),
         };
         tasks.spawn(async move {
             let ended = lane.run(&stop).await;
+            take_back(lane.lane.consumer());
             commit(lane.lane.consumer(), CommitMode::Sync);
             ended
         });
@@ -92,6 +96,7 @@ struct InHand<F> {
     handle: F,
     aside: Aside,
     stuck: Stuck,
+    watch: Watch,
     /// Read while a handler was at work.
     fresh: VecDeque<Item>,
     /// Whether there is something to commit.
@@ -127,7 +132,7 @@ where
 
     /// A batch: what is due again, then what has come.
     fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
-        let revoked = self.lane.take_revoked();
+        let revoked = self.watch.learn(self.lane.consumer());
         self.stuck.forget(&revoked);
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
         let alone = match &*batch {
@@ -149,7 +154,20 @@ where
                 false => None,
             };
         }
-        batch
+        self.set_suspects_apart(batch)
+    }
+
+    /// What is left of a batch without the partitions whose records are handed over one by one.
+    fn set_suspects_apart(&mut self, batch: Vec<Item>) -> Vec<Item> {
+        let is_suspect = |item: &Item| self.watch.is_alone(&item.partition());
+        let (suspects, rest): (Vec<Item>, Vec<Item>) = batch.into_iter().partition(is_suspect);
+        for item in suspects {
+            let partition = item.partition();
+            if self.stuck.put_alone(item, Instant::now()) {
+                self.lane.pause(&partition, true);
+            }
+        }
+        rest
     }
 
     /// Hands a batch over once, and keeps what is left of it.
@@ -157,14 +175,21 @@ where
         self.lane.stand_first();
         let mut items = Vec::with_capacity(batch.len());
         let mut records = Vec::with_capacity(batch.len());
+        let alone = matches!(&*batch, [one] if self.stuck.is_alone(&one.partition()));
         for item in batch {
             match item {
+                Item::Record(record) if alone && !self.take_alone(&record) => {
+                    items.push(Some(Item::died(record)));
+                }
                 Item::Record(record) => {
                     records.push(record);
                     items.push(None);
                 }
                 letter @ Item::Letter(_) => items.push(Some(letter)),
             }
+        }
+        if !alone {
+            self.watch.take_together(self.lane.consumer(), &records);
         }
         let alone = records.len() == 1;
         let records = Arc::new(records);
@@ -192,6 +217,12 @@ where
             }
         }
         self.settle(worked);
+    }
+
+    /// Whether a record may be handed over by itself: all before it is done.
+    fn take_alone(&mut self, record: &InputRecord) -> bool {
+        let consumer = self.lane.consumer();
+        self.watch.take_alone(consumer, record, record.offset)
     }
 
     /// The handler's answers. The consumer is polled while it is at work.
@@ -244,6 +275,9 @@ where
         let mut done: HashMap<Partition, i64> = HashMap::new();
         for (item, answer) in worked {
             let partition = item.partition();
+            let is_done = matches!(answer, Answer::Done) && !left.contains_key(&partition);
+            self.watch
+                .answered(self.lane.consumer(), item.record(), is_done);
             if let Some((_, behind)) = left.get_mut(&partition) {
                 behind.push(item);
                 continue;

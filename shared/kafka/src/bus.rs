@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::message::{Header, Message, OwnedHeaders};
 use rdkafka::producer::future_producer::DeliveryFuture;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _, PurgeConfig};
 use tokio::time::Instant;
 use triad_core::Envelope;
 use triad_runtime::{Bus, BusError};
 
-use crate::config::{KafkaConfig, KafkaError, unusable};
+use crate::config::KafkaConfig;
 use crate::context::Context;
+use crate::error::{KafkaError, unusable};
 use crate::overdue::{Overdue, State, Waiting};
 use crate::tokens::Tokens;
 
@@ -163,7 +164,7 @@ impl Producer {
                 {
                     tokio::time::sleep(FULL_QUEUE_WAIT).await;
                 }
-                Err((e, _)) => return Err(classify(&e)),
+                Err((e, _)) => return Err(classify(&e, &message.topic)),
             }
         }
     }
@@ -237,7 +238,7 @@ async fn acknowledged(
                 *lock() = Instant::now();
                 return match delivered {
                     Some(Ok(Ok(_))) => Ok(()),
-                    Some(Ok(Err((e, _)))) => Err(classify(&e)),
+                    Some(Ok(Err((e, sent)))) => Err(classify(&e, sent.topic())),
                     Some(Err(_)) | None => {
                         Err(BusError::Transient("the producer has stopped".into()))
                     }
@@ -284,18 +285,24 @@ impl<'a> Patience<'a> {
     }
 }
 
-fn classify(error: &RdError) -> BusError {
-    let text = error.to_string();
+fn classify(error: &RdError, topic: &str) -> BusError {
+    use RDKafkaErrorCode::{
+        ClusterAuthorizationFailed, InvalidTopic, MessageSizeTooLarge, TopicAuthorizationFailed,
+        UnknownTopic, UnknownTopicOrPartition,
+    };
+    let about = |advice: &str| BusError::Permanent(format!("topic {topic}: {error}; {advice}"));
     match error.rdkafka_error_code() {
-        Some(RDKafkaErrorCode::MessageSizeTooLarge) => BusError::TooLarge(text),
-        Some(
-            RDKafkaErrorCode::UnknownTopic
-            | RDKafkaErrorCode::UnknownTopicOrPartition
-            | RDKafkaErrorCode::InvalidTopic
-            | RDKafkaErrorCode::TopicAuthorizationFailed
-            | RDKafkaErrorCode::ClusterAuthorizationFailed,
-        ) => BusError::Permanent(text),
-        _ => BusError::Transient(text),
+        Some(MessageSizeTooLarge) => BusError::TooLarge(error.to_string()),
+        Some(UnknownTopic | UnknownTopicOrPartition | InvalidTopic) => {
+            about("`triad init` makes the topics")
+        }
+        Some(TopicAuthorizationFailed) => {
+            about("who logs in needs the rights to write to it and to describe it")
+        }
+        Some(ClusterAuthorizationFailed) => {
+            about("who logs in needs the right of idempotent writes on the cluster")
+        }
+        _ => BusError::Transient(error.to_string()),
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
+use triad_runtime::deaths::Mark;
 
-use crate::config::{KafkaConfig, KafkaError, unusable};
+use crate::config::KafkaConfig;
 use crate::context::Context;
-use crate::native::commit_within;
-use crate::reader::Read;
-use crate::source::{Found, Source};
+use crate::error::{KafkaError, unusable};
+use crate::native::{commit_within, marks, metadata};
+use crate::source::Source;
 
 /// How often stored offsets are committed.
 pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
@@ -18,31 +19,26 @@ pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
 /// Longest wait for a commit, where its answer is waited for.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
-// Commits what is stored before partitions are taken away.
+// Commits what is stored before partitions are taken away, and takes back what is noted of them: who
+// gets them need not think that this process has died. Of those that come, reads what is noted.
 impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Revoke(partitions) = rebalance {
+            take_back(consumer);
             commit(consumer, CommitMode::Sync);
             let all = partitions.elements();
             self.revoke(all.iter().map(|p| (p.topic().to_owned(), p.partition())));
         }
     }
-}
 
-/// Wait after a read that failed.
-const AFTER_ERROR: Duration = Duration::from_millis(100);
-
-/// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
-pub(crate) async fn receive(source: &Source, within: Duration) -> Read {
-    match tokio::time::timeout(within, source.next()).await {
-        Ok(Found::Record(record)) => Read::Record(record),
-        Ok(Found::Failed(failed)) => {
-            tracing::debug!(error = failed.reason, "records cannot be read for now");
-            tokio::time::sleep(AFTER_ERROR).await;
-            Read::Nothing
+    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(partitions) = rebalance {
+            match consumer.committed_offsets((*partitions).clone(), COMMIT_WITHIN) {
+                Ok(committed) => self.meet(marks(&committed)),
+                // What is noted there is met another time.
+                Err(error) => tracing::warn!(%error, "committed offsets could not be read"),
+            }
         }
-        // It has been told.
-        Ok(Found::Unreadable(_) | Found::End(_)) | Err(_) => Read::Nothing,
     }
 }
 
@@ -76,7 +72,7 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
 pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     use RDKafkaErrorCode::{AssignmentLost, NoOffset};
     let error = match mode {
-        CommitMode::Sync => commit_within(consumer, COMMIT_WITHIN).err(),
+        CommitMode::Sync => commit_within(consumer, None, COMMIT_WITHIN).err(),
         CommitMode::Async => {
             let begun = consumer.commit_consumer_state(mode);
             begun.err().and_then(|e| e.rdkafka_error_code())
@@ -90,10 +86,55 @@ pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     }
 }
 
+/// What is noted of a partition.
+pub(crate) struct Note<'a> {
+    pub(crate) partition: &'a (String, i32),
+    /// The offset before which all is done.
+    pub(crate) position: i64,
+    /// From which offset on records are in hand, and how; none if none are.
+    pub(crate) in_hand: Option<(i64, Mark)>,
+}
+
+/// Notes with the group what is in hand. Blocks for at most 5 s.
+pub(crate) fn note<'a>(
+    consumer: &BaseConsumer<Context>,
+    notes: impl IntoIterator<Item = Note<'a>>,
+) {
+    let mut offsets = TopicPartitionList::new();
+    for one in notes {
+        let (topic, partition) = one.partition;
+        let added = offsets.add_partition_offset(topic, *partition, Offset::Offset(one.position));
+        let place = offsets.find_partition(topic, *partition);
+        if let (Ok(()), Some(mut place), Some((offset, mark))) = (added, place, one.in_hand) {
+            place.set_metadata(metadata(offset, mark));
+        }
+    }
+    if offsets.count() == 0 {
+        return;
+    }
+    if let Err(error) = commit_within(consumer, Some(&offsets), COMMIT_WITHIN) {
+        // A death with them in hand is not counted then, or one that never was is.
+        tracing::warn!(%error, "what is in hand could not be noted with the group");
+    }
+}
+
+/// Takes back all that a consumer has noted and nobody has answered: none of it is in hand any more.
+pub(crate) fn take_back(consumer: &BaseConsumer<Context>) {
+    let noted = consumer.context().take_noted();
+    note(
+        consumer,
+        noted.iter().map(|(partition, position)| Note {
+            partition,
+            position: *position,
+            in_hand: None,
+        }),
+    );
+}
+
 /// Marks everything before `next` of a partition as done.
 pub(crate) fn store(consumer: &BaseConsumer<Context>, topic: &str, partition: i32, next: i64) {
     let mut offsets = TopicPartitionList::with_capacity(1);
-    let added = offsets.add_partition_offset(topic, partition, rdkafka::Offset::Offset(next));
+    let added = offsets.add_partition_offset(topic, partition, Offset::Offset(next));
     let stored = added.and_then(|()| consumer.store_offsets(&offsets));
     if let Err(e) = stored {
         // The partition has moved to another member: its records come again there.

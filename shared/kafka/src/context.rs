@@ -4,7 +4,8 @@
 //! librdkafka's calls fail with "broker transport failure" or "timed out" whatever is wrong; the
 //! reason (a refused password, an unknown certificate) comes beside them, as an event.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
@@ -12,8 +13,10 @@ use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
+use triad_runtime::dead_letter::LetterId;
+use triad_runtime::deaths::Mark;
 
-use crate::config::KafkaError;
+use crate::error::KafkaError;
 use crate::tokens::{Token, Tokens};
 
 /// How long the reason is waited for when a call has failed: events may be behind it.
@@ -30,8 +33,18 @@ const CONNECTION_FAILED: &str = "FAIL";
 pub(crate) struct Context {
     pub(crate) tokens: Option<Arc<Tokens>>,
     fault: Arc<Mutex<Option<Fault>>>,
+    assignment: Arc<Mutex<Assignment>>,
+}
+
+/// What a rebalance has told of the partitions, and what it has to know of them.
+#[derive(Default)]
+struct Assignment {
     /// Partitions that were taken from the consumer and of which its reader does not know yet.
-    revoked: Arc<Mutex<Vec<(String, i32)>>>,
+    revoked: Vec<(String, i32)>,
+    /// Marks on those that came, of which its reader does not know yet.
+    met: Vec<(LetterId, Mark)>,
+    /// Where the reader has noted that records are in hand.
+    noted: BTreeMap<(String, i32), i64>,
 }
 
 /// Why there is no connection.
@@ -47,7 +60,7 @@ impl Context {
         Self {
             tokens,
             fault: Arc::default(),
-            revoked: Arc::default(),
+            assignment: Arc::default(),
         }
     }
 
@@ -59,16 +72,46 @@ impl Context {
 
     /// Notes that partitions were taken from the consumer.
     pub(crate) fn revoke(&self, partitions: impl IntoIterator<Item = (String, i32)>) {
-        let revoked = self.revoked.lock();
-        revoked
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(partitions);
+        self.assignment().revoked.extend(partitions);
     }
 
     /// What was taken from the consumer since the last call.
     pub(crate) fn take_revoked(&self) -> Vec<(String, i32)> {
-        let revoked = self.revoked.lock();
-        std::mem::take(&mut *revoked.unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.assignment().revoked)
+    }
+
+    /// Keeps the marks on partitions that came to the consumer.
+    pub(crate) fn meet(&self, marks: Vec<(LetterId, Mark)>) {
+        self.assignment().met.extend(marks);
+    }
+
+    /// The marks that were met since the last call.
+    pub(crate) fn take_met(&self) -> Vec<(LetterId, Mark)> {
+        std::mem::take(&mut self.assignment().met)
+    }
+
+    /// Keeps that records of a partition are in hand from an offset on, or that none are.
+    pub(crate) fn set_noted(&self, partition: (String, i32), from: Option<i64>) {
+        let noted = &mut self.assignment().noted;
+        match from {
+            Some(offset) => noted.insert(partition, offset),
+            None => noted.remove(&partition),
+        };
+    }
+
+    /// From which offset on records of a partition are noted to be in hand.
+    pub(crate) fn noted(&self, partition: &(String, i32)) -> Option<i64> {
+        self.assignment().noted.get(partition).copied()
+    }
+
+    /// Of which partitions records are in hand, and from which offset on; they are forgotten.
+    pub(crate) fn take_noted(&self) -> BTreeMap<(String, i32), i64> {
+        std::mem::take(&mut self.assignment().noted)
+    }
+
+    fn assignment(&self) -> MutexGuard<'_, Assignment> {
+        let assignment = self.assignment.lock();
+        assignment.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A fault of the login stays: what comes after it is that connections end.
@@ -145,11 +188,14 @@ pub(crate) fn explain(
     }
     let context = consumer.context();
     let began = Instant::now();
-    while context.fault().is_none() && began.elapsed() < REASON_WITHIN {
+    loop {
         // Nobody else polls it yet, so nothing is lost: events come with the records, one a poll,
         // and lines of the log before them.
         for _ in 0..POLLS {
             let _ = consumer.poll(Duration::ZERO);
+        }
+        if context.fault().is_some() || began.elapsed() >= REASON_WITHIN {
+            break;
         }
         std::thread::park_timeout(Duration::from_millis(10));
     }

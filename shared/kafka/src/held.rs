@@ -7,10 +7,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError, unusable};
+use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
+use crate::error::{KafkaError, unusable};
+use crate::first_token::await_token;
 use crate::source::{Found, Source};
-use crate::tokens::await_token;
 
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -14,14 +14,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::BaseConsumer;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::aside::Item;
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::KafkaConfig;
 use crate::consumer::join;
 use crate::context::Context;
+use crate::error::KafkaError;
 use crate::source::{Found, Source};
 
 /// Longest time for which the normal lane lets the high one go first without taking anything up.
@@ -166,11 +167,6 @@ impl Lane {
 
     pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
         self.source.consumer()
-    }
-
-    /// Partitions that were taken from the lane since the last call.
-    pub(crate) fn take_revoked(&self) -> Vec<(String, i32)> {
-        self.consumer().context().take_revoked()
     }
 
     /// See [`Source::pause`].

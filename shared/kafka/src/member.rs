@@ -6,9 +6,10 @@ use std::time::Duration;
 use rdkafka::consumer::CommitMode;
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError};
-use crate::consumer::{commit, join, receive, store};
-use crate::reader::Read;
+use crate::config::KafkaConfig;
+use crate::consumer::{commit, join, store};
+use crate::error::KafkaError;
+use crate::reader::{Read, receive};
 use crate::source::Source;
 
 /// A member of a group that reads one topic, from its first record on.

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rdkafka::consumer::BaseConsumer;
 
+use triad_runtime::InputRecord;
+
 use crate::aside::Item;
 use crate::consumer::store;
 use crate::context::Context;
@@ -40,6 +42,13 @@ impl UnderWay {
         }
     }
 
+    /// The offset before which all of a record's partition is done, the record having come.
+    pub(crate) fn position(&self, record: &InputRecord) -> i64 {
+        let all = self.lock();
+        let progress = all.get(&(record.topic.clone(), record.partition));
+        progress.map_or(record.offset, Progress::done)
+    }
+
     /// Stores, for each partition, the offset before which all is done; whether any has moved.
     pub(crate) fn store(&self, consumer: &BaseConsumer<Context>) -> bool {
         let mut moved = false;
@@ -68,8 +77,6 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use triad_runtime::InputRecord;
-
     use super::*;
 
     fn record(offset: i64) -> Item {

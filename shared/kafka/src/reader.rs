@@ -6,11 +6,14 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError, unusable};
-use crate::consumer::receive;
+use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
-use crate::source::Source;
-use crate::tokens::await_token;
+use crate::error::{KafkaError, unusable};
+use crate::first_token::await_token;
+use crate::source::{Found, Source};
+
+/// Wait after a read that failed.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,5 +86,19 @@ impl Reader {
     /// The next record, waiting for at most `within`.
     pub async fn next(&self, within: Duration) -> Read {
         receive(&self.source, within).await
+    }
+}
+
+/// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
+pub(crate) async fn receive(source: &Source, within: Duration) -> Read {
+    match tokio::time::timeout(within, source.next()).await {
+        Ok(Found::Record(record)) => Read::Record(record),
+        Ok(Found::Failed(failed)) => {
+            tracing::debug!(error = failed.reason, "records cannot be read for now");
+            tokio::time::sleep(AFTER_ERROR).await;
+            Read::Nothing
+        }
+        // It has been told.
+        Ok(Found::Unreadable(_) | Found::End(_)) | Err(_) => Read::Nothing,
     }
 }

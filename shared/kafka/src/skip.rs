@@ -6,7 +6,7 @@
 //! librdkafka passes over whole batches that lie before the offset that it is to begin with, unread,
 //! so the first offset that can be read from (or is the partition's end) is where to go on.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,15 +16,18 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::KafkaConfig;
 use crate::context::Context;
-use crate::native::{Failed, Place};
-use crate::source::{Found, Source};
-use crate::tokens::await_token;
+use crate::error::KafkaError;
+use crate::events::Events;
+use crate::first_token::await_token;
+use crate::native::{Failed, Place, Polled};
 
 /// Longest wait for what a broker has at an offset. What says nothing for so long, while the
 /// partition's end is found at once, is not to be read.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
+/// The same, before what nobody has reported is passed over: a broker may be slow for a while.
+const SURE_WITHIN: Duration = Duration::from_secs(20);
 /// What is said of a batch about which librdkafka says nothing.
 const SILENT: &str = "what the batch holds are no records";
 /// Longest wait for a broker's answer.
@@ -123,7 +126,7 @@ impl Looks {
 
 /// A second consumer, of one partition.
 struct Look {
-    source: Source,
+    events: Events,
     place: Place,
     is_reported: bool,
     high: i64,
@@ -155,7 +158,7 @@ impl Look {
             place.offset = committed(&consumer, &place).unwrap_or(low).max(low);
         }
         Ok(Self {
-            source: Source::plain(consumer)?,
+            events: Events::new(consumer)?,
             place,
             is_reported,
             high,
@@ -189,12 +192,25 @@ impl Look {
                 false => bad = middle,
             }
         }
+        if !self.is_reported && !self.is_silent_for_sure(good)? {
+            return Ok(None);
+        }
         self.end_is_found()?;
         Ok(Some(good))
     }
 
+    /// Whether the first and the last of the offsets before `good` say nothing for much longer.
+    fn is_silent_for_sure(&self, good: i64) -> Result<bool, KafkaError> {
+        for offset in BTreeSet::from([self.place.offset, good - 1]) {
+            if self.ask(offset, SURE_WITHIN)? != Answer::Silence {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn end_is_found(&self) -> Result<(), KafkaError> {
-        match self.ask(self.high)? {
+        match self.ask(self.high, LOOK_WITHIN)? {
             Answer::Readable => Ok(()),
             Answer::SameBatch | Answer::Silence => Err(self.unreachable()),
         }
@@ -203,7 +219,7 @@ impl Look {
     /// Whether there is a record, the partition's end or another bad batch at or behind an offset,
     /// and not the batch that the look is about.
     fn can_read_from(&self, offset: i64) -> Result<bool, KafkaError> {
-        match (self.ask(offset)?, self.is_reported) {
+        match (self.ask(offset, LOOK_WITHIN)?, self.is_reported) {
             (Answer::Readable, _) => Ok(true),
             (Answer::SameBatch, true) | (Answer::Silence, false) => Ok(false),
             // It was told with an error before, or in silence: the other does not belong to it.
@@ -212,36 +228,46 @@ impl Look {
         }
     }
 
-    fn ask(&self, offset: i64) -> Result<Answer, KafkaError> {
+    fn ask(&self, offset: i64, within: Duration) -> Result<Answer, KafkaError> {
         let Place {
             topic, partition, ..
         } = &self.place;
         let mut one = TopicPartitionList::with_capacity(1);
         one.add_partition_offset(topic, *partition, Offset::Offset(offset))
-            .and_then(|()| self.source.consumer().assign(&one))
+            .and_then(|()| self.events.consumer().assign(&one))
             .map_err(|e| KafkaError::Refused(e.to_string()))?;
         let answer = async {
             loop {
-                match self.source.next().await {
-                    Found::Record(_) | Found::End(_) | Found::Unreadable(_) => {
-                        return Answer::Readable;
+                match self.events.look() {
+                    Polled::Record(_) => return Answer::Readable,
+                    Polled::Failed(failed) => {
+                        if let Some(answer) = self.judge(&failed) {
+                            return answer;
+                        }
                     }
-                    Found::Failed(failed) if is_unreadable(&failed) => {
-                        let same = |place: &Place| place.offset == self.place.offset;
-                        return match failed.place.as_ref().is_some_and(same) {
-                            true => Answer::SameBatch,
-                            false => Answer::Readable,
-                        };
-                    }
-                    // A broker that is away for a moment.
-                    Found::Failed(_) => {}
+                    Polled::Served => {}
+                    Polled::Nothing => self.events.changed().await,
                 }
             }
         };
         let answer = self
             .runtime
-            .block_on(async { tokio::time::timeout(LOOK_WITHIN, answer).await });
+            .block_on(async { tokio::time::timeout(within, answer).await });
         Ok(answer.unwrap_or(Answer::Silence))
+    }
+
+    /// What an error says of the offset that is looked at; nothing where a broker is away for a moment.
+    fn judge(&self, failed: &Failed) -> Option<Answer> {
+        if failed.code == RDKafkaErrorCode::PartitionEOF {
+            return Some(Answer::Readable);
+        }
+        is_unreadable(failed).then(|| {
+            let same = |place: &Place| place.offset == self.place.offset;
+            match failed.place.as_ref().is_some_and(same) {
+                true => Answer::SameBatch,
+                false => Answer::Readable,
+            }
+        })
     }
 
     fn unreachable(&self) -> KafkaError {

@@ -1,26 +1,20 @@
 //! A consumer to be read: records, what cannot be read, and what is wrong, one after the other.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
-use tokio::sync::Notify;
 use triad_runtime::InputRecord;
 
-use crate::config::{KafkaConfig, KafkaError};
+use crate::config::KafkaConfig;
 use crate::context::Context;
-use crate::native::{Failed, Polled, Polling};
+use crate::error::KafkaError;
+use crate::events::Events;
+use crate::native::{Failed, Place, Polled};
 use crate::skip::{Looks, Unreadable, is_unreadable};
 use crate::stall::Stalls;
-
-/// Longest time between two looks at a consumer that somebody waits for: it is how the group
-/// knows that its member is alive.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-
-/// Bound: events of a client that are seen to in one look at what is at hand.
-const EVENTS: usize = 64;
 
 /// What a consumer has.
 #[derive(Debug)]
@@ -35,15 +29,10 @@ pub(crate) enum Found {
     Failed(Failed),
 }
 
-/// A consumer to be read by one task at a time.
+/// A consumer of a group, or of what is assigned to it, that goes on behind what cannot be read.
+/// To be read by one task at a time.
 pub(crate) struct Source {
-    polling: Polling,
-    wake: Arc<Notify>,
-    behind: Option<Behind>,
-}
-
-/// What it takes to go on behind what cannot be read.
-struct Behind {
+    events: Events,
     config: KafkaConfig,
     group: String,
     looks: Looks,
@@ -51,39 +40,22 @@ struct Behind {
 }
 
 impl Source {
-    /// A consumer of a group, or of what is assigned to it, that goes on behind what cannot be read.
     pub(crate) fn new(
         consumer: BaseConsumer<Context>,
         config: &KafkaConfig,
         group: &str,
     ) -> Result<Self, KafkaError> {
-        let behind = Behind {
+        Ok(Self {
+            events: Events::new(consumer)?,
             config: config.clone(),
             group: group.to_owned(),
             looks: Looks::default(),
             stalls: Mutex::default(),
-        };
-        Ok(Self {
-            behind: Some(behind),
-            ..Self::plain(consumer)?
-        })
-    }
-
-    /// One that stands before what cannot be read, and says so.
-    pub(crate) fn plain(mut consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
-        let wake = Arc::new(Notify::new());
-        let woken = wake.clone();
-        // A permit is kept until somebody waits: no event is slept through.
-        consumer.set_nonempty_callback(move || woken.notify_one());
-        Ok(Self {
-            polling: Polling::new(consumer)?,
-            wake,
-            behind: None,
         })
     }
 
     pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
-        self.polling.consumer()
+        self.events.consumer()
     }
 
     /// What comes next. Nothing is lost if the future is dropped.
@@ -92,9 +64,7 @@ impl Source {
             match self.look() {
                 Look::Found(found) => return found,
                 Look::More => tokio::task::yield_now().await,
-                Look::Nothing => {
-                    let _ = tokio::time::timeout(LOOK_EVERY, self.wake.notified()).await;
-                }
+                Look::Nothing => self.events.changed().await,
             }
         }
     }
@@ -109,9 +79,7 @@ impl Source {
 
     /// Fetches nothing more of a partition, or goes on with it behind what was handed over last.
     pub(crate) fn pause(&self, partition: &(String, i32), paused: bool) {
-        if let Some(behind) = &self.behind {
-            behind.stalls().pause(partition, paused);
-        }
+        self.stalls().pause(partition, paused);
         let (topic, partition) = partition;
         let mut one = TopicPartitionList::with_capacity(1);
         let done = one
@@ -127,43 +95,38 @@ impl Source {
     }
 
     fn look(&self) -> Look {
-        if let Some(unreadable) = self.behind.as_ref().and_then(|b| b.looks.take())
+        if let Some(unreadable) = self.looks.take()
             && self.go_behind(&unreadable)
         {
             return Look::Found(Found::Unreadable(unreadable));
         }
-        for _ in 0..EVENTS {
-            match self.polling.poll() {
-                Polled::Record(record) => return Look::Found(Found::Record(record)),
-                Polled::Failed(failed) => {
-                    if let Some(found) = self.judge(failed) {
-                        return Look::Found(found);
-                    }
-                }
-                Polled::Served => {}
-                Polled::Nothing => {
-                    self.look_for_stalls();
-                    return Look::Nothing;
-                }
+        match self.events.look() {
+            Polled::Record(record) => Look::Found(Found::Record(record)),
+            Polled::Failed(failed) => self.judge(failed).map_or(Look::More, Look::Found),
+            Polled::Served => Look::More,
+            Polled::Nothing => {
+                self.look_for_stalls();
+                Look::Nothing
             }
         }
-        Look::More
     }
 
     fn judge(&self, failed: Failed) -> Option<Found> {
-        if let (RDKafkaErrorCode::PartitionEOF, Some(place)) = (failed.code, &failed.place) {
-            return Some(Found::End(place.partition));
-        }
-        match (&self.behind, failed.place.clone()) {
-            (Some(behind), Some(place)) if is_unreadable(&failed) => {
-                let with = (&behind.config, behind.group.as_str());
-                behind
-                    .looks
-                    .begin(with, place, Some(failed.reason), &self.wake);
+        match failed.place.clone() {
+            Some(place) if failed.code == RDKafkaErrorCode::PartitionEOF => {
+                Some(Found::End(place.partition))
+            }
+            Some(place) if is_unreadable(&failed) => {
+                self.begin_look(place, Some(failed.reason));
                 None
             }
             _ => Some(Found::Failed(failed)),
         }
+    }
+
+    fn begin_look(&self, place: Place, reason: Option<String>) {
+        let with = (&self.config, self.group.as_str());
+        self.looks.begin(with, place, reason, self.events.wake());
     }
 
     /// Whether it could be done: the partition may have gone elsewhere.
@@ -187,15 +150,11 @@ impl Source {
     }
 
     fn look_for_stalls(&self) {
-        let Some(behind) = &self.behind else { return };
-        if let Some(place) = behind.stalls().look(self.consumer()) {
-            let with = (&behind.config, behind.group.as_str());
-            behind.looks.begin(with, place, None, &self.wake);
+        if let Some(place) = self.stalls().look(self.consumer()) {
+            self.begin_look(place, None);
         }
     }
-}
 
-impl Behind {
     fn stalls(&self) -> std::sync::MutexGuard<'_, Stalls> {
         self.stalls.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,8 +24,6 @@ pub(crate) struct Stalls {
 struct At {
     position: i64,
     since: Instant,
-    /// It has been told already.
-    told: bool,
 }
 
 impl Stalls {
@@ -38,9 +36,9 @@ impl Stalls {
         self.at.remove(partition);
     }
 
-    /// A partition that has stood still for 15 s and holds more, once; an offset of -1
-    /// where nothing of it has come yet. To be asked when
-    /// the consumer has nothing at hand.
+    /// A partition that has stood still for 15 s and holds more, and again after every 15 s more; an
+    /// offset of -1 where nothing of it has come yet. To be asked when the consumer has nothing at
+    /// hand.
     pub(crate) fn look(&mut self, consumer: &BaseConsumer<Context>) -> Option<Place> {
         let now = Instant::now();
         if self.looked.is_some_and(|at| now - at < LOOK_EVERY) {
@@ -64,22 +62,22 @@ impl Stalls {
                 _ => At {
                     position,
                     since: now,
-                    told: false,
                 },
             };
-            let still = !at.told && now - at.since >= STILL_FOR;
-            let told = still
-                && stalled.is_none()
+            let stands_still = stalled.is_none()
+                && now - at.since >= STILL_FOR
                 && high_watermark(consumer, &partition).is_some_and(|high| high > position);
-            if told {
+            let mut since = at.since;
+            if stands_still {
+                // What came of it may be nothing: it is told again if it goes on standing.
+                since = now;
                 stalled = Some(Place {
                     topic: partition.0.clone(),
                     partition: partition.1,
                     offset: position,
                 });
             }
-            let told = at.told || told;
-            seen.insert(partition, At { told, ..at });
+            seen.insert(partition, At { position, since });
         }
         self.at = seen;
         stalled

@@ -2,12 +2,15 @@
 //!
 //! Every record is a task of its own, so that one slow record does not hold up the others of its
 //! partition. An offset is committed when all before it are done.
+//!
+//! What is in hand is [noted](crate::watch) with the group for at most [`WATCHED_FOR`]: a record that
+//! waits for something, and a process that is killed meanwhile, have nothing to do with each other.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -20,15 +23,20 @@ use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, MAX_PANICS, said};
 use crate::batches::first_end;
-use crate::config::KafkaError;
-use crate::consumer::{COMMIT_EVERY, commit};
+use crate::consumer::{COMMIT_EVERY, commit, take_back};
+use crate::error::KafkaError;
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
 use crate::retry::{tell, wait_to_retry};
+use crate::watch::Watch;
 
 /// Longest wait, at the end, for what is under way. It has deadlines of its own, and what is not
 /// done then comes again.
 const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// Longest time for which a death is held against a record that is in hand, and longest wait for
+/// one that is handed over by itself.
+const WATCHED_FOR: Duration = Duration::from_secs(5);
 
 /// How often a consumer is polled while all room is taken.
 const POLL_EVERY: Duration = Duration::from_secs(30);
@@ -61,13 +69,15 @@ where
             aside: aside.clone(),
             stop: stop.clone(),
         };
-        tasks.spawn(consume(lane, room.clone(), stop.clone(), each));
+        let watch = Watch::new(config.max_records);
+        tasks.spawn(consume(lane, watch, room.clone(), stop.clone(), each));
     }
     first_end(tasks).await
 }
 
 async fn consume<F, R>(
     lane: Lane,
+    watch: Watch,
     room: Room,
     stop: CancellationToken,
     each: Each<F>,
@@ -76,6 +86,8 @@ where
     F: Fn(Arc<InputRecord>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Handled> + Send + 'static,
 {
+    let lane = Arc::new(lane);
+    let watch = Arc::new(Mutex::new(watch));
     let under_way = Arc::new(UnderWay::default());
     let tasks = TaskTracker::new();
     let start_all = async {
@@ -97,27 +109,60 @@ where
                     () = tokio::time::sleep(POLL_EVERY) => fresh.extend(lane.at_hand()),
                 }
             };
+            let (item, alone) = take_up(item, &lane, &watch, &under_way);
             let (each, under_way) = (each.clone(), under_way.clone());
-            tasks.spawn(async move {
+            let (lane, watch) = (lane.clone(), watch.clone());
+            let task = tasks.spawn(async move {
                 let (item, is_done) = each.until_done(item).await;
+                locked(&watch).answered(lane.consumer(), item.record(), is_done);
                 if is_done {
                     under_way.end(&item);
                 }
                 drop(permit);
             });
+            if alone {
+                let _ = tokio::time::timeout(WATCHED_FOR, task).await;
+            }
         }
     };
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(()),
         fatal = start_all => Err(fatal),
-        () = commit_now_and_then(&lane, &under_way) => Ok(()),
+        () = commit_now_and_then(&lane, &under_way, &watch) => Ok(()),
     };
     tasks.close();
     let _ = tokio::time::timeout(LAST_WAIT, tasks.wait()).await;
+    take_back(lane.consumer());
     under_way.store(lane.consumer());
     commit(lane.consumer(), CommitMode::Sync);
     ended
+}
+
+/// Notes what is in hand, once more where a mark says so: what may not be handed over becomes a
+/// letter. Whether it is to be waited for before anything else is taken up.
+fn take_up(item: Item, lane: &Lane, watch: &Mutex<Watch>, under_way: &UnderWay) -> (Item, bool) {
+    let consumer = lane.consumer();
+    let mut watch = locked(watch);
+    watch.learn(consumer);
+    match item {
+        Item::Record(record) if watch.is_alone(&(record.topic.clone(), record.partition)) => {
+            let position = under_way.position(&record);
+            match watch.take_alone(consumer, &record, position) {
+                true => (Item::Record(record), true),
+                false => (Item::died(record), true),
+            }
+        }
+        Item::Record(record) => {
+            watch.take_together(consumer, [&record]);
+            (Item::Record(record), false)
+        }
+        letter @ Item::Letter(_) => (letter, false),
+    }
+}
+
+fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is done about each record.
@@ -193,10 +238,11 @@ enum Worked {
 }
 
 /// Commits the offsets before which all is done, for ever.
-async fn commit_now_and_then(lane: &Lane, under_way: &UnderWay) {
+async fn commit_now_and_then(lane: &Lane, under_way: &UnderWay, watch: &Mutex<Watch>) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
     loop {
         ticks.tick().await;
+        locked(watch).take_back_after(lane.consumer(), WATCHED_FOR);
         if under_way.store(lane.consumer()) {
             commit(lane.consumer(), CommitMode::Async);
         }

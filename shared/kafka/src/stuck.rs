@@ -41,6 +41,18 @@ struct Waiting {
     at: Instant,
 }
 
+impl From<Instant> for Waiting {
+    fn from(at: Instant) -> Self {
+        Self {
+            items: VecDeque::new(),
+            tries: 0,
+            panics: 0,
+            alone: false,
+            at,
+        }
+    }
+}
+
 impl Stuck {
     /// When something is to be handed over again, at the earliest.
     pub(crate) fn next_at(&self) -> Option<Instant> {
@@ -78,6 +90,20 @@ impl Stuck {
         }
     }
 
+    /// Puts an item last of its partition, whose items are handed over one by one from now on.
+    /// Whether it is the first of it.
+    pub(crate) fn put_alone(&mut self, item: Item, now: Instant) -> bool {
+        let partition = item.partition();
+        let is_new = !self.0.contains_key(&partition);
+        let waiting = self
+            .0
+            .entry(partition)
+            .or_insert_with(|| Waiting::from(now));
+        waiting.alone = true;
+        waiting.items.push_back(item);
+        is_new
+    }
+
     /// All that was handed over of a partition is done; whether nothing more of it waits.
     pub(crate) fn done(&mut self, partition: &Partition, now: Instant) -> bool {
         let Some(waiting) = self.0.get_mut(partition) else {
@@ -104,13 +130,10 @@ impl Stuck {
         now: Instant,
     ) -> bool {
         let is_new = !self.0.contains_key(&partition);
-        let waiting = self.0.entry(partition).or_insert_with(|| Waiting {
-            items: VecDeque::new(),
-            tries: 0,
-            panics: 0,
-            alone: false,
-            at: now,
-        });
+        let waiting = self
+            .0
+            .entry(partition)
+            .or_insert_with(|| Waiting::from(now));
         if moved {
             waiting.tries = 0;
             waiting.panics = 0;

@@ -6,21 +6,15 @@
 //! opening connections that the brokers refuse.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rdkafka::client::Client;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use tokio::sync::watch;
 use triad_core::Timestamp;
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use crate::config::KafkaError;
-use crate::context::Context;
-use crate::native::set_token;
-
-/// Longest wait for a new token before something is sent with the old one.
-const TOKEN_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait for a token: what is to be sent goes with the old one after it.
+pub(crate) const TOKEN_WITHIN: Duration = Duration::from_secs(5);
 /// A token that has less left than this counts as dead: the brokers' clocks differ from ours.
 const TOKEN_MARGIN_MS: u64 = 10_000;
 
@@ -66,6 +60,11 @@ impl Tokens {
         Ok(token)
     }
 
+    /// Whether there has been one yet.
+    pub(crate) fn is_begun(&self) -> bool {
+        *self.expires.borrow() != 0
+    }
+
     /// Waits until there is a token that is alive on the wall clock, for a bounded time.
     pub(crate) async fn fresh(&self) {
         let mut expires = self.expires.subscribe();
@@ -75,34 +74,6 @@ impl Tokens {
             tracing::warn!("no new token for Kafka; it is tried with the old one");
         }
     }
-}
-
-/// Polls a consumer until it has had its first token: what is asked of a consumer that nobody
-/// polls waits for it in vain. Returns at once where there are no tokens.
-pub(crate) fn await_token(consumer: &BaseConsumer<Context>) {
-    let Some(tokens) = consumer.context().tokens.clone() else {
-        return;
-    };
-    let began = Instant::now();
-    while *tokens.expires.borrow() == 0 && began.elapsed() < TOKEN_WITHIN {
-        // Nothing is assigned to it yet, so nothing is lost.
-        let _ = consumer.poll(Duration::ZERO);
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
-/// Gives an admin client its token. rdkafka's has nobody who looks at the queue in which
-/// librdkafka asks for one, so it would wait for it for ever; what it is made for is over long
-/// before the token is.
-pub(crate) fn give_token(client: &Client<Context>, brokers: &str) -> Result<(), KafkaError> {
-    let Some(tokens) = &client.context().tokens else {
-        return Ok(());
-    };
-    let no_token = |reason: String| KafkaError::Login {
-        brokers: brokers.to_owned(),
-        reason: format!("there is no token: {reason}"),
-    };
-    set_token(client, tokens.renew()).map_err(no_token)
 }
 
 #[cfg(test)]

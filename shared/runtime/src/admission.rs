@@ -7,13 +7,17 @@
 //! what it has admitted itself. So the cap is passed by at most what the other instances admit in
 //! between: each a quarter of what was left when it counted, within [`COUNT_EVERY`], or what is
 //! more of what it lets in within [`COUNT_APART`], which is never more than what was left.
+//!
+//! An order for which only its workflow's cap has no room is [set aside](triad_core::due::aside_shard):
+//! stored, and not in flight, so that it holds up nobody behind it in its topic. At most about
+//! [`MAX_SET_ASIDE`] of a workflow are; more wait in the topic, and hold up those behind them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
 use triad_core::Timestamp;
-use triad_core::due::SHARDS;
+use triad_core::due::{SHARDS, aside_shard};
 use triad_workflow::{Millis, WorkflowName};
 
 use crate::ports::{StateStore, StoreError};
@@ -23,6 +27,11 @@ use crate::settings::AdmissionSettings;
 pub const COUNT_EVERY: Millis = Millis(2_000);
 /// Shortest time between two counts of one instance, however near the cap is.
 pub const COUNT_APART: Millis = Millis(250);
+/// Bound: orders of one workflow that are set aside, about: it is passed by what several instances
+/// set aside between two counts.
+pub const MAX_SET_ASIDE: u32 = 10_000;
+/// Longest that a count of those that are set aside is relied on.
+const ASIDE_COUNT_EVERY: Millis = Millis(30_000);
 /// Rows that are read at once.
 const PAGE: u32 = 1_000;
 
@@ -37,11 +46,42 @@ struct Known {
     admitted: u32,
 }
 
+/// What one instance knows of a workflow's orders that are set aside.
+#[derive(Debug, Clone, Copy)]
+struct Aside {
+    counted_at: Timestamp,
+    counted: u32,
+    /// Set aside by this instance since.
+    added: u32,
+}
+
+impl Aside {
+    fn is_old(self, now: Timestamp) -> bool {
+        let room = MAX_SET_ASIDE.saturating_sub(self.counted);
+        let age = now.since(self.counted_at);
+        now < self.counted_at
+            || age >= ASIDE_COUNT_EVERY
+            || (age >= COUNT_APART && self.added > room / 4)
+    }
+}
+
+/// Whether one more order may be in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It may, and counts from now on.
+    Free,
+    /// It may not, whatever its workflow.
+    Full(String),
+    /// Its workflow has as many as it may have.
+    FullForWorkflow(String),
+}
+
 /// One instance's gate.
 #[derive(Debug)]
 pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
     known: Mutex<Known>,
+    aside: Mutex<BTreeMap<WorkflowName, Aside>>,
 }
 
 impl AdmissionGate {
@@ -49,6 +89,7 @@ impl AdmissionGate {
         Self {
             settings,
             known: Mutex::default(),
+            aside: Mutex::default(),
         }
     }
 
@@ -73,12 +114,14 @@ impl AdmissionGate {
         workflow: &WorkflowName,
         may_count: bool,
         now: Timestamp,
-    ) -> Result<Result<(), String>, StoreError> {
+    ) -> Result<Verdict, StoreError> {
         if !self.is_set() {
-            return Ok(Ok(()));
+            return Ok(Verdict::Free);
         }
         if may_count && self.is_old(now) {
-            let (total, per_workflow) = self.count(store).await?;
+            // Above the cap in all nobody is admitted, whatever the workflow.
+            let enough = self.settings.in_flight.unwrap_or(u32::MAX);
+            let (total, per_workflow) = count(store, enough).await?;
             self.learn(total, per_workflow, now);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,17 +129,47 @@ impl AdmissionGate {
         if let Some(cap) = self.settings.in_flight
             && known.total >= cap
         {
-            return Ok(Err(format!("{cap} orders are in flight")));
+            return Ok(Verdict::Full(format!("{cap} orders are in flight")));
         }
         if let Some(cap) = self.settings.per_workflow.get(workflow)
             && own >= *cap
         {
-            return Ok(Err(format!("{cap} orders of {workflow} are in flight")));
+            let why = format!("{cap} orders of {workflow} are in flight");
+            return Ok(Verdict::FullForWorkflow(why));
         }
         known.total += 1;
         known.admitted += 1;
         *known.per_workflow.entry(workflow.clone()).or_default() += 1;
-        Ok(Ok(()))
+        Ok(Verdict::Free)
+    }
+
+    /// Whether one more order of a workflow may be set aside; it counts from then on.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn sets_aside<S: StateStore>(
+        &self,
+        store: &S,
+        workflow: &WorkflowName,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let known = self.aside().get(workflow).copied();
+        let mut aside = match known {
+            Some(aside) if !aside.is_old(now) => aside,
+            _ => Aside {
+                counted_at: now,
+                counted: count_aside(store, workflow).await?,
+                added: 0,
+            },
+        };
+        let has_room = aside.counted.saturating_add(aside.added) < MAX_SET_ASIDE;
+        aside.added += u32::from(has_room);
+        self.aside().insert(workflow.clone(), aside);
+        Ok(has_room)
+    }
+
+    fn aside(&self) -> MutexGuard<'_, BTreeMap<WorkflowName, Aside>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_old(&self, now: Timestamp) -> bool {
@@ -123,26 +196,33 @@ impl AdmissionGate {
             admitted: 0,
         };
     }
+}
 
-    /// Counts the orders in flight, up to what any cap needs to know.
-    async fn count<S: StateStore>(
-        &self,
-        store: &S,
-    ) -> Result<(u32, BTreeMap<WorkflowName, u32>), StoreError> {
-        // Above the cap in all nobody is admitted, whatever the workflow.
-        let enough = self.settings.in_flight.unwrap_or(u32::MAX);
-        let shards = join_all((0..SHARDS).map(|shard| count_shard(store, shard, enough))).await;
-        let mut total = 0_u32;
-        let mut per_workflow: BTreeMap<WorkflowName, u32> = BTreeMap::new();
-        for shard in shards {
-            let (count, by_name) = shard?;
-            total = total.saturating_add(count);
-            for (name, n) in by_name {
-                *per_workflow.entry(name).or_default() += n;
-            }
+/// Counts the orders in flight, in all and by workflow, until a shard has `enough`.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn count<S: StateStore>(
+    store: &S,
+    enough: u32,
+) -> Result<(u32, BTreeMap<WorkflowName, u32>), StoreError> {
+    let shards = join_all((0..SHARDS).map(|shard| count_shard(store, shard, enough))).await;
+    let mut total = 0_u32;
+    let mut per_workflow: BTreeMap<WorkflowName, u32> = BTreeMap::new();
+    for shard in shards {
+        let (count, by_name) = shard?;
+        total = total.saturating_add(count);
+        for (name, n) in by_name {
+            *per_workflow.entry(name).or_default() += n;
         }
-        Ok((total, per_workflow))
     }
+    Ok((total, per_workflow))
+}
+
+/// How many orders of a workflow are set aside, up to the bound.
+async fn count_aside<S: StateStore>(store: &S, workflow: &WorkflowName) -> Result<u32, StoreError> {
+    let (_, by_name) = count_shard(store, aside_shard(workflow), MAX_SET_ASIDE).await?;
+    Ok(by_name.get(workflow).copied().unwrap_or(0))
 }
 
 /// Rows of one shard, until there are `enough`.

@@ -8,10 +8,12 @@
 
 mod admission;
 pub mod agent;
+mod aside;
 mod backlog;
 pub mod cache;
 pub mod control;
 pub mod dead_letter;
+pub mod deaths;
 mod decode;
 pub mod definitions;
 pub mod handled;

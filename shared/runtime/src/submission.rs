@@ -11,7 +11,7 @@ use triad_core::{
 };
 use triad_workflow::{Millis, Workflow};
 
-use crate::admission::AdmissionGate;
+use crate::admission::{AdmissionGate, Verdict};
 use crate::backlog::Backlog;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
@@ -48,6 +48,19 @@ struct Admitted {
     workflow: Arc<Workflow>,
     details: Arc<Value>,
     digest: String,
+    /// Only its workflow's cap has no room for it: it is stored, and not announced.
+    set_aside: bool,
+}
+
+impl Admitted {
+    /// Its process record.
+    fn record(&self) -> Order {
+        let order = Order::new(&self.accepted, &self.workflow, self.accepted.due);
+        match self.set_aside {
+            true => order.aside(),
+            false => order,
+        }
+    }
 }
 
 /// Whether there is room for one more order.
@@ -55,6 +68,8 @@ struct Admitted {
 enum Room {
     /// There is.
     Free,
+    /// Its workflow's cap is reached, and it may be set aside until there is.
+    Aside,
     /// The Schedulers have not taken up enough of those before it. It is never rejected for that.
     Behind,
     /// A cap that an operator has set is reached.
@@ -65,6 +80,7 @@ impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Free => f.write_str("there is room"),
+            Self::Aside => f.write_str("it waits for its workflow's cap"),
             Self::Behind => f.write_str("the orders before it are not started yet"),
             Self::Capped(why) => f.write_str(why),
         }
@@ -212,12 +228,14 @@ where
             workflow,
             details: Arc::new(details),
             digest,
+            set_aside: false,
         }))
     }
 
     /// Holds a wave against the caps on orders in flight, and against how far the Schedulers have
     /// come. What has no room waits in its topic, or is rejected with a status once it has waited
-    /// for as long as it may.
+    /// for as long as it may. What only its workflow's cap has no room for is set aside: those
+    /// behind it need not wait.
     ///
     /// The first that has to wait is waited for a little while, so that a full system is asked
     /// again a few times a second and not as fast as it answers.
@@ -229,13 +247,17 @@ where
         let mut admitted = Vec::with_capacity(wave.len());
         let mut rejected = Vec::new();
         let mut full: Option<Room> = None;
-        for order in wave {
+        for mut order in wave {
             let verdict = match &full {
                 Some(room) => Ok(room.clone()),
                 None => self.has_room(&order, admitted.is_empty()).await,
             };
             match verdict {
                 Ok(Room::Free) => admitted.push(order),
+                Ok(Room::Aside) => {
+                    order.set_aside = true;
+                    admitted.push(order);
+                }
                 Ok(Room::Capped(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
                     match self.is_stored(&order).await {
                         // Accepted before and delivered again: it has its place.
@@ -261,14 +283,25 @@ where
         for _ in 0..LOOKS {
             let now = self.clock.now();
             room = if self.keeps_up(order, alone, now).await {
-                let admitted = self.gate.admit(&self.store, workflow, alone, now).await?;
-                admitted.map_or_else(Room::Capped, |()| Room::Free)
+                match self.gate.admit(&self.store, workflow, alone, now).await? {
+                    Verdict::Free => Room::Free,
+                    Verdict::Full(why) => Room::Capped(why),
+                    Verdict::FullForWorkflow(why) if self.gate.rejects(order.produced, now) => {
+                        Room::Capped(why)
+                    }
+                    Verdict::FullForWorkflow(why) => {
+                        match self.gate.sets_aside(&self.store, workflow, now).await? {
+                            true => Room::Aside,
+                            false => Room::Capped(why),
+                        }
+                    }
+                }
             } else {
                 Room::Behind
             };
             let rejected =
                 matches!(room, Room::Capped(_)) && self.gate.rejects(order.produced, now);
-            if matches!(room, Room::Free) || !alone || rejected {
+            if matches!(room, Room::Free | Room::Aside) || !alone || rejected {
                 break;
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
@@ -324,7 +357,7 @@ where
         let new = wave
             .iter()
             .map(|o| NewOrder {
-                order: Order::new(&o.accepted, &o.workflow, o.accepted.due),
+                order: o.record(),
                 details: o.details.clone(),
                 digest: o.digest.clone(),
             })
@@ -334,6 +367,16 @@ where
         let mut repeated = Vec::new();
         for (order, result) in wave.into_iter().zip(results) {
             match result {
+                Ok(Created::Created) if order.set_aside => {
+                    let messages = Messages {
+                        first: vec![render::received(&order.record())],
+                        then: Vec::new(),
+                    };
+                    to_send.push(ToSend {
+                        index: order.index,
+                        messages,
+                    });
+                }
                 Ok(Created::Created) => {
                     let id = order.accepted.order_id.clone();
                     let lane = order.accepted.priority;
@@ -379,6 +422,14 @@ where
         let mut to_send = Vec::new();
         for (order, stored) in repeated.into_iter().zip(stored) {
             match stored {
+                // Whoever lets it in asks for it.
+                Ok(Some(record)) if record.set_aside.is_some() => to_send.push(ToSend {
+                    index: order.index,
+                    messages: Messages {
+                        first: vec![render::received(&record)],
+                        then: Vec::new(),
+                    },
+                }),
                 Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
                     let accepted = Accepted {
                         order_id: record.id.clone(),

@@ -3,14 +3,16 @@
 //! Several may sweep at once: every write is conditional, so of two that found the same order
 //! one wins and the other's write is a counted conflict.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
-use triad_core::due::SHARDS;
+use triad_core::due::{ASIDE_SHARDS, SHARDS, aside_shard};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
 use triad_core::{Event, OrderId, Timestamp, Untaken, ledger};
 use triad_workflow::Millis;
 
+use crate::aside::{Ports, let_in, room, waiting};
 use crate::control::ControlStore;
 use crate::definitions::Definitions;
 use crate::metric;
@@ -47,6 +49,8 @@ pub struct Report {
     pub failed: usize,
     /// Shards of the due index that could not be read to their end: nobody knows what is due there.
     pub unread: usize,
+    /// Orders that were set aside and have been let in.
+    pub admitted: usize,
     /// Whether the sweep stopped at its time or row limit with rows unread.
     pub truncated: bool,
 }
@@ -105,7 +109,69 @@ where
                 }
             }
         }
+        self.let_in(ends, &mut report).await;
         report
+    }
+
+    /// Lets in what is set aside and has room: of the workflows that have a cap, and, one shard a
+    /// sweep, of those that have none any more.
+    async fn let_in(&self, ends: Timestamp, report: &mut Report) {
+        let caps = &self.settings.admission.per_workflow;
+        let any = SHARDS + (self.entropy.next_u64() % u64::from(ASIDE_SHARDS)) as u32;
+        let shards: BTreeSet<u32> = caps.keys().map(aside_shard).chain([any]).collect();
+        for shard in shards {
+            if self.clock.now() >= ends {
+                report.truncated = true;
+                return;
+            }
+            if let Err(e) = self.let_in_of(shard, ends, report).await {
+                tracing::warn!(shard, error = %e, "orders that are set aside could not be read or let in");
+                report.failed += 1;
+            }
+        }
+    }
+
+    async fn let_in_of(
+        &self,
+        shard: u32,
+        ends: Timestamp,
+        report: &mut Report,
+    ) -> Result<(), StoreError> {
+        let ports = Ports {
+            store: &self.store,
+            bus: &self.bus,
+            clock: &self.clock,
+            entropy: &self.entropy,
+            definitions: &self.definitions,
+            settings: &self.settings,
+        };
+        let caps = &self.settings.admission.per_workflow;
+        let mut names = waiting(&self.store, shard).await?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        // One that many of another workflow wait before is not among the oldest.
+        names.extend(
+            caps.keys()
+                .filter(|name| aside_shard(name) == shard)
+                .cloned(),
+        );
+        for workflow in names {
+            let mut most = match caps.get(&workflow) {
+                Some(cap) => room(&self.store, &workflow, *cap).await?.0 as usize,
+                None => self.settings.sweep_limit,
+            };
+            while most > 0 && self.clock.now() < ends {
+                let page = most.min(self.settings.sweep_page as usize);
+                let done = let_in(&ports, &workflow, page).await?;
+                report.admitted += done.admitted;
+                if done.found < page {
+                    break;
+                }
+                most -= page;
+            }
+        }
+        Ok(())
     }
 
     /// Load, decide, commit, publish, confirm: for the rows of one page.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use triad_bootstrap::environment;
-use triad_kafka::{KafkaBus, KafkaError};
+use triad_kafka::KafkaError;
 use triad_operator::Rate;
 use triad_operator::dead_letters::{Chosen, Outcome, Replay, ReplayError, Tally, replay};
 use triad_runtime::Clock;
@@ -93,7 +93,7 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
         rate: args.rate,
     };
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;
-    let bus = KafkaBus::new(&args.kafka.config().await?)?;
+    let bus = args.kafka.bus().await?;
     let done = replay(&topic, &bus, &SystemClock, &what, |letter, outcome| {
         tell(&args, &topic, letter, outcome)
     });

@@ -41,9 +41,13 @@ pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     }
 }
 
-/// When somebody must look at the order; `None` if nobody must.
+/// When somebody must look at the order; `None` if nobody must. One that is set aside is looked at as
+/// soon as there is room, the oldest first.
 #[must_use]
 pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
+    if order.set_aside.is_some() {
+        return order.set_aside;
+    }
     let own = match &order.state {
         ProcessState::Pending { complete_by: None } => {
             order.submitted_at.plus(ctx.timing.announce_within)

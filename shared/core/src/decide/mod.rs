@@ -30,7 +30,7 @@ use crate::illegal::Illegal;
 use crate::message::AlertKind;
 use crate::operate::OperationRefusal;
 use crate::order::{Order, ProcessState};
-use crate::outbox::Emission;
+use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 
 /// What to do about an event.
@@ -112,6 +112,10 @@ pub enum Reason {
     Unfinished,
     /// An operator holds the order.
     Paused,
+    /// The order is set aside until it has room.
+    SetAside,
+    /// The order is in flight already.
+    InFlight,
 }
 
 /// Decides what an event makes of an order.
@@ -186,6 +190,11 @@ fn by_state(
             },
             Event::Claim(_),
         ) if order.paused.is_some() => Decision::Ignore(Reason::Paused),
+        (ProcessState::Pending { .. }, Event::Claim(_) | Event::Overdue(_))
+            if order.set_aside.is_some() =>
+        {
+            Decision::Ignore(Reason::SetAside)
+        }
         (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now)?,
         (
             ProcessState::Compensating {
@@ -225,6 +234,12 @@ fn by_state(
             | ProcessState::Compensating { .. },
             Event::Confirmed,
         ) => Decision::Ignore(Reason::Unfinished),
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::Admit,
+        ) => admit(ctx, order, now),
     })
 }
 
@@ -233,14 +248,16 @@ fn identity(event: &Event) -> Option<String> {
     match event {
         Event::Claim(_) => Some("claim".to_owned()),
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
-        Event::Overdue(_) | Event::Confirmed | Event::Operate(_) => None,
+        Event::Overdue(_) | Event::Confirmed | Event::Operate(_) | Event::Admit => None,
     }
 }
 
 fn finished(order: &Order, event: &Event) -> Decision {
     let unconfirmed = order.due.is_some();
     match event {
-        Event::Claim(_) | Event::Reply(_) | Event::Operate(_) => Decision::Ignore(Reason::Finished),
+        Event::Claim(_) | Event::Reply(_) | Event::Operate(_) | Event::Admit => {
+            Decision::Ignore(Reason::Finished)
+        }
         Event::Overdue(_) if unconfirmed => Decision::Repeat,
         Event::Overdue(_) => Decision::Ignore(Reason::Finished),
         Event::Confirmed if unconfirmed => {
@@ -254,6 +271,23 @@ fn finished(order: &Order, event: &Event) -> Decision {
     }
 }
 
+/// Lets an order in that was set aside; not while an operator holds it, who would wonder.
+fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
+    if order.set_aside.is_none() {
+        return Decision::Ignore(Reason::InFlight);
+    }
+    if order.paused.is_some() {
+        return Decision::Ignore(Reason::Paused);
+    }
+    let mut next = next_version(order, Writer::Supervisor);
+    next.set_aside = None;
+    next.state = ProcessState::Pending {
+        complete_by: Some(now.plus(ctx.timing.announce_within)),
+    };
+    ask(&mut next);
+    transition(ctx, next, now)
+}
+
 /// Writes down a status message to be sent.
 fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
     order.sequence += 1;
@@ -265,9 +299,9 @@ fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timesta
     });
 }
 
-/// Asks the Scheduler to take the order up; not while an operator holds it.
+/// Asks the Scheduler to take the order up; not while an operator holds it, or it has no room.
 fn ask(order: &mut Order) {
-    if order.paused.is_none() {
+    if order.paused.is_none() && order.set_aside.is_none() {
         order.outbox.entries.push(Emission::Retry);
     }
 }
@@ -314,13 +348,15 @@ fn stop(order: &mut Draft, cause: Failure, now: Timestamp) {
 }
 
 /// Completes a next version: places it in the due index. The end of an order lifts an operator's
-/// hold, which would otherwise hold back its next round unseen.
+/// hold, and what it waited for, which would otherwise hold back its next round unseen.
 pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> Decision {
     if next.state.is_finished() {
         next.paused = None;
+        next.set_aside = None;
     }
     next.due = match true_due(ctx, &next) {
         None => None,
+        Some(at) if next.set_aside.is_some() => Some(at),
         Some(at) if next.state.is_finished() => Some(at),
         Some(at) => due::next_hint(next.due, at, now),
     };

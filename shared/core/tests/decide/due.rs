@@ -1,7 +1,8 @@
 //! The due hint: never later than the truth, and moved as seldom as that allows.
 
 use triad_core::decide::{Decision, true_due};
-use triad_core::{Event, Timestamp, Untaken};
+use triad_core::due::{SHARDS, shard_of};
+use triad_core::{Action, Event, Timestamp, Untaken};
 
 use crate::support::{BEGIN, FORK, LINE, QUEUE, Story, Then, counted};
 
@@ -155,4 +156,24 @@ fn an_order_that_waits_for_an_agent_to_take_its_work_is_due_when_the_wait_is_ove
     assert_eq!(s.order.due, s.order.complete_by());
     assert!(s.order.due > Some(s.now));
     holds(&s);
+}
+
+#[test]
+fn an_order_that_is_set_aside_is_in_no_shard_that_a_sweep_reads_and_lies_there_by_age() {
+    let mut s = Story::of(LINE);
+    s.order = s.order.aside();
+    assert!(s.order.due_shard() >= SHARDS);
+    assert_eq!(s.order.due, Some(s.order.submitted_at));
+    // An operator who holds it and lets it go on again does not change its place.
+    s.after(500).acts(Action::Pause);
+    s.acts(Action::Resume);
+    assert_eq!(s.order.due, Some(s.order.submitted_at));
+    assert!(!s.announces(), "nobody is asked for what has no room");
+    s.after(500);
+    assert_eq!(s.when(Event::Admit), Then::Written);
+    assert!(s.announces());
+    assert_eq!(s.order.due_shard(), shard_of(&s.order.id));
+    assert!(s.order.due > Some(s.now), "somebody has some time to take it up");
+    s.claim();
+    assert_eq!(s.state(), "Processing");
 }

@@ -21,44 +21,47 @@ use crate::support::{
 /// Columns: what Schedulers, agents and the Supervisor do. What agents answer they have sent in
 /// time, except in `late`; in `read-late` it has been waiting for an hour. The Supervisor comes too
 /// `early`, when the order is due (`overdue`), and `hear_within` later: then it knows of no attempt
-/// that was not taken (`unheard`), or that the step's was not (`untaken`).
+/// that was not taken (`unheard`), or that the step's was not (`untaken`). In `admit` there is room
+/// for an order that was set aside.
 ///
 /// A capital is a write that leaves the order in that state: `P`ending, p`R`ocessing,
 /// processe`D`, `E`rror, compensating `U`, `C`ompensated, compensation`F`ailed. Else it is why
 /// nothing is written; `rep` is a repetition of what the record says, `ILL` illegal. A claim that
 /// made the record what it is is met again; a hint that was early is moved.
 const EVENTS: &str = "
-                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed
-new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf
-paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf
-running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf
-running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf
-retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf
-skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf
-running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
-running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf
-running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
-running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
-running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf
-probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf
-probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf
-parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf
-failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf
-undo-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf
-undoing               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf
-undoing unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf
-undoing paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf
-undo-parked           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf
-undo-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf
-completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin
-refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E
-refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin
-refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E
-failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E
-undone                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C
-ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C
-not-undone            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F
-not-undone in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F";
+                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed admit
+new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
+paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
+set aside             | wait  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       P
+set aside paused      | held  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       held
+running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf       in
+running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
+retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in
+skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf       in
+running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
+running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
+running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
+running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
+running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf       in
+probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in
+probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in
+parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in
+failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in
+undo-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in
+undoing               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in
+undoing unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in
+undoing paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in
+undo-parked           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
+undo-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in
+completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin
+refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
+refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin
+refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
+failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin
+undone                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
+ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin
+not-undone            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin
+not-undone in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin";
 
 /// Columns: what operators do. A refusal is for the `state`, the `step`, a `doubt`, the `pivot`,
 /// or because it is so already (`so`).
@@ -66,6 +69,8 @@ const OPERATORS: &str = "
                       | resubmit correct cancel retry-undo close pause resume applied not-applied
 new                   | state    state   U      state      state P     so     state   state
 paused                | state    state   U      state      state so    P      state   state
+set aside             | state    state   U      state      state P     so     state   state
+set aside paused      | state    state   U      state      state so    P      state   state
 running paused        | state    state   U      state      state so    P      state   state
 running paused unheard| state    state   U      state      state so    P      state   state
 retry-due             | state    state   U      state      state P     so     state   state
@@ -110,6 +115,13 @@ fn given(row: &str) -> (Story, &'static str) {
         "new" => return (s, "a"),
         "paused" => {
             s.acts(Action::Pause);
+            return (s, "a");
+        }
+        "set aside" | "set aside paused" => {
+            s.order = s.order.aside();
+            if row == "set aside paused" {
+                s.acts(Action::Pause);
+            }
             return (s, "a");
         }
         "running paused" => {
@@ -236,6 +248,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
             return Event::Overdue(untaken.into_iter().collect());
         }
         "confirmed" => return Event::Confirmed,
+        "admit" => return Event::Admit,
         "reply" | "failure" | "put-off" => {}
         "read-late" => {
             reply.sent_at = Some(complete_by);
@@ -314,6 +327,8 @@ fn outcome(s: &Story, then: Then) -> &'static str {
             Reason::NotDue => "nd",
             Reason::Unfinished => "unf",
             Reason::Paused => "held",
+            Reason::SetAside => "wait",
+            Reason::InFlight => "in",
         },
         Then::Refused(refusal) => match refusal {
             OperationRefusal::State { .. } => "state",

@@ -1,6 +1,7 @@
 //! Who does not get in is told why, and soon.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use triad_broker::MskTokenForm;
 use triad_kafka::{Credentials, KafkaConfig, KafkaError};
@@ -38,6 +39,9 @@ fn password_asked() -> Asks {
 async fn a_wrong_password() {
     let place = Place::new(password_asked());
     let config = place.client(scram("another"));
+    // At once: whoever waits for its time to be over waits in vain.
+    let said = look(&config, Duration::from_secs(3_600)).await;
+    assert!(matches!(said, Err(KafkaError::Login { .. })), "{said:?}");
     let said = refused(&config).await;
     let expected = ["cannot log in", "the user name or the password is wrong"];
     assert_says(&said, &expected);

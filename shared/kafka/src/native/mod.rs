@@ -11,6 +11,7 @@ mod event;
 #[cfg(test)]
 mod fatal;
 mod gzip;
+mod marks;
 mod poll;
 mod record;
 mod token;
@@ -19,6 +20,7 @@ mod watermark;
 pub(crate) use commit::commit_within;
 #[cfg(test)]
 pub(crate) use fatal::end;
+pub(crate) use marks::{marks, metadata};
 pub(crate) use poll::{Failed, Place, Polled, Polling};
 pub(crate) use token::set_token;
 pub(crate) use watermark::high_watermark;

@@ -18,8 +18,8 @@ use triad_runtime::InputRecord;
 use super::event::Event;
 use super::gzip;
 use super::token::set_token;
-use crate::config::KafkaError;
 use crate::context::Context;
+use crate::error::KafkaError;
 
 /// A place in a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]

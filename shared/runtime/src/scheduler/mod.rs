@@ -4,13 +4,14 @@ mod intake;
 mod load;
 mod pacing;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use triad_core::message::{MAX_OUTPUT_BYTES, Outcome, Reply, Retry, SchedulerMessage};
 use triad_core::pass::{self, End, Pass, Place, Snapshot, Source, Task};
 use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
-use triad_workflow::{Millis, bounds};
+use triad_workflow::{Millis, WorkflowName, bounds};
 
+use crate::aside::{Freed, Ports, let_in, room};
 use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
 use crate::dead_letter::{Cause, dead_letter};
@@ -44,6 +45,7 @@ pub struct Scheduler<S, B, C, E> {
     cache: OrderCache,
     intake: Intake,
     told: Told,
+    freed: Mutex<Freed>,
     settings: Settings,
 }
 
@@ -105,6 +107,7 @@ where
                 place: entropy.next_u64(),
                 at: Mutex::default(),
             },
+            freed: Mutex::default(),
             store,
             bus,
             clock,
@@ -128,8 +131,60 @@ where
                 self.handle_all(&ready, true).await;
             }
         }
+        self.fill_places().await;
         self.tell_pressure().await;
         answers
+    }
+
+    /// Lets in as many orders of workflows with a cap as have ended.
+    async fn fill_places(&self) {
+        let caps = &self.settings.admission.per_workflow;
+        if caps.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        let places = self.freed().take(now);
+        for (workflow, count) in places {
+            let Some(cap) = caps.get(&workflow) else {
+                continue;
+            };
+            if let Err(e) = self.fill(&workflow, *cap, count, now).await {
+                tracing::warn!(%workflow, error = %e, "orders that are set aside were not let in; a sweep lets them in");
+            }
+        }
+    }
+
+    async fn fill(
+        &self,
+        workflow: &WorkflowName,
+        cap: u32,
+        count: u32,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let ports = Ports {
+            store: &self.store,
+            bus: &self.bus,
+            clock: &self.clock,
+            entropy: &self.entropy,
+            definitions: &self.definitions,
+            settings: &self.settings,
+        };
+        let mut most = count;
+        if self.freed().is_old(workflow, now) {
+            let (room, surplus) = room(&self.store, workflow, cap).await?;
+            self.freed().counted(workflow, surplus, now);
+            most = most.min(room);
+        }
+        if most == 0 {
+            return Ok(());
+        }
+        let done = let_in(&ports, workflow, most as usize).await?;
+        self.freed().found(workflow, done.found, now);
+        Ok(())
+    }
+
+    fn freed(&self) -> MutexGuard<'_, Freed> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether orders wait here for room: they are started by a later batch, if only an empty one.
@@ -343,6 +398,11 @@ where
     fn note(&self, before: &Snapshot, carried: &pass::Carried) {
         if carried.was_written {
             metric::ended(&before.order, &carried.order);
+            let workflow = &carried.order.workflow.name;
+            let has_ended = carried.order.state.is_finished() && !before.order.state.is_finished();
+            if has_ended && self.settings.admission.per_workflow.contains_key(workflow) {
+                self.freed().ended(workflow);
+            }
         }
         let now = Snapshot {
             order: carried.order.clone(),

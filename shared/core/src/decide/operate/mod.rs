@@ -81,6 +81,7 @@ fn cancel(
     }
     let mut next = next_version(order, Writer::Operator);
     next.paused = None;
+    next.set_aside = None;
     next.closed = None;
     next.due = None;
     next.note(line(IncidentKind::Cancelled, act, now));

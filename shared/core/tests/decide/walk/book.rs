@@ -163,7 +163,11 @@ impl Book {
         let complete_by = record.state.complete_by().expect("it is out");
         if defined.repeat != Repeat::Safe {
             let doubtful = self.in_doubt.contains(step);
-            let known = self.not_happened.remove(step);
+            // A question does not make it known any less.
+            let known = match direction {
+                Direction::Probe => self.not_happened.contains(step),
+                _ => self.not_happened.remove(step),
+            };
             match direction {
                 Direction::Probe => {
                     assert!(doubtful || known, "{step} is asked about without a doubt")

@@ -21,6 +21,9 @@ impl World<'_> {
         if self.story.order.paused.is_some() {
             assert_eq!(self.act(Action::Resume), Then::Written);
         }
+        if self.story.order.set_aside.is_some() {
+            assert_eq!(self.happens(Event::Admit), Then::Written);
+        }
         for _ in 0..BOUND {
             if self.story.order.state.is_finished() {
                 return;

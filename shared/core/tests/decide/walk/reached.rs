@@ -44,7 +44,7 @@ const INCIDENTS: [IncidentKind; 13] = [
     IncidentKind::Settled,
     IncidentKind::Migrated,
 ];
-const REASONS: [Reason; 8] = [
+const REASONS: [Reason; 10] = [
     Reason::Claimed,
     Reason::Finished,
     Reason::OlderAttempt,
@@ -53,6 +53,8 @@ const REASONS: [Reason; 8] = [
     Reason::NotDue,
     Reason::Unfinished,
     Reason::Paused,
+    Reason::SetAside,
+    Reason::InFlight,
 ];
 const REFUSALS: [&str; 5] = ["state", "past-pivot", "in-doubt", "step", "already"];
 
@@ -77,7 +79,9 @@ fn listed(reason: Reason, incident: IncidentKind) {
         | Reason::NotAwaited
         | Reason::NotDue
         | Reason::Unfinished
-        | Reason::Paused => {}
+        | Reason::Paused
+        | Reason::SetAside
+        | Reason::InFlight => {}
     }
     match incident {
         IncidentKind::AttemptFailed

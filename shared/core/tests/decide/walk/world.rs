@@ -32,9 +32,10 @@ enum Choice {
     Confirmed,
     Operate,
     Migrate,
+    Admit,
 }
 
-const CHOICES: [(usize, Choice); 10] = [
+const CHOICES: [(usize, Choice); 11] = [
     (18, Choice::Claim),
     (40, Choice::Answer),
     (6, Choice::Stale),
@@ -45,6 +46,7 @@ const CHOICES: [(usize, Choice); 10] = [
     (3, Choice::Confirmed),
     (9, Choice::Operate),
     (1, Choice::Migrate),
+    (2, Choice::Admit),
 ];
 
 /// An order, its book, and the version that it is not on.
@@ -76,10 +78,15 @@ impl<'a> World<'a> {
     pub fn new(workflows: [Workflow; 2], seed: u64, reached: &'a mut Reached) -> Self {
         let [workflow, other] = workflows;
         let name = format!("workflow {}, seed {seed}", workflow.name);
+        let mut chance = Chance::of(seed);
+        let mut story = Story::with_workflow(workflow, json!({"amount": 7}));
+        if chance.one_in(8) {
+            story.order = story.order.aside();
+        }
         Self {
-            story: Story::with_workflow(workflow, json!({"amount": 7})),
+            story,
             other,
-            chance: Chance::of(seed),
+            chance,
             book: Book::default(),
             ledger: Ledger::default(),
             reached,
@@ -116,6 +123,7 @@ impl<'a> World<'a> {
             Choice::Confirmed => drop(self.happens(Event::Confirmed)),
             Choice::Operate => self.operate(),
             Choice::Migrate => self.migrate(),
+            Choice::Admit => drop(self.happens(Event::Admit)),
         }
     }
 

@@ -1,0 +1,233 @@
+//! Letting in orders that were set aside until their workflow's cap leaves them room.
+//!
+//! Who ends an order of such a workflow lets in the oldest that waits, so that as many stay in flight;
+//! the Supervisor's sweep lets in what is missing, after a process has died in between, and what no
+//! cap holds back any more. Every write is conditional: of two that let the same order in one wins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use triad_core::due::aside_shard;
+use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
+use triad_core::{Event, OrderId, Timestamp};
+use triad_workflow::{Millis, WorkflowName};
+
+use crate::admission::count;
+use crate::definitions::Definitions;
+use crate::passes::{Carried, carry_out, report_breaches};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
+use crate::settings::Settings;
+
+/// Rows that are read first: few, for as a rule the oldest is of the workflow that is looked for.
+const FIRST_PAGE: u32 = 25;
+/// Rows that are read at once behind those.
+const PAGE: u32 = 1_000;
+/// Bound: pages of a shard, which other workflows may share, that are read in search of one's. They
+/// hold as many as one other workflow may have set aside.
+const MAX_PAGES: u32 = 12;
+/// Once none was found that waits, it is looked again after this.
+const LOOK_EVERY: Millis = Millis(2_000);
+/// How often the orders in flight are counted while others wait for them.
+const COUNT_EVERY: Millis = Millis(10_000);
+
+/// The ports that letting in needs.
+pub(crate) struct Ports<'a, S, B, C, E> {
+    pub(crate) store: &'a S,
+    pub(crate) bus: &'a B,
+    pub(crate) clock: &'a C,
+    pub(crate) entropy: &'a E,
+    pub(crate) definitions: &'a Definitions<S>,
+    pub(crate) settings: &'a Settings,
+}
+
+/// What came of letting in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LetIn {
+    /// Orders that were found to wait: not all of them, where more than were wanted do.
+    pub(crate) found: usize,
+    /// Orders that were let in.
+    pub(crate) admitted: usize,
+}
+
+/// Lets in the oldest of a workflow's orders that are set aside, at most `most`.
+///
+/// # Errors
+/// The store's. What is not let in is found by the next sweep.
+pub(crate) async fn let_in<S, B, C, E>(
+    ports: &Ports<'_, S, B, C, E>,
+    workflow: &WorkflowName,
+    most: usize,
+) -> Result<LetIn, StoreError>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    let ids = oldest(ports.store, workflow, most).await?;
+    if ids.is_empty() {
+        return Ok(LetIn::default());
+    }
+    let found = ids.len();
+    let mut passes = Vec::with_capacity(found);
+    for record in ports.store.load(ids).await {
+        let Some(order) = record? else { continue };
+        let workflow = ports.definitions.pinned(&order.workflow).await?;
+        let read = Snapshot {
+            order: Arc::new(order),
+            workflow,
+            details: None,
+        };
+        let mut pass = Pass::new(Place::Beside, 0);
+        let (timing, now) = (ports.settings.timing, ports.clock.now());
+        report_breaches(&pass.decide(read, Source::Record, Event::Admit, timing, now));
+        passes.push(Carried::new(pass));
+    }
+    let carried = passes.iter_mut().collect();
+    carry_out(ports.store, ports.bus, ports.entropy, carried).await;
+    // One whose message was not sent is in flight, and a sweep asks for it again.
+    let is_in = |carried: &&Carried| match carried.pass.task() {
+        Task::Ended(End::Done(done) | End::Unsent(done)) => done.was_written,
+        _ => false,
+    };
+    let admitted = passes.iter().filter(is_in).count();
+    Ok(LetIn { found, admitted })
+}
+
+/// The oldest of a workflow's orders that are set aside.
+async fn oldest<S: StateStore>(
+    store: &S,
+    workflow: &WorkflowName,
+    most: usize,
+) -> Result<Vec<OrderId>, StoreError> {
+    let shard = aside_shard(workflow);
+    let (mut ids, mut page) = (Vec::new(), None);
+    for n in 0..MAX_PAGES {
+        let limit = if n == 0 { FIRST_PAGE } else { PAGE };
+        let found = store.due(shard, Timestamp(u64::MAX), limit, page).await?;
+        let own = |row: &crate::ports::DueRow| row.workflow.as_ref() == Some(workflow);
+        ids.extend(found.rows.into_iter().filter(own).map(|row| row.order));
+        if ids.len() >= most {
+            break;
+        }
+        match found.next {
+            Some(next) => page = Some(next),
+            None => break,
+        }
+    }
+    ids.truncate(most);
+    Ok(ids)
+}
+
+/// The workflows of the oldest orders that are set aside in a shard.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn waiting<S: StateStore>(
+    store: &S,
+    shard: u32,
+) -> Result<BTreeSet<WorkflowName>, StoreError> {
+    let until = Timestamp(u64::MAX);
+    let found = store.due(shard, until, FIRST_PAGE, None).await?;
+    Ok(found.rows.into_iter().filter_map(|r| r.workflow).collect())
+}
+
+/// Of which workflows orders have ended here, and so how many others may be let in.
+#[derive(Debug, Default)]
+pub(crate) struct Freed(BTreeMap<WorkflowName, Places>);
+
+#[derive(Debug, Default)]
+struct Places {
+    /// Orders that have ended since others were let in.
+    ended: u32,
+    /// Of those so many more have to end first: more were in flight than may be.
+    surplus: u32,
+    counted_at: Option<Timestamp>,
+    /// None waited the last time, and it is not looked before this.
+    none_until: Timestamp,
+}
+
+impl Freed {
+    /// An order of a workflow that has a cap has ended.
+    pub(crate) fn ended(&mut self, workflow: &WorkflowName) {
+        let places = self.0.entry(workflow.clone()).or_default();
+        match places.surplus {
+            0 => places.ended = places.ended.saturating_add(1),
+            _ => places.surplus -= 1,
+        }
+    }
+
+    /// The places that are to be filled now.
+    pub(crate) fn take(&mut self, now: Timestamp) -> Vec<(WorkflowName, u32)> {
+        let due = self
+            .0
+            .iter_mut()
+            .filter(|(_, p)| p.ended > 0 && now >= p.none_until);
+        due.map(|(name, places)| (name.clone(), std::mem::take(&mut places.ended)))
+            .collect()
+    }
+
+    /// So many of a workflow were found to wait when `wanted` were looked for.
+    pub(crate) fn found(&mut self, workflow: &WorkflowName, found: usize, now: Timestamp) {
+        let places = self.0.entry(workflow.clone()).or_default();
+        if found == 0 {
+            places.none_until = now.plus(LOOK_EVERY);
+        }
+    }
+
+    /// Whether the orders in flight are to be counted.
+    pub(crate) fn is_old(&self, workflow: &WorkflowName, now: Timestamp) -> bool {
+        let counted = self.0.get(workflow).and_then(|places| places.counted_at);
+        counted.is_none_or(|at| now < at || now.since(at) >= COUNT_EVERY)
+    }
+
+    /// So many more are in flight than may be.
+    pub(crate) fn counted(&mut self, workflow: &WorkflowName, surplus: u32, now: Timestamp) {
+        let places = self.0.entry(workflow.clone()).or_default();
+        places.surplus = surplus;
+        places.counted_at = Some(now);
+    }
+}
+
+/// How many more of a workflow's orders may be in flight, and how many are too many.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn room<S: StateStore>(
+    store: &S,
+    workflow: &WorkflowName,
+    cap: u32,
+) -> Result<(u32, u32), StoreError> {
+    let (_, by_name) = count(store, u32::MAX).await?;
+    let in_flight = by_name.get(workflow).copied().unwrap_or(0);
+    Ok((cap.saturating_sub(in_flight), in_flight.saturating_sub(cap)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> WorkflowName {
+        WorkflowName::new("small").expect("a name")
+    }
+
+    #[test]
+    fn an_end_frees_one_place_and_what_is_too_many_ends_first() {
+        let mut freed = Freed::default();
+        freed.counted(&name(), 2, Timestamp(0));
+        for _ in 0..3 {
+            freed.ended(&name());
+        }
+        assert_eq!(freed.take(Timestamp(1)), [(name(), 1)]);
+        assert_eq!(freed.take(Timestamp(1)), []);
+    }
+
+    #[test]
+    fn where_none_waits_it_is_not_looked_with_every_end() {
+        let mut freed = Freed::default();
+        freed.found(&name(), 0, Timestamp(0));
+        freed.ended(&name());
+        assert_eq!(freed.take(Timestamp(LOOK_EVERY.0 - 1)), []);
+        assert_eq!(freed.take(Timestamp(LOOK_EVERY.0)), [(name(), 1)]);
+    }
+}
