@@ -3,6 +3,7 @@
 //! Exit codes: 0 as wished, 1 something failed or an order did not end well, 2 the command or
 //! its files are wrong, 130 interrupted.
 
+mod bench;
 mod commands;
 mod dev;
 mod operate;
@@ -61,7 +62,7 @@ enum Command {
     Publish(commands::publish::PublishArgs),
     Init(commands::init::InitArgs),
     Schema(commands::validate::SchemaArgs),
-    Bench(commands::bench::BenchArgs),
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -133,7 +134,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Validate(args) => commands::validate::run(&args),
         Command::Publish(args) => commands::publish::run(args).await,
         Command::Init(args) => commands::init::run(args).await,
-        Command::Bench(args) => commands::bench::run(args).await,
+        Command::Bench(args) => bench::run(args).await,
         Command::Schema(_) => commands::validate::schema(),
     }
 }

@@ -1,6 +1,5 @@
 //! One module a command.
 
-pub mod bench;
 pub mod connection;
 pub mod dead_letters;
 pub mod get;

@@ -43,8 +43,10 @@ mod core;
 mod error;
 mod group;
 mod log;
+mod offsets;
 mod sasl;
 mod server;
+mod wire;
 
 pub use broker::{Broker, BrokerHandle};
 pub use config::{BrokerConfig, FlushPolicy, SecuredListener};

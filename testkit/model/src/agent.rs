@@ -6,31 +6,9 @@ use triad_core::message::{Outcome, Reply, SchedulerMessage, StepRequest};
 use triad_core::{Failure, FailureKind};
 
 use crate::canonical::Canonical;
+use crate::processes::{Agent, End};
 use crate::service::{self, Answer};
 use crate::world::{Installation, World};
-
-/// The agent's state: what it is doing about the first request of its topic.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub enum Agent {
-    /// Nothing.
-    #[default]
-    Idle,
-    /// A call is on its way.
-    Calling(Canonical<StepRequest>),
-    /// The call has ended; about to answer.
-    Answering(Canonical<StepRequest>, End),
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum End {
-    /// The service has done it.
-    Done,
-    /// The service refuses for good, without an effect.
-    Refused,
-    /// Its answer was lost.
-    Lost,
-}
 
 /// What can happen next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

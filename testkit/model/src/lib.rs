@@ -16,6 +16,8 @@
 
 mod agent;
 mod canonical;
+mod moves;
+mod processes;
 mod properties;
 mod scheduler;
 mod service;
@@ -24,4 +26,6 @@ mod time;
 mod world;
 
 pub use canonical::Canonical;
-pub use world::{Action, Bounds, Installation, Policy, World};
+pub use moves::Action;
+pub use processes::{Agent, End, Scheduler, Supervisor};
+pub use world::{Bounds, Installation, Policy, World};

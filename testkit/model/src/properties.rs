@@ -5,7 +5,7 @@ use triad_core::decide::true_due;
 use triad_core::message::SchedulerMessage;
 use triad_core::{ProcessState, StepState};
 
-use crate::agent::Agent;
+use crate::processes::Agent;
 use crate::service::standing;
 use crate::world::{Installation, Policy, World, wants_told};
 

@@ -3,31 +3,11 @@
 
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::{End, Pass, Place, Source, Task};
-use triad_core::{ClaimId, Event, Order, Version};
+use triad_core::{ClaimId, Event, Order};
 
 use crate::canonical::Canonical;
+use crate::processes::Scheduler;
 use crate::world::{Installation, World};
-
-/// A Scheduler's state.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Scheduler {
-    /// It has handled the first message of the line and not acknowledged it.
-    handled: bool,
-    /// A copy of the record as it last wrote it, with everything sent.
-    copy: Option<Canonical<Order>>,
-    /// What it has in hand: the message, and how far the pass is.
-    doing: Option<(Canonical<SchedulerMessage>, Canonical<Pass>)>,
-}
-
-impl Scheduler {
-    /// The version on which it has decided a write.
-    pub fn writes_on(&self) -> Option<Version> {
-        match self.doing.as_ref()?.1.task() {
-            Task::Write { expected, .. } => Some(expected),
-            _ => None,
-        }
-    }
-}
 
 /// What a Scheduler can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,26 +1,10 @@
 //! A Supervisor: finds the order in the due index, decides, writes, sends, confirms.
 
 use triad_core::pass::{Pass, Place, Source, Task};
-use triad_core::{Event, Order, Untaken, Version};
+use triad_core::{Event, Order, Untaken};
 
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
-
-/// A Supervisor's state: how far the pass is that it has in hand.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Supervisor {
-    doing: Option<Canonical<Pass>>,
-}
-
-impl Supervisor {
-    /// The version on which it has decided a write.
-    pub fn writes_on(&self) -> Option<Version> {
-        match self.doing.as_ref()?.task() {
-            Task::Write { expected, .. } => Some(expected),
-            _ => None,
-        }
-    }
-}
 
 /// What a Supervisor can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

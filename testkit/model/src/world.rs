@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::json;
-use stateright::{Model, Property};
 use triad_core::message::{Accepted, SchedulerMessage, StepRequest};
 use triad_core::outbox::Emission;
 use triad_core::pass::{Outcome, Pass, Snapshot, Task};
@@ -14,13 +13,9 @@ use triad_core::{
 };
 use triad_workflow::{Limits, Millis, Workflow};
 
-use crate::agent::{self, Agent};
 use crate::canonical::Canonical;
-use crate::properties;
-use crate::scheduler::{self, Scheduler};
+use crate::processes::{Agent, Scheduler, Supervisor};
 use crate::service::Effects;
-use crate::supervisor::{self, Supervisor};
-use crate::time;
 
 /// What bounds the states to be gone through.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +55,7 @@ pub struct Installation {
     pub(crate) workflow: Arc<Workflow>,
     pub(crate) timing: Timing,
     pub(crate) details: Arc<serde_json::Value>,
-    accepted: Accepted,
+    pub(crate) accepted: Accepted,
 }
 
 /// A state of the installation.
@@ -98,21 +93,6 @@ pub struct World {
     pub faults: u8,
     /// An invariant that a decision or a write broke.
     pub breach: Option<&'static str>,
-}
-
-/// What can happen next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Time passes up to the next moment that any process could notice.
-    Time,
-    /// The partition moves to the other Scheduler.
-    Rebalance,
-    /// A Scheduler does its next thing.
-    Scheduler(usize, scheduler::Move),
-    /// A Supervisor does its next thing.
-    Supervisor(usize, supervisor::Move),
-    /// The agent, or a call that it has given up, does its next thing.
-    Agent(agent::Move),
 }
 
 impl Installation {
@@ -251,81 +231,6 @@ impl Installation {
                 world.requests.push(Canonical::request(request));
             }
         }
-    }
-}
-
-impl Model for Installation {
-    type State = World;
-    type Action = Action;
-
-    fn init_states(&self) -> Vec<World> {
-        let record = Order::new(&self.accepted, &self.workflow, self.accepted.due);
-        let announced = World {
-            now: 0,
-            record: Canonical::order(record),
-            line: vec![Canonical::message(SchedulerMessage::Accepted(
-                self.accepted.clone(),
-            ))],
-            requests: Vec::new(),
-            owner: 0,
-            told: [1].into(),
-            alerted: false,
-            effects: Effects::new(),
-            schedulers: vec![Scheduler::default(); self.bounds.instances],
-            supervisors: vec![Supervisor::default(); self.bounds.instances],
-            agent: Agent::default(),
-            late_calls: Vec::new(),
-            crashes: self.bounds.crashes,
-            rebalances: self.bounds.rebalances,
-            faults: self.bounds.faults,
-            breach: None,
-        };
-        // Submission may have died before it sent anything.
-        let silent = World {
-            line: Vec::new(),
-            told: BTreeSet::new(),
-            crashes: self.bounds.crashes.saturating_sub(1),
-            ..announced.clone()
-        };
-        let dies = self.bounds.crashes > 0;
-        std::iter::once(announced)
-            .chain(dies.then_some(silent))
-            .collect()
-    }
-
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        if world.breach.is_some() {
-            return;
-        }
-        if time::next(self, world).is_some() {
-            actions.push(Action::Time);
-        }
-        if world.rebalances > 0 && self.bounds.instances > 1 {
-            actions.push(Action::Rebalance);
-        }
-        for n in 0..self.bounds.instances {
-            let moves = scheduler::moves(world, n);
-            actions.extend(moves.map(|m| Action::Scheduler(n, m)));
-            let moves = supervisor::moves(self, world, n);
-            actions.extend(moves.map(|m| Action::Supervisor(n, m)));
-        }
-        actions.extend(agent::moves(world).map(Action::Agent));
-    }
-
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
-        match action {
-            Action::Time => next.now = time::next(self, world)?,
-            Action::Rebalance => scheduler::rebalance(&mut next),
-            Action::Scheduler(n, it) => scheduler::act(self, &mut next, n, it),
-            Action::Supervisor(n, it) => supervisor::act(self, &mut next, n, it),
-            Action::Agent(it) => agent::act(self, &mut next, it),
-        }
-        Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        properties::all(self.bounds.policy)
     }
 }
 

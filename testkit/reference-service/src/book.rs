@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{CallHead, Cause, Direction, Kind};
+pub use crate::call::Status;
+use crate::call::{CallHead, Cause, Direction, Kind};
 use crate::hash;
 use crate::summary::{Counts, KeyView, MAX_EXAMPLES, Summary};
 
@@ -30,27 +31,6 @@ pub struct LedgerLine {
     /// Why it did not go as it should have, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-}
-
-/// Where a key stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Never seen, or seen without any effect.
-    New,
-    /// A forward key whose effect is in place.
-    Applied {
-        /// Fingerprint of the request that took effect.
-        fingerprint: u64,
-    },
-    /// A forward key whose effect was reversed.
-    Undone,
-    /// A forward key whose undo came first.
-    Tombstoned,
-    /// The key of an undo that has been carried out.
-    UndoDone {
-        /// Fingerprint of the undo.
-        fingerprint: u64,
-    },
 }
 
 /// The book is full: it takes no key that it does not know.

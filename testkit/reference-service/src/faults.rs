@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::Direction;
+use crate::call::Direction;
 use crate::hash;
 
 /// Longest latency, jitter or stall that a plan may ask for: ten minutes.

@@ -13,9 +13,9 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::contract::{Answer, Call, CallHead, Direction};
+use crate::call::{Answer, Call, CallHead, Direction};
 use crate::faults::Faults;
-use crate::service::Shared;
+use crate::shared::Shared;
 
 /// Largest body of a call or of fault settings, in bytes; a larger one is answered 413.
 pub const MAX_BODY: usize = 256 * 1024;

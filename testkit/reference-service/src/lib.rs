@@ -43,19 +43,22 @@
 //! ```
 
 pub mod book;
+mod call;
 pub mod contract;
 mod faults;
 mod hash;
 mod http;
 mod ledger_file;
 mod service;
+mod shared;
 mod summary;
 
-pub use contract::Direction;
+pub use call::Direction;
 pub use faults::{
     Decision, FaultPlan, Faults, FaultsError, MAX_SERVICE_PLANS, MAX_WAIT_MS, Mishap,
 };
 pub use http::{MAX_BODY, MAX_KEY, MAX_NAME};
 pub use ledger_file::LedgerError;
-pub use service::{Config, Handle, MAX_WAITING, ReferenceService, StartError};
+pub use service::{Config, Handle, ReferenceService, StartError};
+pub use shared::MAX_WAITING;
 pub use summary::{Counts, KeyStatus, KeyView, MAX_EXAMPLES, Summary};

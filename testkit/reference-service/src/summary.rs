@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::book::Status;
-use crate::contract::{Cause, Direction, Kind};
+use crate::call::{Cause, Direction, Kind, Status};
 
 /// Most examples of a broken invariant that a summary carries.
 pub const MAX_EXAMPLES: usize = 16;

@@ -15,7 +15,7 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::Outcome;
 use crate::core::{Core, NODE};
-use crate::server::frame::Header;
+use crate::wire::frame::Header;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;

@@ -16,7 +16,7 @@ use super::Outcome;
 use crate::core::{Core, Signal};
 use crate::log::meta::LogId;
 use crate::log::partition::Read;
-use crate::server::frame::Header;
+use crate::wire::frame::Header;
 
 /// Bound: how long a poll may ask to wait.
 const MAX_WAIT: Duration = Duration::from_secs(60);

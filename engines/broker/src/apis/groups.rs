@@ -24,7 +24,7 @@ use crate::group::coordinator::Coordinator;
 use crate::group::messages::{Answer, Answers, Caller, Join, Millis, Sync, Ticket};
 use crate::group::state::Group;
 use crate::log::meta::MetaRecord;
-use crate::server::frame::Header;
+use crate::wire::frame::Header;
 
 const UNKNOWN_OPERATIONS: i32 = i32::MIN;
 

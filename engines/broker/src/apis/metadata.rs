@@ -19,7 +19,7 @@ use super::Outcome;
 use crate::core::{Core, Endpoint, NODE};
 use crate::log::flusher::Lsn;
 use crate::log::topics::{Topic, is_legal_name};
-use crate::server::frame::Header;
+use crate::wire::frame::Header;
 
 /// Kafka's number for "authorized operations were not asked for".
 const UNKNOWN_OPERATIONS: i32 = i32::MIN;

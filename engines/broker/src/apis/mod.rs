@@ -22,7 +22,7 @@ use kafka_protocol::messages::ApiKey;
 use crate::core::{Client, Core, Signal};
 use crate::group::messages::Ticket;
 use crate::log::flusher::Lsn;
-use crate::server::frame::{Header, Malformed};
+use crate::wire::frame::{Header, Malformed};
 
 /// How a request is answered.
 #[derive(Debug)]

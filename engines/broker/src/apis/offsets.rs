@@ -28,9 +28,9 @@ use kafka_protocol::protocol::StrBytes;
 use super::{Outcome, code};
 use crate::core::Core;
 use crate::group::messages::Caller;
-use crate::group::offsets::{Committed, MAX_METADATA_BYTES};
 use crate::log::meta::MetaRecord;
-use crate::server::frame::Header;
+use crate::offsets::{Committed, MAX_METADATA_BYTES};
+use crate::wire::frame::Header;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;

@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::log::batch;
 use crate::log::flusher::Lsn;
 use crate::log::store::Accepted;
-use crate::server::frame::Header;
+use crate::wire::frame::Header;
 
 /// Appends each partition's batch. Acknowledgements 1 and all are the same with one replica: they
 /// wait for the disk. With 0 nothing is answered, not even an error.

@@ -38,8 +38,8 @@ use super::{Outcome, fetch, groups};
 use crate::config::BrokerConfig;
 use crate::core::{Client, Core, Signal};
 use crate::log::batch::testing;
-use crate::server::frame::{self, Header};
-use crate::server::shape::{self, APIS};
+use crate::wire::frame::{self, Header};
+use crate::wire::shape::{self, APIS};
 
 fn text(s: &'static str) -> StrBytes {
     StrBytes::from_static_str(s)

@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::log::flusher::Lsn;
 use crate::log::meta::MetaRecord;
 use crate::log::topics::is_legal_name;
-use crate::server::frame::Header;
+use crate::wire::frame::Header;
 
 /// An error with what to tell the person who sees it.
 type Refusal = (ResponseError, &'static str);

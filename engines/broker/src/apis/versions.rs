@@ -5,8 +5,8 @@ use kafka_protocol::messages::ApiVersionsResponse;
 use kafka_protocol::messages::api_versions_response::ApiVersion;
 
 use super::Outcome;
-use crate::server::frame::Header;
-use crate::server::shape::{APIS, Api, LOGIN_APIS};
+use crate::wire::frame::Header;
+use crate::wire::shape::{APIS, Api, LOGIN_APIS};
 
 fn response<'a>(offered: impl Iterator<Item = &'a Api>) -> ApiVersionsResponse {
     let offered = offered.map(|api| {

@@ -1,9 +1,8 @@
 //! Consumer groups, the classic protocol: a pure state machine a group (`state`, what it takes
-//! and gives in `messages`), the table of groups around it (`coordinator`), and committed offsets (`offsets`).
+//! and gives in `messages`) and the table of groups around it (`coordinator`).
 
 pub(crate) mod coordinator;
 pub(crate) mod messages;
-pub(crate) mod offsets;
 pub(crate) mod state;
 
 #[cfg(test)]

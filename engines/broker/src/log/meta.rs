@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::producers::Producer;
 use crate::error::Error;
-use crate::group::offsets::Committed;
+use crate::offsets::Committed;
 
 /// Identifies a partition's log for ever; never reused, so that what a deleted topic left in the
 /// write-ahead log cannot end up in a new topic of the same name.

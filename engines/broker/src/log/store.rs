@@ -30,7 +30,7 @@ use super::topics::{Topic, Topics, fresh_uuid};
 use super::{recovery, wal};
 use crate::config::BrokerConfig;
 use crate::error::Error;
-use crate::group::offsets::Offsets;
+use crate::offsets::Offsets;
 
 const MAX_TAIL_BYTES: usize = 256 << 10;
 const MAX_ALL_TAILS: usize = 32 << 20;

@@ -15,7 +15,7 @@ use super::partition::Read;
 use super::store::{Accepted, Store};
 use crate::config::BrokerConfig;
 use crate::error::Error;
-use crate::group::offsets::Committed;
+use crate::offsets::Committed;
 
 const NOBODY: (i64, i16, i32) = (-1, -1, -1);
 

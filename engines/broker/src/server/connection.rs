@@ -23,10 +23,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::frame::{self, Header, Malformed, Request};
 use super::gate::{Gate, MAX_LOGIN_REQUEST, Passage, Shut};
 use crate::apis::{self, Outcome, fetch, groups};
 use crate::core::{Client, Core, Signal};
+use crate::wire::frame::{self, Header, Malformed, Request};
 
 /// Answers that the client has not taken yet; beyond this no fetch is answered.
 const MAX_UNSENT: usize = 256 << 10;

@@ -20,9 +20,9 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 
-use super::frame::{Header, Malformed};
 use crate::apis::versions;
 use crate::sasl::{Exchange, Mechanism, Refusal, Sasl, Step};
+use crate::wire::frame::{Header, Malformed};
 
 /// Bound: time for the TLS handshake and the login together.
 pub(crate) const LOGIN_WITHIN: Duration = Duration::from_secs(10);

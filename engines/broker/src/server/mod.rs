@@ -5,9 +5,7 @@
 //! broker never takes more than one core from what it runs beside.
 
 pub(crate) mod connection;
-pub(crate) mod frame;
 pub(crate) mod gate;
-pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;

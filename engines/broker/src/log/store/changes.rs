@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::{Store, log_dir, storage_error};
 use crate::error::Error;
-use crate::group::offsets::Committed;
 use crate::log::flusher::Lsn;
 use crate::log::meta::{LogId, MetaRecord};
 use crate::log::partition::PartitionLog;
 use crate::log::topics::{Topic, fresh_uuid};
 use crate::log::wal;
+use crate::offsets::Committed;
 
 impl Store {
     /// Makes a topic. The name is legal and free, and the number of partitions positive.
