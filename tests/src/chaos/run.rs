@@ -85,7 +85,7 @@ pub enum Shown {
     /// Kills and freezes.
     Kills(Box<Report>),
     /// Outages.
-    Outages(outages::report::Report),
+    Outages(Box<outages::report::Report>),
 }
 
 impl Shown {
@@ -136,7 +136,7 @@ pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<Sh
             .await
             .map(|report| Shown::Kills(Box::new(report))),
         Some(span) => tokio::select! {
-            shown = outages::run::run(options, span, &bin, place.path()) => shown.map(Shown::Outages),
+            shown = outages::run::run(options, span, &bin, place.path()) => shown.map(|r| Shown::Outages(Box::new(r))),
             // Its processes are killed with it.
             () = interrupted.cancelled() => Err(Interrupted.into()),
         },
