@@ -10,6 +10,7 @@ pub mod engines;
 pub mod event_source;
 pub mod foreign;
 pub mod http;
+pub mod judge;
 pub mod ledger;
 pub mod mapped;
 pub mod orders;

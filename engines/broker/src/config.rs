@@ -93,6 +93,9 @@ pub struct BrokerConfig {
     /// Bound: all records on disk, in bytes. Produce requests beyond it get
     /// `KAFKA_STORAGE_ERROR`, which clients retry; unread data is never dropped. Default 16 GiB.
     pub max_total_bytes: u64,
+    /// For tests: while this directory holds a file of a topic's name, what is produced to that topic
+    /// is refused with `TOPIC_AUTHORIZATION_FAILED`, as by an access list. Default none.
+    pub refuse_topics: Option<PathBuf>,
     /// How long a group that was empty waits for more members before its first rebalance. Short,
     /// so that a consumer starts at once. Default 20 ms.
     pub group_initial_delay: Duration,
@@ -129,6 +132,7 @@ impl Default for BrokerConfig {
             checkpoint_bytes: 32 << 20,
             retention_bytes: None,
             max_total_bytes: 16 << 30,
+            refuse_topics: None,
             group_initial_delay: Duration::from_millis(20),
             group_session: (Duration::from_millis(100), Duration::from_secs(30 * 60)),
             max_groups: 10_000,
@@ -142,6 +146,12 @@ impl Default for BrokerConfig {
 }
 
 impl BrokerConfig {
+    /// Whether what is produced to a topic is refused just now.
+    pub(crate) fn refuses(&self, topic: &str) -> bool {
+        let refused = self.refuse_topics.as_ref();
+        refused.is_some_and(|dir| dir.join(topic).is_file())
+    }
+
     /// Refuses settings that cannot work, all of them in one message.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let secured = self.secured.as_ref();

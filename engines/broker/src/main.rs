@@ -38,6 +38,9 @@ struct Args {
     /// Delete a partition's oldest finished segments beyond so many bytes. Default: never.
     #[arg(long)]
     retention_bytes: Option<u64>,
+    /// For tests: refuse what is produced to a topic while this directory holds a file of its name.
+    #[arg(long, value_name = "DIR")]
+    refuse_topics: Option<PathBuf>,
     /// Allow addresses that other machines can reach. The plain one has no authentication.
     #[arg(long)]
     allow_remote: bool,
@@ -141,6 +144,7 @@ async fn main() -> Result<(), Error> {
         auto_create_topics: !args.no_auto_create,
         default_partitions: args.partitions,
         retention_bytes: args.retention_bytes,
+        refuse_topics: args.refuse_topics,
         ..BrokerConfig::default()
     })?;
     let mut stdout = std::io::stdout();

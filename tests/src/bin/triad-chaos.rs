@@ -1,4 +1,4 @@
-//! `triad-chaos`: real processes under kills and freezes, held against the guarantees.
+//! `triad-chaos`: real processes under kills and freezes, or with outages of one part, held against the guarantees.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,8 +7,7 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use triad_tests::chaos::options::Options;
-use triad_tests::chaos::report::Report;
-use triad_tests::chaos::run::{Interrupted, run};
+use triad_tests::chaos::run::{Interrupted, Shown, run};
 
 /// A guarantee was broken.
 const BROKEN: u8 = 1;
@@ -31,8 +30,8 @@ async fn main() -> ExitCode {
         }
     });
     let result = run(&options, interrupted).await;
-    match result.and_then(|report| Ok(print(&report, options.json).map(|()| report)?)) {
-        Ok(report) if report.is_good() => ExitCode::SUCCESS,
+    match result.and_then(|shown| Ok(print(&shown, options.json).map(|()| shown)?)) {
+        Ok(shown) if shown.is_good() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(BROKEN),
         Err(e) if e.is::<Interrupted>() => ExitCode::from(INTERRUPTED),
         Err(e) => {
@@ -42,13 +41,13 @@ async fn main() -> ExitCode {
     }
 }
 
-fn print(report: &Report, json: bool) -> std::io::Result<()> {
+fn print(shown: &Shown, json: bool) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
-        serde_json::to_writer(&mut out, report)?;
+        serde_json::to_writer(&mut out, shown)?;
         writeln!(out)
     } else {
-        write!(out, "{report}")
+        write!(out, "{shown}")
     }
 }
 

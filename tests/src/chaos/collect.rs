@@ -58,7 +58,9 @@ pub async fn collect(
         unfinished: settled.0,
     };
     for order in e.records.values() {
-        e.sightings.see(order.clone(), &e.workflow);
+        if let Some(workflow) = installation.workflow_of(order) {
+            e.sightings.see(order.clone(), workflow);
+        }
     }
     e.details = details(installation, e.records.values()).await?;
     for topic in all_topics(installation) {
@@ -164,7 +166,7 @@ impl Evidence {
                 self.inputs.insert(place.clone(), record.value);
                 true
             }
-            topics::SCHEDULER | topics::SCHEDULER_HIGH => self.event(value),
+            topics::SCHEDULER | topics::SCHEDULER_HIGH => self.event(value, record.timestamp_ms),
             topics::STATUS | REPLY_TOPIC => {
                 let status = serde_json::from_slice(value).ok();
                 let status = status.map(|s| (record.topic.clone(), s));
@@ -178,14 +180,14 @@ impl Evidence {
                 };
                 push(&mut self.letters, letter)
             }
-            _ => push(&mut self.requests, asked(value)),
+            _ => push(&mut self.requests, asked(value, record.timestamp_ms)),
         };
         if !is_known {
             self.unreadable.push(place);
         }
     }
 
-    fn event(&mut self, value: &[u8]) -> bool {
+    fn event(&mut self, value: &[u8], at_ms: i64) -> bool {
         match serde_json::from_slice(value) {
             Ok(SchedulerMessage::Reply(reply)) => {
                 self.replies.push(Answered {
@@ -201,6 +203,7 @@ impl Evidence {
                         Outcome::Failed { .. } => Said::Failed,
                         Outcome::Deferred { .. } => Said::PutOff,
                     },
+                    at_ms,
                 });
                 true
             }
@@ -210,7 +213,7 @@ impl Evidence {
     }
 }
 
-fn asked(value: &[u8]) -> Option<Asked> {
+fn asked(value: &[u8], at_ms: i64) -> Option<Asked> {
     let request: StepRequest = serde_json::from_slice(value).ok()?;
     let mut content = DefaultHasher::new();
     value.hash(&mut content);
@@ -224,6 +227,7 @@ fn asked(value: &[u8]) -> Option<Asked> {
         complete_by: request.complete_by,
         allowance: request.allowance,
         content: content.finish(),
+        at_ms,
     })
 }
 

@@ -98,6 +98,8 @@ pub struct Asked {
     pub allowance: u32,
     /// Fingerprint of the whole message.
     pub content: u64,
+    /// When it was sent, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
 }
 
 /// An agent's reply.
@@ -109,6 +111,8 @@ pub struct Answered {
     pub complete_by: Timestamp,
     /// What it says.
     pub said: Said,
+    /// When it was sent, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
 }
 
 /// What a reply says.

@@ -1,5 +1,6 @@
 //! The installation under test: every part a process of its own, on ports that outlive it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
-use triad_core::{WorkflowRef, topics};
-use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect, create_tables};
+use triad_core::{Order, WorkflowRef, topics};
+use triad_dynamodb::{DynamoStore, Endpoint as At, Tables, connect, create_tables};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_reference_service::Faults;
 use triad_runtime::DefinitionStore;
@@ -19,14 +20,20 @@ use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
 use super::options::Options;
 use super::part::{Part, Recipe};
 use super::ports;
+use crate::judge::endpoint::Endpoint;
+use crate::judge::lies::Lies;
+use crate::judge::recorder::Recorder;
 
-const WORKFLOW: &str = include_str!("workflow.yaml");
+/// The workflow of all orders of a run with kills.
+pub const WORKFLOW: &str = include_str!("workflow.yaml");
 /// The reply topic that some of the orders name.
 pub const REPLY_TOPIC: &str = "reply.shop";
 /// Partitions of each topic.
 const PARTITIONS: i32 = 6;
 /// Longer than any run.
 const RETENTION: Millis = Millis(24 * 3_600_000);
+/// One request in so many is lied to, where the store is to be broken.
+const LIED_TO: u64 = 10;
 /// One machine has one clock.
 const SKEW: &str = "50ms";
 /// A dead worker's partitions are taken over after six seconds, so that a frozen one is found to
@@ -38,26 +45,33 @@ const KAFKA: &str = r#"{"session.timeout.ms": "6000", "heartbeat.interval.ms": "
 pub struct Places {
     /// Kafka.
     pub brokers: String,
-    /// DynamoDB.
+    /// DynamoDB itself: for who prepares and who reads what is left.
     pub dynamodb: String,
+    /// DynamoDB as the workers have it: every operation is recorded.
+    pub recorded: String,
     /// The remote service.
     pub service: String,
     /// Its ledger.
     pub ledger: PathBuf,
     /// What the processes say.
     pub logs: PathBuf,
+    /// Files in here name topics to which the broker refuses what is produced.
+    pub refused: PathBuf,
 }
 
 /// The processes. Each is behind a lock of its own: two faults at once are of different ones.
 pub struct Installation {
     /// Where everything is.
     pub places: Places,
-    /// The workflow of all orders.
+    /// The workflow of all orders, where there is but one; the first of several.
     pub workflow: Arc<Workflow>,
+    workflows: Vec<Arc<Workflow>>,
     /// The broker.
     pub broker: Mutex<Part>,
     /// The store.
     pub store: Mutex<Part>,
+    /// What stands between the workers and the store, and records.
+    pub endpoint: Mutex<Endpoint>,
     /// The remote service.
     pub service: Mutex<Part>,
     /// The workers.
@@ -66,55 +80,80 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts engines, makes tables and topics, publishes the workflow, starts the workers.
+    /// Starts engines, makes tables and topics, publishes the workflows, starts the workers.
     ///
     /// # Errors
     /// What does not start.
-    pub async fn start(options: &Options, bin: &Path, dir: &Path, faults: Faults) -> Result<Self> {
-        let [kafka, dynamodb, service] = ports::free(3)?[..] else {
-            bail!("three ports");
+    pub async fn start(
+        options: &Options,
+        yaml: &[&str],
+        bin: &Path,
+        dir: &Path,
+        faults: Faults,
+    ) -> Result<Self> {
+        let [kafka, dynamodb, service, recorded] = ports::free(4)?[..] else {
+            bail!("four ports");
         };
         let places = Places {
             brokers: kafka.to_string(),
             dynamodb: format!("http://{dynamodb}"),
+            recorded: format!("http://{recorded}"),
             service: format!("http://{service}"),
             ledger: dir.join("ledger.jsonl"),
             logs: dir.join("logs"),
+            refused: dir.join("refused"),
         };
         std::fs::create_dir_all(&places.logs)?;
-        let workflow = load::from_yaml("workflow.yaml", WORKFLOW, &Limits::published())
-            .context("the workflow of the chaos test")?;
-        let ledger = places.ledger.clone();
-        let engine = |name: &str, listen: SocketAddr, keep: &str, at: PathBuf| {
+        std::fs::create_dir_all(&places.refused)?;
+        let mut workflows = Vec::with_capacity(yaml.len());
+        for text in yaml {
+            let workflow = load::from_yaml("workflow.yaml", text, &Limits::published())
+                .context("a workflow of the chaos test")?;
+            workflows.push(Arc::new(workflow));
+        }
+        let workflow = workflows.first().context("a workflow")?.clone();
+        let engine = |name: &str, listen: SocketAddr, files: &[(&str, PathBuf)]| {
             let program = bin.join(format!("triad-{name}"));
             Part::start(
                 Recipe {
                     name: name.to_owned(),
                     program,
-                    args: [
-                        "--listen".to_owned(),
-                        listen.to_string(),
-                        keep.to_owned(),
-                        at.display().to_string(),
-                    ]
-                    .into(),
+                    args: ["--listen".to_owned(), listen.to_string()]
+                        .into_iter()
+                        .chain(files.iter().flat_map(|(option, at)| {
+                            [(*option).to_owned(), at.display().to_string()]
+                        }))
+                        .collect(),
                     variables: Vec::new(),
                     announces: true,
                 },
                 &places.logs,
             )
         };
-        let broker = engine("broker", kafka, "--data", dir.join("broker")).await?;
-        let store = engine("store", dynamodb, "--data", dir.join("store")).await?;
-        let service = engine("reference-service", service, "--ledger", ledger).await?;
+        let kept = [
+            ("--data", dir.join("broker")),
+            ("--refuse-topics", places.refused.clone()),
+        ];
+        let broker = engine("broker", kafka, &kept).await?;
+        let kept = [("--data", dir.join("store"))];
+        let store = engine("store", dynamodb, &kept).await?;
+        let kept = [("--ledger", places.ledger.clone())];
+        let service = engine("reference-service", service, &kept).await?;
+        let history = options.history.clone();
+        let recorder = Recorder::create(&history.unwrap_or_else(|| dir.join("history.jsonl")))?;
+        let lies = options.store_lies.map(|kind| Lies::new(kind, LIED_TO));
+        let upstream = places.dynamodb.clone();
+        let endpoint = Endpoint::start(recorded, upstream, recorder, lies).await?;
         let mut installation = Self {
             broker: Mutex::new(broker),
             store: Mutex::new(store),
+            endpoint: Mutex::new(endpoint),
             service: Mutex::new(service),
             workers: Vec::new(),
             faults: Mutex::new(faults),
             places,
-            workflow: Arc::new(workflow),
+            workflow,
+            workflows,
         };
         installation.prepare().await?;
         installation.apply_faults().await?;
@@ -138,7 +177,7 @@ impl Installation {
     }
 
     async fn prepare(&self) -> Result<()> {
-        let client = connect(Endpoint::Url(self.places.dynamodb.clone())).await;
+        let client = connect(At::Url(self.places.dynamodb.clone())).await;
         create_tables(&client, &Tables::with_prefix("")).await?;
         let agents: Vec<AgentName> = self.agents();
         let replies = [REPLY_TOPIC.to_owned()];
@@ -151,25 +190,56 @@ impl Installation {
             .map(topic)
             .collect();
         create_topics(&KafkaConfig::new(&self.places.brokers), &all).await?;
-        let definition = WorkflowRef {
-            name: self.workflow.name.clone(),
-            hash: self.workflow.hash.clone(),
-        };
-        let json = canonical_json(&self.workflow.definition);
-        Ok(self.state_store().await.publish(definition, json).await?)
+        let store = self.state_store().await;
+        for workflow in &self.workflows {
+            let definition = WorkflowRef {
+                name: workflow.name.clone(),
+                hash: workflow.hash.clone(),
+            };
+            let json = canonical_json(&workflow.definition);
+            store.publish(definition, json).await?;
+        }
+        Ok(())
     }
 
     /// The state store over the tables, as any process may have it.
     pub async fn state_store(&self) -> DynamoStore<SystemClock> {
-        let client = connect(Endpoint::Url(self.places.dynamodb.clone())).await;
-        DynamoStore::new(client, Tables::with_prefix(""), SystemClock, RETENTION)
+        store_at(&self.places.dynamodb).await
     }
 
-    /// The agents of the workflow.
+    /// The state store as the workers have it: what is asked of it is part of the history.
+    pub async fn recorded_store(&self) -> DynamoStore<SystemClock> {
+        store_at(&self.places.recorded).await
+    }
+
+    /// Refuses what is produced to a topic from now on, or takes it again.
+    ///
+    /// # Errors
+    /// When the broker cannot be told.
+    pub fn refuse(&self, topic: &str, is_refused: bool) -> Result<()> {
+        let file = self.places.refused.join(topic);
+        let done = match is_refused {
+            true => std::fs::write(&file, b""),
+            false => std::fs::remove_file(&file),
+        };
+        done.with_context(|| file.display().to_string())
+    }
+
+    /// The workflow of an order.
+    #[must_use]
+    pub fn workflow_of(&self, order: &Order) -> Option<&Workflow> {
+        let found = self.workflows.iter();
+        found
+            .map(Arc::as_ref)
+            .find(|w| w.name == order.workflow.name && w.hash == order.workflow.hash)
+    }
+
+    /// The agents of the workflows.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentName> {
-        let steps = self.workflow.steps.iter();
-        steps.map(|step| step.agent.clone()).collect()
+        let steps = self.workflows.iter().flat_map(|w| &w.steps);
+        let agents: BTreeSet<AgentName> = steps.map(|step| step.agent.clone()).collect();
+        agents.into_iter().collect()
     }
 
     fn variables(&self) -> Vec<(String, String)> {
@@ -183,7 +253,7 @@ impl Installation {
         let agents = Value::Object(agents).to_string();
         [
             ("TRIAD_BROKERS", self.places.brokers.as_str()),
-            ("TRIAD_DYNAMODB_ENDPOINT", &self.places.dynamodb),
+            ("TRIAD_DYNAMODB_ENDPOINT", &self.places.recorded),
             ("TRIAD_KAFKA_SETTINGS", KAFKA),
             ("TRIAD_AGENTS", &agents),
             ("TRIAD_REPLY_TOPICS", REPLY_TOPIC),
@@ -243,6 +313,11 @@ impl Installation {
         }
         dead
     }
+}
+
+async fn store_at(url: &str) -> DynamoStore<SystemClock> {
+    let client = connect(At::Url(url.to_owned())).await;
+    DynamoStore::new(client, Tables::with_prefix(""), SystemClock, RETENTION)
 }
 
 /// Where the programs are.

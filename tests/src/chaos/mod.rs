@@ -9,15 +9,20 @@
 //! processes, [`faults`] kills and freezes them, [`submit`] sends, [`progress`] counts what has
 //! ended, [`watch`] looks at records while they change, [`settle`] waits for the end, [`collect`]
 //! reads it all into [`evidence`], [`checks`] judges that and nothing else, [`report`] prints.
-//! [`tell`] says meanwhile what goes on.
+//! [`tell`] says meanwhile what goes on. [`outages`] are runs of another kind, over the same processes.
+//!
+//! Every operation of the workers on the store is recorded; [`witness`] adds what topics and ledger
+//! say, and [`judged`] has the independent judge ([`crate::judge`]) decide on it.
 
 pub mod checks;
 pub mod collect;
 pub mod evidence;
 pub mod faults;
 pub mod installation;
+pub mod judged;
 pub mod load;
 pub mod options;
+pub mod outages;
 mod part;
 mod ports;
 pub mod progress;
@@ -28,3 +33,4 @@ pub mod settle;
 pub mod submit;
 pub mod tell;
 pub mod watch;
+pub mod witness;

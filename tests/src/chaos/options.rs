@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use super::outages::plan::Outage;
+use crate::judge::lies::Kind;
+
 /// Runs real workers, broker, store and a remote service as processes of their own, kills and
 /// freezes them while orders run, and then holds tables, topics and ledger against the guarantees.
 ///
@@ -18,6 +21,8 @@ use clap::Parser;
   triad-chaos                                      300 orders, a fault of each kind
   triad-chaos --orders 20000 --seed 7              the long run
   triad-chaos --orders 2000 --faults 40 --json     many faults, for a program to read
+  triad-chaos --outages 60s --orders 2000          outages of one part at a time, and no kills
+  triad-chaos --store-lies stale-read              a broken store: the judge must find it
   triad-chaos --template examples/orders/sample.jsonl --data ./state
 
 Needs triad, triad-worker, triad-broker, triad-store and triad-reference-service beside it: cargo build --workspace --bins"
@@ -48,6 +53,20 @@ pub struct Options {
     /// Most time from the last fault until everything has finished
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = humantime::parse_duration)]
     pub settle_within: Duration,
+    /// Instead of kills and freezes: for so long each, one topic is refused, one service hangs, the
+    /// store denies access, while orders run that do not need it
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub outages: Option<Duration>,
+    /// With --outages: only this one; may be repeated. Default: all, one after the other
+    #[arg(long, value_name = "OUTAGE", requires = "outages")]
+    pub only: Vec<Outage>,
+    /// Write the history of what clients asked of the store and were answered to this file, which the
+    /// independent judge decides on. Default: with the other data
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+    /// Break the store: one request in ten is answered wrongly in this way, which the judge must find
+    #[arg(long, value_name = "LIE")]
+    pub store_lies: Option<Kind>,
     /// Keep all data and logs in this directory, which must be empty. Default: a temporary one,
     /// kept if a guarantee was broken
     #[arg(long, value_name = "DIR")]

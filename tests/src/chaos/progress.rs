@@ -64,7 +64,9 @@ pub async fn follow(
     Ok(None)
 }
 
-fn is_end(status: Status) -> bool {
+/// Whether a status is of an order that has ended.
+#[must_use]
+pub fn is_end(status: Status) -> bool {
     matches!(
         status,
         Status::Completed | Status::Compensated | Status::CompensationFailed | Status::Failed

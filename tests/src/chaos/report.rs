@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
@@ -17,6 +17,7 @@ use super::faults::Counts;
 use super::load::Sort;
 use super::options::Options;
 use super::schedule::Kind;
+use crate::judge::verdict::Judged;
 
 /// Breaches of one check that are shown.
 const EXAMPLES: usize = 5;
@@ -49,6 +50,18 @@ pub struct Line {
     pub examples: Vec<String>,
 }
 
+impl From<Verdict> for Line {
+    fn from(v: Verdict) -> Self {
+        Self {
+            guarantee: v.guarantee,
+            what: v.what,
+            checked: v.checked,
+            breaches: v.breaches.len(),
+            examples: v.breaches.into_iter().take(EXAMPLES).map(cut).collect(),
+        }
+    }
+}
+
 /// Everything that is printed.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -68,6 +81,8 @@ pub struct Report {
     pub others: BTreeMap<&'static str, usize>,
     /// What the faults led to.
     pub seen: BTreeMap<&'static str, usize>,
+    /// What the independent judge has decided on.
+    pub judged: Judged,
     /// Orders that ended in a second, while the faults lasted.
     pub orders_per_second: f64,
     /// Seconds from the first submission to the last end and the last fault.
@@ -90,13 +105,6 @@ impl Report {
         faults: &Counts,
         times: Times,
     ) -> Self {
-        let line = |v: Verdict| Line {
-            guarantee: v.guarantee,
-            what: v.what,
-            checked: v.checked,
-            breaches: v.breaches.len(),
-            examples: v.breaches.into_iter().take(EXAMPLES).map(cut).collect(),
-        };
         let mut ends = BTreeMap::new();
         for order in evidence.records.values() {
             *ends.entry(order.state.name()).or_default() += 1;
@@ -106,17 +114,24 @@ impl Report {
             seed: options.seed,
             orders: options.orders,
             workers: options.workers,
-            checks: verdicts.into_iter().map(line).collect(),
+            checks: verdicts.into_iter().map(Line::from).collect(),
             faults: faults.clone(),
             ends,
             others: others(evidence),
             seen: seen(evidence),
+            judged: Judged::default(),
             orders_per_second: tenths(f64::from(options.orders) / under_faults.max(0.001)),
             seconds_under_faults: tenths(under_faults),
             seconds_settling: tenths(times.settling.as_secs_f64()),
             seconds: tenths(times.in_all.as_secs_f64()),
             kept: None,
         }
+    }
+
+    /// The same, with what the judge has decided on.
+    #[must_use]
+    pub fn with(self, judged: Judged) -> Self {
+        Self { judged, ..self }
     }
 
     /// Whether no guarantee was broken.
@@ -126,7 +141,9 @@ impl Report {
     }
 }
 
-fn tenths(number: f64) -> f64 {
+/// Rounded to tenths.
+#[must_use]
+pub fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
@@ -213,7 +230,8 @@ fn late(e: &Evidence) -> usize {
     e.calls.iter().filter(is_late).count()
 }
 
-fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
+/// A table without lines; the columns of these numbers are of numbers.
+pub(super) fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header);
     for column in right {
@@ -226,16 +244,7 @@ fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut checks = table(["", "What must be so", "Checked", "Breaches"], &[2, 3]);
-        for check in &self.checks {
-            checks.add_row([
-                format!("{:?}", check.guarantee),
-                check.what.to_owned(),
-                check.checked.to_string(),
-                check.breaches.to_string(),
-            ]);
-        }
-        writeln!(f, "{}", checks.trim_fmt())?;
+        writeln!(f, "{}", checks_table(&self.checks))?;
         let mut counts = table(["What happened", "Times"], &[1]);
         let faults = self
             .faults
@@ -246,9 +255,18 @@ impl fmt::Display for Report {
             .ends
             .iter()
             .map(|(end, n)| (format!("orders that ended {end}"), *n));
+        let judged = [
+            ("operations judged", self.judged.operations),
+            ("writes among them", self.judged.writes),
+            ("refused for their condition", self.judged.refused),
+            ("without an answer", self.judged.unanswered),
+            ("of no effect, not judged", self.judged.failed),
+        ];
+        let judged = judged.map(|(what, n)| (format!("the judge: {what}"), n));
         let all = faults
             .map(|(what, n)| (what.to_owned(), n))
             .chain(ends)
+            .chain(judged)
             .chain(others.map(|(what, n)| ((*what).to_owned(), *n)));
         for (what, n) in all {
             counts.add_row([what, n.to_string()]);
@@ -265,16 +283,39 @@ impl fmt::Display for Report {
             self.seconds_settling,
             self.seconds
         )?;
-        for check in self.checks.iter().filter(|c| c.breaches > 0) {
-            writeln!(f, "\n{:?}, not so: {}", check.guarantee, check.what)?;
-            for example in &check.examples {
-                writeln!(f, "  {example}")?;
-            }
+        failures(f, &self.checks, self.kept.as_deref())
+    }
+}
+
+/// The checks, a row each.
+pub(super) fn checks_table(all: &[Line]) -> String {
+    let mut checks = table(["", "What must be so", "Checked", "Breaches"], &[2, 3]);
+    for check in all {
+        checks.add_row([
+            format!("{:?}", check.guarantee),
+            check.what.to_owned(),
+            check.checked.to_string(),
+            check.breaches.to_string(),
+        ]);
+    }
+    checks.trim_fmt()
+}
+
+/// What was not so, and where it can be looked up.
+pub(super) fn failures(
+    f: &mut fmt::Formatter<'_>,
+    checks: &[Line],
+    kept: Option<&Path>,
+) -> fmt::Result {
+    for check in checks.iter().filter(|c| c.breaches > 0) {
+        writeln!(f, "\n{:?}, not so: {}", check.guarantee, check.what)?;
+        for example in &check.examples {
+            writeln!(f, "  {example}")?;
         }
-        match &self.kept {
-            Some(dir) => writeln!(f, "\nData and logs are in {}", dir.display()),
-            None => Ok(()),
-        }
+    }
+    match kept {
+        Some(dir) => writeln!(f, "\nData and logs are in {}", dir.display()),
+        None => Ok(()),
     }
 }
 

@@ -1,9 +1,11 @@
 //! One run, from the first process to the report.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -12,14 +14,14 @@ use triad_reference_service::{FaultPlan, Faults};
 
 use super::checks::{Guarantee, Verdict};
 use super::collect::collect;
-use super::installation::{Installation, bin_dir};
+use super::installation::{Installation, WORKFLOW, bin_dir};
 use super::load::Submission;
 use super::options::Options;
 use super::report::{Report, Times};
 use super::settle::settle;
 use super::submit::submit;
 use super::tell::say;
-use super::{checks, faults, load, progress, schedule, watch as look};
+use super::{checks, faults, judged, load, outages, progress, schedule, watch as look};
 
 /// How the remote service misbehaves while the faults last. A stall outlives the deadline of a
 /// step, so that calls land late.
@@ -76,6 +78,44 @@ impl Place {
     }
 }
 
+/// What a run has shown, of either kind.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// Kills and freezes.
+    Kills(Box<Report>),
+    /// Outages.
+    Outages(Box<outages::report::Report>),
+}
+
+impl Shown {
+    /// Whether no guarantee was broken.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        match self {
+            Self::Kills(report) => report.is_good(),
+            Self::Outages(report) => report.is_good(),
+        }
+    }
+
+    fn keep(&mut self, dir: PathBuf) {
+        let kept = match self {
+            Self::Kills(report) => &mut report.kept,
+            Self::Outages(report) => &mut report.kept,
+        };
+        *kept = Some(dir);
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kills(report) => report.fmt(f),
+            Self::Outages(report) => report.fmt(f),
+        }
+    }
+}
+
 /// Somebody has ended the run.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
@@ -86,17 +126,27 @@ pub struct Interrupted;
 /// # Errors
 /// When the run could not be made, or came to a stop: data and logs are kept then. Or
 /// [`Interrupted`]: nothing is kept that was not asked for.
-pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<Report> {
+pub async fn run(options: &Options, interrupted: CancellationToken) -> Result<Shown> {
     // What was asked for wrongly is told before anything is made.
     let load = load::make(options)?;
     let bin = bin_dir(options)?;
     let place = Place::of(options)?;
-    match in_dir(options, load, &bin, place.path(), &interrupted).await {
-        Ok(mut report) => {
-            if !report.is_good() || options.data.is_some() {
-                report.kept = Some(place.keep());
+    let shown = match options.outages {
+        None => in_dir(options, load, &bin, place.path(), &interrupted)
+            .await
+            .map(|report| Shown::Kills(Box::new(report))),
+        Some(span) => tokio::select! {
+            shown = outages::run::run(options, span, &bin, place.path()) => shown.map(|r| Shown::Outages(Box::new(r))),
+            // Its processes are killed with it.
+            () = interrupted.cancelled() => Err(Interrupted.into()),
+        },
+    };
+    match shown {
+        Ok(mut shown) => {
+            if !shown.is_good() || options.data.is_some() {
+                shown.keep(place.keep());
             }
-            Ok(report)
+            Ok(shown)
         }
         Err(e) if e.is::<Interrupted>() => Err(e),
         Err(e) => {
@@ -116,7 +166,7 @@ async fn in_dir(
     let began = Instant::now();
     let faults = misbehaviour(options.seed);
     let installation = tokio::select! {
-        started = Installation::start(options, bin, dir, faults) => Arc::new(started?),
+        started = Installation::start(options, &[WORKFLOW], bin, dir, faults) => Arc::new(started?),
         () = interrupted.cancelled() => return Err(Interrupted.into()),
     };
     let at = &installation.places;
@@ -189,11 +239,14 @@ async fn on(
         checked: installation.workers.len() + 3,
         breaches: died,
     });
+    say("judging the history");
+    let judged = judged::of_run(installation, &evidence).await?;
+    verdicts.extend(judged::verdicts(&judged));
     verdicts.sort_by_key(|v| v.guarantee);
     let times = Times {
         under_faults,
         settling,
         in_all: began.elapsed(),
     };
-    Ok(Report::new(options, &evidence, verdicts, &faults, times))
+    Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judged))
 }

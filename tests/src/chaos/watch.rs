@@ -68,7 +68,8 @@ pub async fn look(
     ended: watch::Receiver<usize>,
     stop: tokio_util::sync::CancellationToken,
 ) -> Sightings {
-    let store = installation.state_store().await;
+    // Recorded: one more client, whose reads the workers' writes must explain.
+    let store = installation.recorded_store().await;
     let mut rng = StdRng::seed_from_u64(seed);
     let mut sightings = Sightings::default();
     while !stop.is_cancelled() {

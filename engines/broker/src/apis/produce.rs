@@ -80,6 +80,9 @@ fn append(
         .topics
         .get(name)
         .ok_or(ResponseError::UnknownTopicOrPartition)?;
+    if core.config.refuses(name) {
+        return Err(ResponseError::TopicAuthorizationFailed);
+    }
     let log = topic
         .log(data.index)
         .ok_or(ResponseError::UnknownTopicOrPartition)?;

@@ -77,6 +77,7 @@ pub(super) fn asked(order: &str, step: &str, is_undo: bool, attempt: u32) -> Ask
         complete_by: COMPLETE_BY,
         allowance: 3,
         content: u64::from(attempt),
+        at_ms: 0,
     }
 }
 
@@ -210,6 +211,7 @@ impl Evidence {
                     Kind::Refused => Said::Failed,
                     _ => Said::Done(output),
                 },
+                at_ms: 0,
             });
         }
         let messages = told.iter().zip(1..).map(|(status, sequence)| {

@@ -30,6 +30,7 @@ pub enum Guarantee {
     G8,
     G9,
     G10,
+    G11,
 }
 
 /// What a check has found.
@@ -64,6 +65,17 @@ impl Verdict {
             checked,
             breaches,
         }
+    }
+}
+
+impl Verdict {
+    /// The same, with a breach if it has looked at nothing.
+    #[must_use]
+    pub fn or_nothing(mut self) -> Self {
+        if self.checked == 0 {
+            self.breaches.push("nothing was looked at".into());
+        }
+        self
     }
 }
 

@@ -1,0 +1,90 @@
+//! The independent judge's word, as verdicts beside those of the checks.
+
+use anyhow::{Context, Result};
+
+use super::checks::{Guarantee, Verdict};
+use super::evidence::Evidence;
+use super::installation::Installation;
+use super::witness;
+use crate::judge::verdict::{Found, Judged, judge};
+
+/// Ends the recording, adds what topics and ledger say, and has it judged. Workers have no store
+/// any more when it returns.
+///
+/// # Errors
+/// A history that cannot be written or read whole.
+pub async fn of_run(installation: &Installation, evidence: &Evidence) -> Result<Judged> {
+    let mut endpoint = installation.endpoint.lock().await;
+    endpoint.stop().await;
+    let recorder = endpoint.recorder();
+    for line in witness::lines(evidence) {
+        recorder.write(&line);
+    }
+    let (_, path) = recorder.finish()?;
+    let path = path.to_owned();
+    let judging = tokio::task::spawn_blocking(move || judge(&path));
+    judging.await.context("the judge has ended")?
+}
+
+/// What it says, by guarantee.
+#[must_use]
+pub fn verdicts(judged: &Judged) -> Vec<Verdict> {
+    [
+        (
+            Guarantee::G4,
+            "one order of all reads and writes explains their answers (stateright)",
+            judged.operations,
+            &judged.unexplained,
+        ),
+        (
+            Guarantee::G4,
+            "a request, a reply, an effect comes after the write that asked for it (stateright)",
+            judged.seen,
+            &judged.unfounded,
+        ),
+        (
+            Guarantee::G4,
+            "the history of an object is short enough to be decided on",
+            judged.objects,
+            &judged.undecided,
+        ),
+    ]
+    .map(|(guarantee, what, checked, found)| {
+        let verdict = Verdict {
+            guarantee,
+            what,
+            checked,
+            breaches: told(found),
+        };
+        verdict.or_nothing()
+    })
+    .into()
+}
+
+/// One breach an object.
+fn told(found: &Found) -> Vec<String> {
+    let mut breaches = found.examples.clone();
+    breaches.resize(found.objects, "one more object".to_owned());
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_that_is_not_explained_is_a_breach_and_so_is_nothing_to_judge() {
+        let judged = Judged {
+            operations: 9,
+            objects: 3,
+            unexplained: Found {
+                objects: 2,
+                examples: vec!["order/a: why".into()],
+            },
+            ..Judged::default()
+        };
+        let verdicts = verdicts(&judged);
+        let breaches: Vec<usize> = verdicts.iter().map(|v| v.breaches.len()).collect();
+        assert_eq!(breaches, [2, 1, 0], "{verdicts:?}");
+    }
+}

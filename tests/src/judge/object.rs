@@ -1,0 +1,234 @@
+//! One object of the store as a sequential program: what each operation would be answered, were
+//! they carried out one after the other.
+//!
+//! Two things are asked of a write that took effect. Its own condition held: that is the store's
+//! promise. And of a process record the pattern's rules hold: it is created Pending, unlocked and
+//! without failures; every write raises its version by one; a claim is taken only where there is
+//! none, and may be kept or given back; an order that has ended stays as it ended. A writer that
+//! sent no condition, or a wrong one, is found by the second.
+//!
+//! An item that has outlived its `ExpiresAt` may vanish at any time: so the service documents it.
+
+use std::cell::Cell as Count;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use stateright::semantics::SequentialSpec;
+
+use super::condition::{Term, Unjudged};
+use super::history::{Answer, Asked, Cell, Held, Item, Operation, Put, Scalar};
+
+/// Names of the states in which an order has ended.
+const ENDS: [&str; 4] = ["Processed", "Error", "Compensated", "CompensationFailed"];
+
+/// An operation, its conditions read.
+#[derive(Debug)]
+pub struct Call {
+    asked: Asked,
+    /// Of each put.
+    terms: Vec<Option<Term>>,
+    /// Latest second at which it can have taken effect.
+    until_s: u64,
+}
+
+impl Call {
+    /// Reads an operation.
+    ///
+    /// # Errors
+    /// [`Unjudged`] where a condition cannot be read.
+    pub fn of(operation: &Operation) -> Result<Rc<Self>, Unjudged> {
+        let puts = match &operation.asked {
+            Asked::Put { puts, .. } => puts.as_slice(),
+            Asked::Read(_) | Asked::Seen(_) | Asked::Other(_) => &[],
+        };
+        let term = |put: &Put| put.condition.as_ref().map(Term::read).transpose();
+        Ok(Rc::new(Self {
+            asked: operation.asked.clone(),
+            terms: puts.iter().map(term).collect::<Result<_, _>>()?,
+            until_s: match operation.answer {
+                Answer::Unknown => u64::MAX,
+                _ => operation.ended.at_us / 1_000_000,
+            },
+        }))
+    }
+}
+
+/// What an object is at a moment.
+#[derive(Debug, Clone)]
+pub struct Object {
+    cells: [Option<Rc<Item>>; 3],
+    /// Every attempt that a write has put in force.
+    in_force: Rc<BTreeSet<String>>,
+    /// Tokens of the transactions that have taken effect.
+    tokens: Rc<BTreeSet<String>>,
+    /// What is left of the search's budget. At none nothing fits any more, and the search ends.
+    left: Rc<Count<u64>>,
+}
+
+impl Object {
+    /// An object that was never written, for a search of so many steps.
+    #[must_use]
+    pub fn absent(budget: u64) -> Self {
+        Self {
+            cells: [None, None, None],
+            in_force: Rc::default(),
+            tokens: Rc::default(),
+            left: Rc::new(Count::new(budget)),
+        }
+    }
+
+    /// The same object for another search.
+    #[must_use]
+    pub fn again(&self, budget: u64) -> Self {
+        Self {
+            left: Rc::new(Count::new(budget)),
+            ..self.clone()
+        }
+    }
+
+    /// Whether the budget was enough.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    fn at(&self, cell: Cell) -> Option<&Item> {
+        self.cells[cell as usize].as_deref()
+    }
+
+    /// Whether an operation may be answered so, and the object after it.
+    fn fits(&mut self, call: &Call, answer: &Answer) -> bool {
+        match (&call.asked, answer) {
+            (Asked::Read(cell), Answer::Found(item)) => self.at(*cell) == item.as_ref(),
+            (Asked::Put { puts, token }, Answer::Done) => {
+                let is_known = |token: &String| self.tokens.contains(token);
+                token.as_ref().is_some_and(is_known) || self.put(call, puts, token.as_deref())
+            }
+            (Asked::Put { puts, .. }, Answer::Refused(held)) => {
+                let fits = |((put, term), held): ((&Put, &Option<Term>), &Held)| {
+                    let standing = self.at(put.cell);
+                    let holds = term.as_ref().is_none_or(|t| t.holds(standing));
+                    match held {
+                        Held::Yes => holds,
+                        Held::No(told) => {
+                            !holds && told.as_ref().is_none_or(|t| Some(t) == standing)
+                        }
+                    }
+                };
+                held.len() == puts.len()
+                    && held.iter().any(|h| matches!(h, Held::No(_)))
+                    && puts.iter().zip(&call.terms).zip(held).all(fits)
+            }
+            (Asked::Seen(all), Answer::Done) => {
+                all.iter().all(|s| self.in_force.contains(&s.attempt))
+            }
+            _ => false,
+        }
+    }
+
+    /// Carries puts out, if every condition and rule permits it.
+    fn put(&mut self, call: &Call, puts: &[Put], token: Option<&str>) -> bool {
+        let permits = |(put, term): (&Put, &Option<Term>)| {
+            let standing = self.at(put.cell);
+            let holds = term.as_ref().is_none_or(|t| t.holds(standing));
+            holds && (put.cell != Cell::Record || is_permitted(standing, &put.item))
+        };
+        if !puts.iter().zip(&call.terms).all(permits) {
+            return false;
+        }
+        for put in puts {
+            let fresh = put.item.out.iter().filter(|a| !self.in_force.contains(*a));
+            let fresh: Vec<String> = fresh.cloned().collect();
+            if !fresh.is_empty() {
+                Rc::make_mut(&mut self.in_force).extend(fresh);
+            }
+            self.cells[put.cell as usize] = Some(Rc::new(put.item.clone()));
+        }
+        if let Some(token) = token {
+            Rc::make_mut(&mut self.tokens).insert(token.to_owned());
+        }
+        true
+    }
+
+    /// The object without what may have expired by then; none if nothing may have.
+    fn expired(&self, until_s: u64) -> Option<Self> {
+        let is_over = |cell: &Option<Rc<Item>>| {
+            let at = cell.as_ref().and_then(|i| i.attributes.get("ExpiresAt"));
+            matches!(at, Some(Scalar::Number(at)) if *at <= until_s)
+        };
+        self.cells.iter().any(is_over).then(|| {
+            let mut without = self.clone();
+            for cell in &mut without.cells {
+                if is_over(cell) {
+                    *cell = None;
+                }
+            }
+            without
+        })
+    }
+}
+
+/// Whether the pattern permits this write of a process record.
+fn is_permitted(before: Option<&Item>, after: &Item) -> bool {
+    fn get<'a>(item: &'a Item, name: &str) -> Option<&'a Scalar> {
+        item.attributes.get(name)
+    }
+    let version = |item: &Item| match get(item, "Version") {
+        Some(Scalar::Number(n)) => Some(*n),
+        _ => None,
+    };
+    let state = |item: &Item| get(item, "ProcessState").cloned();
+    let Some(before) = before else {
+        return version(after) == Some(1)
+            && state(after) == Some(Scalar::Text("Pending".into()))
+            && get(after, "LockedBy") == Some(&Scalar::Null)
+            && get(after, "CompleteBy") == Some(&Scalar::Null)
+            && get(after, "FailureCount") == Some(&Scalar::Number(0));
+    };
+    let is_next = version(before)
+        .zip(version(after))
+        .is_some_and(|(b, a)| b.checked_add(1) == Some(a));
+    let claims = (get(before, "LockedBy"), get(after, "LockedBy"));
+    let is_unclaimed = |claim: Option<&Scalar>| claim == Some(&Scalar::Null);
+    let may_lock = is_unclaimed(claims.0) || is_unclaimed(claims.1) || claims.0 == claims.1;
+    let has_ended = matches!(state(before), Some(Scalar::Text(s)) if ENDS.contains(&s.as_str()));
+    is_next && may_lock && (!has_ended || state(before) == state(after))
+}
+
+impl SequentialSpec for Object {
+    type Op = Rc<Call>;
+    type Ret = Rc<Answer>;
+
+    /// Carries an unanswered operation out: it has its effect, or none.
+    fn invoke(&mut self, call: &Self::Op) -> Self::Ret {
+        self.left.set(self.left.get().saturating_sub(1));
+        let is_done = match &call.asked {
+            Asked::Put { puts, token } => self.put(call, puts, token.as_deref()),
+            Asked::Read(_) | Asked::Seen(_) | Asked::Other(_) => false,
+        };
+        Rc::new(if is_done {
+            Answer::Done
+        } else {
+            Answer::Unknown
+        })
+    }
+
+    fn is_valid_step(&mut self, call: &Self::Op, answer: &Self::Ret) -> bool {
+        let left = self.left.get().saturating_sub(1);
+        self.left.set(left);
+        if left == 0 {
+            return false;
+        }
+        if self.fits(call, answer) {
+            return true;
+        }
+        let Some(mut without) = self.expired(call.until_s) else {
+            return false;
+        };
+        let fits = without.fits(call, answer);
+        if fits {
+            *self = without;
+        }
+        fits
+    }
+}

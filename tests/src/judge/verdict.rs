@@ -1,0 +1,408 @@
+//! Deciding on histories: object by object, by stateright's linearizability tester.
+//!
+//! The tester looks for an order of the operations, each between its beginning and its end, in
+//! which every answer is the one that [`Object`] gives. An operation without an answer may stand
+//! anywhere after its beginning, or nowhere.
+//!
+//! The search grows with what overlaps, so a history is cut where nothing is under way, and each
+//! part begins with what the one before may have made of the object: all of that, because several
+//! orders may explain a part and end differently. So to explain the parts one after the other is to
+//! explain the whole, and a part that is not explained convicts. After an operation without an
+//! answer nothing is cut. What passes a bound is not decided, and that is no acquittal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+
+use super::history::{Answer, Asked, Cell, Item, Moment, Operation};
+use super::object::{Call, Object};
+use super::recorder::read;
+
+/// Steps of one search.
+const STEPS: u64 = 200_000;
+/// Ends that one part may have.
+const ENDS: usize = 32;
+/// Operations of one search.
+const LONGEST: usize = 1_000;
+/// Operations without an answer in one search.
+const UNANSWERED: usize = 8;
+/// Lines of a file in memory at once: objects are judged in so many rounds that this suffices, if
+/// they are of about one size.
+const LINES: usize = 200_000;
+/// The tester goes one frame down for each operation.
+const STACK: usize = 64 << 20;
+/// Objects of each kind of finding that are told.
+const EXAMPLES: usize = 3;
+/// Threads of unanswered operations are numbered from here: they are tried last.
+const OPEN: usize = 1 << 20;
+
+/// What has been judged, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Judged {
+    /// Objects with at least one operation that was answered.
+    pub objects: usize,
+    /// Operations of the store that were judged.
+    pub operations: usize,
+    /// Of these, writes that took effect.
+    pub writes: usize,
+    /// Of these, writes that were refused for their condition.
+    pub refused: usize,
+    /// Operations without an answer, among those judged.
+    pub unanswered: usize,
+    /// Operations that had no effect for a reason outside of the object: they say nothing.
+    pub failed: usize,
+    /// Requests, replies and effects that were held against the writes.
+    pub seen: usize,
+    /// Most operations of one search.
+    pub longest: usize,
+    /// Objects of which no order of operations explains the answers; how many, and examples.
+    pub unexplained: Found,
+    /// Objects with a request, reply or effect that no write before it had put in force.
+    pub unfounded: Found,
+    /// Objects that could not be decided on, with the bound or the reason.
+    pub undecided: Found,
+}
+
+/// Findings of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Found {
+    /// How many objects.
+    pub objects: usize,
+    /// The first of them.
+    pub examples: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, object: &str, why: impl FnOnce() -> String) {
+        self.objects += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(format!("{object}: {}", why()));
+        }
+    }
+}
+
+/// What a search has come to.
+enum End {
+    Explained,
+    Unexplained,
+    Undecided(String),
+}
+
+/// Judges a file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn judge(path: &Path) -> Result<Judged> {
+    let work = |path: &Path| -> Result<Judged> {
+        let rounds = read(path)?.count().div_ceil(LINES).max(1);
+        let mut judged = Judged::default();
+        for round in 0..rounds {
+            let mut objects: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
+            for operation in read(path)? {
+                let operation = operation?;
+                if share(&operation.object, rounds) == round {
+                    let all = objects.entry(operation.object.clone()).or_default();
+                    all.push(operation);
+                }
+            }
+            for (object, operations) in objects {
+                one(&object, operations, &mut judged);
+            }
+        }
+        Ok(judged)
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let judging = thread.spawn_scoped(scope, || work(path))?;
+        let judged = judging.join();
+        judged.unwrap_or_else(|_| Err(anyhow::anyhow!("the judge panicked")))
+    })
+    .context("judging a history")
+}
+
+/// Judges operations that are at hand.
+#[must_use]
+pub fn judge_all(operations: Vec<Operation>) -> Judged {
+    let mut objects: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
+    for operation in operations {
+        let all = objects.entry(operation.object.clone()).or_default();
+        all.push(operation);
+    }
+    let mut judged = Judged::default();
+    for (object, operations) in objects {
+        one(&object, operations, &mut judged);
+    }
+    judged
+}
+
+/// Which round an object is judged in.
+fn share(object: &str, rounds: usize) -> usize {
+    let sum = object.bytes().fold(0_usize, |sum, b| {
+        sum.wrapping_mul(31).wrapping_add(b.into())
+    });
+    sum % rounds
+}
+
+fn one(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
+    let before = all.len();
+    all.retain(|o| !matches!(o.answer, Answer::Failed(_)));
+    judged.failed += before - all.len();
+    // An unanswered read says nothing and changes nothing.
+    all.retain(|o| !(o.answer == Answer::Unknown && matches!(o.asked, Asked::Read(_))));
+    if all.is_empty() {
+        return;
+    }
+    all.sort_by_key(|o| o.began);
+    for operation in &all {
+        let is_write = matches!(operation.asked, Asked::Put { .. });
+        match (&operation.asked, &operation.answer) {
+            (Asked::Seen(all), _) => judged.seen += all.len(),
+            (_, answer) => {
+                judged.operations += 1;
+                judged.writes += usize::from(is_write && *answer == Answer::Done);
+                judged.refused += usize::from(matches!(answer, Answer::Refused(_)));
+                judged.unanswered += usize::from(*answer == Answer::Unknown);
+            }
+        }
+    }
+    judged.objects += 1;
+    match history(&all, &mut judged.longest) {
+        End::Explained => return,
+        End::Undecided(why) => return judged.undecided.add(object, || why),
+        End::Unexplained => {}
+    }
+    // Without what was seen elsewhere: is it the store's history, or what followed from it?
+    let seen = |o: &Operation| matches!(o.asked, Asked::Seen(_));
+    let stored: Vec<Operation> = all.iter().filter(|o| !seen(o)).cloned().collect();
+    match history(&stored, &mut judged.longest) {
+        End::Explained => judged.unfounded.add(object, || culprit(&all)),
+        End::Unexplained => judged.unexplained.add(object, || culprit(&stored)),
+        End::Undecided(why) => judged.undecided.add(object, || why),
+    }
+}
+
+/// Decides on a whole history, in its order of beginning, part by part.
+fn history(all: &[Operation], longest: &mut usize) -> End {
+    let mut states = vec![Object::absent(STEPS)];
+    let mut from = 0;
+    for to in cuts(all) {
+        let part = &all[from..to];
+        *longest = (*longest).max(part.len());
+        let (mut after, mut undecided) = (Vec::new(), None);
+        for before in &states {
+            match search(before, part) {
+                End::Explained if to == all.len() => return End::Explained,
+                End::Explained => match ends(before, part) {
+                    Ok(ends) => after.extend(ends),
+                    Err(why) => undecided = Some(why),
+                },
+                End::Unexplained => {}
+                End::Undecided(why) => undecided = Some(why),
+            }
+        }
+        match (after.is_empty(), undecided) {
+            (_, Some(why)) => return End::Undecided(why),
+            (true, None) => return End::Unexplained,
+            (false, None) => states = after,
+        }
+        from = to;
+    }
+    End::Explained
+}
+
+/// What a part, which is explained, may have made of an object. Every write that took effect is in
+/// every explanation; which of those to one cell was the last is not: each is asked for, by reads
+/// behind the part.
+fn ends(before: &Object, part: &[Operation]) -> Result<Vec<Object>, String> {
+    let puts = || {
+        let done = part.iter().filter(|o| o.answer == Answer::Done);
+        done.filter_map(|o| match &o.asked {
+            Asked::Put { puts, .. } => Some(puts),
+            _ => None,
+        })
+        .flatten()
+    };
+    let mut reads: Vec<Vec<(Cell, Item)>> = vec![Vec::new()];
+    for cell in [Cell::Details, Cell::Record, Cell::Control] {
+        let mut items: Vec<&Item> = Vec::new();
+        for put in puts().filter(|p| p.cell == cell) {
+            if !items.contains(&&put.item) {
+                items.push(&put.item);
+            }
+        }
+        if items.len() > 1 {
+            let with = |read: &Vec<(Cell, Item)>| {
+                let one = |item: &&Item| [&read[..], &[(cell, (*item).clone())]].concat();
+                items.iter().map(one).collect::<Vec<_>>()
+            };
+            reads = reads.iter().flat_map(with).collect();
+        }
+    }
+    if reads.len() > ENDS {
+        return Err(format!("{} ends of a part are possible", reads.len()));
+    }
+    let last = part.iter().map(|o| o.ended).max();
+    let mut found = Vec::new();
+    for read in reads {
+        let mut longer = part.to_vec();
+        for (number, (cell, item)) in (1..).zip(read) {
+            let at = last.map_or(0, |l| l.at_us) + number;
+            let moment = Moment {
+                at_us: at,
+                event: u64::MAX,
+            };
+            longer.push(Operation {
+                object: String::new(),
+                began: moment,
+                ended: moment,
+                asked: Asked::Read(cell),
+                answer: Answer::Found(Some(item)),
+            });
+        }
+        match explain(before, &longer) {
+            Ok(Some(end)) => found.push(end),
+            Ok(None) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(found)
+}
+
+/// Where parts end: behind an operation after which nothing is under way.
+fn cuts(all: &[Operation]) -> Vec<usize> {
+    let mut cuts = Vec::new();
+    let mut busy_until = None;
+    for (at, operation) in all.iter().enumerate() {
+        if at > 0 && busy_until.is_some_and(|until| until < operation.began) {
+            cuts.push(at);
+        }
+        if operation.answer == Answer::Unknown {
+            // It is under way for ever.
+            break;
+        }
+        busy_until = busy_until.max(Some(operation.ended));
+    }
+    cuts.push(all.len());
+    cuts.retain(|at| *at > 0);
+    cuts
+}
+
+/// One search.
+fn search(object: &Object, all: &[Operation]) -> End {
+    match explain(object, all) {
+        Ok(Some(_)) => End::Explained,
+        Ok(None) => End::Unexplained,
+        Err(why) => End::Undecided(why),
+    }
+}
+
+/// What an explanation makes of an object; none where there is no explanation.
+fn explain(object: &Object, all: &[Operation]) -> Result<Option<Object>, String> {
+    let unanswered = all.iter().filter(|o| o.answer == Answer::Unknown).count();
+    if all.len() > LONGEST || unanswered > UNANSWERED {
+        let many = all.len();
+        return Err(format!("{many} operations, {unanswered} without an answer"));
+    }
+    let object = object.again(STEPS);
+    let order = tester(&object, all)?.serialized_history();
+    if order.is_none() && object.is_spent() {
+        return Err(format!(
+            "{} operations, not decided in {STEPS} steps",
+            all.len()
+        ));
+    }
+    Ok(order.map(|order| {
+        let mut after = object.again(STEPS);
+        for (call, answer) in order {
+            if *answer == Answer::Unknown || !after.is_valid_step(&call, &answer) {
+                after.invoke(&call);
+            }
+        }
+        after
+    }))
+}
+
+type Tester = LinearizabilityTester<usize, Object>;
+
+/// The tester with a history in it: each operation on the first thread that is free.
+fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
+    let mut events = Vec::with_capacity(all.len() * 2);
+    for (number, operation) in all.iter().enumerate() {
+        if let Asked::Other(what) = &operation.asked {
+            return Err(format!("{what} is not judged"));
+        }
+        events.push((operation.began, false, number));
+        if operation.answer != Answer::Unknown {
+            events.push((operation.ended, true, number));
+        }
+    }
+    // Of one moment the beginnings come first: then the two overlap, which permits more.
+    events.sort_unstable();
+    let mut tester = Tester::new(object.clone());
+    let mut free: BTreeSet<usize> = (0..all.len()).collect();
+    let mut threads = BTreeMap::new();
+    for (_, is_end, number) in events {
+        let operation = &all[number];
+        if is_end {
+            let thread: usize = threads.remove(&number).unwrap_or(OPEN + number);
+            tester.on_return(thread, Rc::new(operation.answer.clone()))?;
+            free.insert(thread);
+        } else {
+            let call = Call::of(operation).map_err(|e| e.to_string())?;
+            let thread = match operation.answer {
+                Answer::Unknown => OPEN + number,
+                _ => free.pop_first().unwrap_or(OPEN + number),
+            };
+            threads.insert(number, thread);
+            tester.on_invoke(thread, call)?;
+        }
+    }
+    Ok(tester)
+}
+
+/// The operation with whose answer a history cannot be explained any more.
+fn culprit(all: &[Operation]) -> String {
+    let mut ends: Vec<&Operation> = all.iter().filter(|o| o.answer != Answer::Unknown).collect();
+    ends.sort_by_key(|o| o.ended);
+    let is_explained = |until: usize| {
+        let last = ends[until].ended;
+        let begun = all.iter().filter(|o| o.began <= last);
+        let begun: Vec<Operation> = begun
+            .map(|o| match o.ended <= last {
+                true => o.clone(),
+                // It is still under way.
+                false => Operation {
+                    answer: Answer::Unknown,
+                    ..o.clone()
+                },
+            })
+            .collect();
+        matches!(history(&begun, &mut 0), End::Explained)
+    };
+    // What explains a history explains its beginnings.
+    let (mut low, mut high) = (0, ends.len().saturating_sub(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_explained(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    let Some(found) = ends.get(low) else {
+        return "nothing was answered".into();
+    };
+    let told = format!("{:?} was answered {:?}", found.asked, found.answer);
+    format!(
+        "of {} operations, not explained from event {} on: {told}",
+        all.len(),
+        found.ended.event
+    )
+}
+
+#[cfg(test)]
+mod tests;

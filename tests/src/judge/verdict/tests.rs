@@ -1,0 +1,270 @@
+//! Small histories by hand, with the judgement that a reader would give.
+
+use std::collections::BTreeMap;
+
+use super::super::history::{Cell, Condition, Held, Item, Moment, Put, Scalar, Seen, Sign};
+use super::*;
+
+/// A process record of a version, held by somebody or by nobody.
+fn record(version: u64, claim: Option<&str>) -> Item {
+    let claim = claim.map_or(Scalar::Null, |c| Scalar::Text(c.into()));
+    let number = Scalar::Number;
+    let attributes = [
+        ("OrderID", Scalar::Text("a".into())),
+        ("Version", number(version)),
+        ("ProcessState", Scalar::Text("Pending".into())),
+        ("LockedBy", claim.clone()),
+        ("CompleteBy", Scalar::Null),
+        ("FailureCount", number(0)),
+    ];
+    let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
+    Item {
+        digest: format!("{version}-{claim:?}"),
+        attributes: BTreeMap::from(attributes),
+        out: Vec::new(),
+    }
+}
+
+fn put(item: &Item, condition: Option<Condition>) -> Asked {
+    let put = Put {
+        cell: Cell::Record,
+        item: item.clone(),
+        condition,
+    };
+    Asked::Put {
+        puts: vec![put],
+        token: None,
+    }
+}
+
+/// On the condition that the version is this.
+fn on(version: u64, item: &Item) -> Asked {
+    let values = [(":v".to_owned(), Scalar::Number(version))];
+    let condition = Condition {
+        text: "Version = :v".into(),
+        values: values.into(),
+        ..Condition::default()
+    };
+    put(item, Some(condition))
+}
+
+/// On the condition that there is none.
+fn new(item: &Item) -> Asked {
+    let condition = Condition {
+        text: "attribute_not_exists(OrderID)".into(),
+        ..Condition::default()
+    };
+    put(item, Some(condition))
+}
+
+const READ: Asked = Asked::Read(Cell::Record);
+
+fn found(item: &Item) -> Answer {
+    Answer::Found(Some(item.clone()))
+}
+
+/// An operation from one moment to another.
+fn during(from: u64, to: u64, asked: Asked, answer: Answer) -> Operation {
+    let moment = |at| Moment {
+        at_us: at,
+        event: at,
+    };
+    Operation {
+        object: "order/a".into(),
+        began: moment(from),
+        ended: moment(to),
+        asked,
+        answer,
+    }
+}
+
+fn is_explained(all: &[Operation]) -> bool {
+    let judged = judge_all(all.to_vec());
+    assert_eq!(judged.undecided.objects, 0, "{judged:?}");
+    assert_eq!(judged.objects, 1);
+    judged.unexplained.objects + judged.unfounded.objects == 0
+}
+
+/// Version 1, then 2.
+fn written() -> Vec<Operation> {
+    vec![
+        during(1, 2, new(&record(1, None)), Answer::Done),
+        during(3, 4, on(1, &record(2, None)), Answer::Done),
+    ]
+}
+
+#[test]
+fn a_read_finds_what_was_written_last_and_no_older_version() {
+    let mut all = written();
+    all.push(during(5, 6, READ, found(&record(2, None))));
+    assert!(is_explained(&all));
+    all.push(during(7, 8, READ, found(&record(1, None))));
+    assert!(!is_explained(&all), "a stale read");
+}
+
+#[test]
+fn a_read_beside_a_write_finds_either_version() {
+    for version in [1, 2] {
+        let mut all = written();
+        all.push(during(2, 5, READ, found(&record(version, None))));
+        assert!(is_explained(&all), "{version}");
+    }
+}
+
+#[test]
+fn of_two_writes_on_one_version_one_wins() {
+    let (one, two) = (record(2, Some("x")), record(2, Some("y")));
+    let mut all = vec![
+        during(1, 2, new(&record(1, None)), Answer::Done),
+        during(3, 9, on(1, &one), Answer::Done),
+        during(
+            4,
+            8,
+            on(1, &two),
+            Answer::Refused(vec![Held::No(Some(one.clone()))]),
+        ),
+    ];
+    assert!(is_explained(&all));
+    all[2].answer = Answer::Done;
+    assert!(!is_explained(&all), "a lost update");
+}
+
+#[test]
+fn an_acknowledged_write_that_nobody_finds_is_no_history() {
+    let mut all = written();
+    all[1] = during(3, 4, on(1, &record(2, None)), Answer::Done);
+    all.push(during(5, 6, READ, found(&record(1, None))));
+    assert!(!is_explained(&all));
+    // Had it not been acknowledged, it may not have taken effect yet.
+    all[1].answer = Answer::Unknown;
+    assert!(is_explained(&all));
+    all.push(during(7, 8, READ, found(&record(2, None))));
+    assert!(is_explained(&all), "it has by now");
+    all.push(during(9, 10, READ, found(&record(1, None))));
+    assert!(!is_explained(&all), "it cannot be undone");
+}
+
+#[test]
+fn a_refusal_without_reason_is_no_history() {
+    let mut all = written();
+    let refused = Answer::Refused(vec![Held::No(None)]);
+    all.push(during(5, 6, on(2, &record(3, None)), refused));
+    assert!(!is_explained(&all));
+}
+
+#[test]
+fn a_writer_that_sends_no_condition_or_takes_anothers_claim_is_found() {
+    let created = during(1, 2, new(&record(1, None)), Answer::Done);
+    let plain = |from, version| {
+        let next = put(&record(version, None), None);
+        during(from, from + 1, next, Answer::Done)
+    };
+    assert!(is_explained(&[created.clone(), plain(3, 2)]));
+    assert!(!is_explained(&[created.clone(), plain(3, 3)]), "a gap");
+    let claimed = during(3, 4, on(1, &record(2, Some("x"))), Answer::Done);
+    let stolen = during(5, 6, on(2, &record(3, Some("y"))), Answer::Done);
+    assert!(!is_explained(&[created, claimed, stolen]));
+}
+
+#[test]
+fn a_transaction_repeated_with_its_token_takes_effect_once() {
+    let with_token = |from| {
+        let mut operation = during(from, from + 1, new(&record(1, None)), Answer::Done);
+        if let Asked::Put { token, .. } = &mut operation.asked {
+            *token = Some("t".into());
+        }
+        operation
+    };
+    assert!(is_explained(&[with_token(1), with_token(3)]));
+}
+
+#[test]
+fn an_effect_before_the_write_that_asked_for_it_is_unfounded() {
+    let mut started = record(2, Some("x"));
+    started.out = vec!["pack/do/1".into()];
+    let seen = |from| {
+        let effect = Seen {
+            sign: Sign::Effect,
+            attempt: "pack/do/1".into(),
+        };
+        during(from, from, Asked::Seen(vec![effect]), Answer::Done)
+    };
+    let write = |answer| during(5, 9, on(1, &started), answer);
+    let created = during(1, 2, new(&record(1, None)), Answer::Done);
+    assert!(is_explained(&[
+        created.clone(),
+        write(Answer::Done),
+        seen(7)
+    ]));
+    assert!(is_explained(&[
+        created.clone(),
+        write(Answer::Unknown),
+        seen(30)
+    ]));
+    let judged = judge_all(vec![created, write(Answer::Done), seen(3)]);
+    assert_eq!(
+        (judged.unfounded.objects, judged.unexplained.objects),
+        (1, 0)
+    );
+    assert_eq!(judged.seen, 1);
+}
+
+#[test]
+fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
+    // Two unconditional writes of one version at once: the read says which was the later.
+    let (one, two) = (record(1, None), record(1, None));
+    let control = |from, to, item: &Item, digest: &str| {
+        let item = Item {
+            digest: digest.into(),
+            ..item.clone()
+        };
+        let put = Put {
+            cell: Cell::Control,
+            item,
+            condition: None,
+        };
+        let asked = Asked::Put {
+            puts: vec![put],
+            token: None,
+        };
+        during(from, to, asked, Answer::Done)
+    };
+    for last in ["one", "two"] {
+        let item = Item {
+            digest: last.into(),
+            ..one.clone()
+        };
+        let read = during(7, 8, Asked::Read(Cell::Control), found(&item));
+        let all = [control(1, 5, &one, "one"), control(2, 6, &two, "two"), read];
+        assert!(is_explained(&all), "{last}");
+    }
+}
+
+#[test]
+fn an_expired_item_may_vanish_and_no_other() {
+    let expiring = |at: u64| {
+        let mut item = record(1, None);
+        let at = Scalar::Number(at);
+        item.attributes.insert("ExpiresAt".into(), at);
+        item
+    };
+    let second = 1_000_000;
+    for (at, fits) in [(1, true), (9, false)] {
+        let created = during(1, 2, new(&expiring(at)), Answer::Done);
+        let read = during(2 * second, 2 * second + 1, READ, Answer::Found(None));
+        assert_eq!(is_explained(&[created, read]), fits, "{at}");
+    }
+}
+
+#[test]
+fn what_passes_a_bound_is_not_decided() {
+    let mut all = written();
+    for n in 0..=UNANSWERED as u64 {
+        let write = on(n + 50, &record(n + 51, None));
+        all.push(during(10 + n, 11 + n, write, Answer::Unknown));
+    }
+    let judged = judge_all(all);
+    assert_eq!(judged.undecided.objects, 1, "{judged:?}");
+    let other = during(1, 2, Asked::Other("UpdateItem".into()), Answer::Done);
+    assert_eq!(judge_all(vec![other]).undecided.objects, 1);
+}
