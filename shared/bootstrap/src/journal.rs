@@ -84,6 +84,7 @@ impl Journal {
     /// The handler has answered about a record, or it was put aside.
     pub(crate) fn answered(&self, record: &InputRecord) {
         self.left().answered(record);
+        self.write(&[]);
     }
 
     fn note(&self, notes: Vec<(LetterId, Mark)>) -> InHand<'_> {

@@ -204,7 +204,7 @@ mod tests {
                 },
             ],
             round: 1,
-            set_aside: Some(Timestamp(3)),
+            set_aside: None,
             paused: Some(Hold {
                 at: Timestamp(4_500),
                 act: act.clone(),
