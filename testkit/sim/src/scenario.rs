@@ -1,10 +1,13 @@
 //! What is sent into a world: orders, and records that nobody can take.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
+use triad_core::OrderId;
 use triad_core::ids::MAX_ORDER_ID_BYTES;
 
 use crate::definitions::workflows;
-use crate::rng::Rng;
+use crate::kernel::Rng;
 
 /// One order, as its application sends it.
 #[derive(Debug, Clone)]
@@ -15,6 +18,17 @@ pub(crate) struct NewOrder {
     /// The same id with other content, sent after it.
     pub conflict: Option<Vec<u8>>,
     pub repeats: u32,
+}
+
+/// What was sent into a world.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Ids of sound orders.
+    pub orders: BTreeSet<OrderId>,
+    /// Orders that are still to be sent.
+    pub open: usize,
+    /// Records that must be dead-lettered: topic, partition, offset.
+    pub letters: BTreeSet<String>,
 }
 
 /// The orders of a seed, some of them with a conflicting one after them if that is wanted.

@@ -8,10 +8,13 @@ use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis};
 
 use crate::definitions::{AGENTS, TIMING};
-use crate::rng::Rng;
+use crate::kernel::Rng;
 
 /// How soon an instance reads a downstream's record again.
 pub(crate) const REFRESH_DOWNSTREAMS: Millis = Millis(2_000);
+
+/// Longest pause between two sweeps of one Supervisor.
+pub(crate) const SWEEP_MS: u64 = 4_000;
 
 /// A breaker that opens after little and stays open for little.
 const NERVOUS: BreakerSettings = BreakerSettings {

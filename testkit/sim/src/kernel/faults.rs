@@ -1,6 +1,6 @@
 //! How much goes wrong in a world: drawn once from its seed, nothing after the calm begins.
 
-use crate::rng::Rng;
+use super::Rng;
 
 /// Faults, in thousandths of the occasions.
 ///
