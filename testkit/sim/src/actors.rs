@@ -193,6 +193,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     {
         let mut state = world.state();
         state.kernel.instances[who].alive = true;
+        state.bus.begin(who);
         if let Some(reader) = handler.reader() {
             state.readers.insert(who, reader);
         }

@@ -1,6 +1,6 @@
 //! The simulated bus: topics, partitions, offsets, duplicates, what goes wrong with a send.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -24,6 +24,8 @@ pub(crate) struct Stored {
 pub(crate) struct Sending {
     /// Topics and partitions that take nothing more of it.
     broken: Vec<(String, usize)>,
+    /// Something of it is never answered.
+    pub hung: bool,
     /// What lands later.
     pub late: Vec<Envelope>,
 }
@@ -63,6 +65,14 @@ pub(crate) struct BusState {
     pub topics: BTreeMap<String, Vec<Partition>>,
     /// Topics that take nothing at present.
     pub down: Vec<String>,
+    /// Topics that we may not write to at present.
+    pub refused: BTreeSet<String>,
+    /// Topics that have been refused: each is at most once, so that outages have an end.
+    pub refused_before: BTreeSet<String>,
+    /// Topics and partitions that answer nothing at present.
+    pub leaderless: BTreeSet<(String, usize)>,
+    /// Processes that have lost their producer, and until when a new one would be lost as well.
+    lost: BTreeMap<InstanceId, u64>,
     /// Request records handed to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
 }
@@ -88,7 +98,8 @@ impl BusState {
     }
 }
 
-fn place(key: Option<&[u8]>, partitions: usize) -> usize {
+/// The partition of a key.
+pub(crate) fn place(key: Option<&[u8]>, partitions: usize) -> usize {
     let hash = key
         .unwrap_or_default()
         .iter()
@@ -99,6 +110,37 @@ fn place(key: Option<&[u8]>, partitions: usize) -> usize {
 }
 
 impl BusState {
+    /// A process loses its producer: it can send nothing any more. One that is made later than `until`
+    /// can.
+    pub(crate) fn lose_producer(&mut self, k: &mut Kernel, who: InstanceId, until: u64) {
+        k.note(who, || format!("bus: its producer is lost until {until}"));
+        self.lost.insert(who, until);
+    }
+
+    /// Makes a new producer in the place of one that is lost, as the adapter does before it sends.
+    pub(crate) fn make_sound(&mut self, k: &mut Kernel, who: InstanceId) {
+        if self.lost.get(&who).is_some_and(|until| *until <= k.now) {
+            self.lost.remove(&who);
+            k.coverage.reach("saw: producer replaced");
+        }
+    }
+
+    /// A process starts: it has a producer of its own.
+    pub(crate) fn begin(&mut self, who: InstanceId) {
+        self.lost.remove(&who);
+    }
+
+    /// What is wrong with topics, partitions and producers is over; a lost producer is replaced by
+    /// the next publish.
+    pub(crate) fn mend(&mut self) {
+        self.down.clear();
+        self.refused.clear();
+        self.leaderless.clear();
+        for until in self.lost.values_mut() {
+            *until = 0;
+        }
+    }
+
     /// Appends one message; returns where.
     pub(crate) fn append(
         &mut self,
@@ -150,8 +192,25 @@ impl BusState {
         let count = self.topics.get(&message.topic).map_or(0, Vec::len);
         let partition = place(message.key.as_deref(), count);
         let lane = |m: &Envelope| (m.topic.clone(), partition);
+        if self.refused.contains(&message.topic) {
+            return Err(BusError::Permanent("TopicAuthorizationFailed".to_owned()));
+        }
         if sending.broken.contains(&lane(&message)) {
             return error("an earlier one failed");
+        }
+        if self.lost.contains_key(&who) {
+            sending.broken.push(lane(&message));
+            return error("the producer cannot go on");
+        }
+        let leaderless = self.leaderless.contains(&lane(&message));
+        if leaderless || k.fault("fault: publish hung", k.faults.hang) {
+            sending.broken.push(lane(&message));
+            sending.hung = true;
+            // It is still with the producer, and may go out once it is answered.
+            if !leaderless && k.rng.chance(500) {
+                sending.late.push(message);
+            }
+            return error("not acknowledged in time");
         }
         let down = self.down.contains(&message.topic);
         if down || k.fault("fault: send failed", k.faults.publish_fail) {

@@ -35,20 +35,27 @@ pub(crate) fn unleash(world: &World, calm_after_ms: u64, landing_ms: u64) {
     let w = world.clone();
     world.spawn(Owner::World, async move {
         w.sleep(calm_after_ms).await;
-        calm(&w);
-        let other = w.clone();
-        w.spawn(Owner::World, async move {
-            operators::put_in_order(&other).await;
-        });
-        watch(&w, landing_ms).await;
+        come_to_rest(&w, landing_ms).await;
     });
+}
+
+/// The faults stop, what only operators can do is done, and everything must come to rest.
+pub(crate) async fn come_to_rest(world: &World, landing_ms: u64) {
+    calm(world);
+    let other = world.clone();
+    world.spawn(Owner::World, async move {
+        operators::put_in_order(&other).await;
+    });
+    watch(world, landing_ms).await;
 }
 
 fn calm(world: &World) {
     let mut state = world.state();
     state.kernel.faults = state.kernel.faults.calm();
-    state.bus.down.clear();
+    state.bus.mend();
+    state.store.refused = None;
     state.remote.outages.clear();
+    state.remote.hanging.clear();
     state.kernel.calm_since = Some(state.kernel.now);
     for who in 1..state.kernel.instances.len() {
         let error = small_error(&mut state.kernel.rng);

@@ -1,10 +1,12 @@
-//! What the checker remembers of the orders' writes.
+//! What the checker remembers of the orders' writes, and of worlds that are watched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use triad_core::OrderId;
 use triad_core::message::AlertKind;
 use triad_workflow::StepIndex;
+
+use crate::load::Load;
 
 /// What is remembered.
 #[derive(Debug, Default)]
@@ -21,4 +23,23 @@ pub(crate) struct History {
     pub skipped: BTreeSet<(OrderId, StepIndex)>,
     /// Orders that were moved to another version.
     pub moved: BTreeSet<OrderId>,
+}
+
+/// What is remembered of a world that is watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Whether it is: most worlds are not, for the speed.
+    pub is_on: bool,
+    /// What a world under load is about.
+    pub load: Option<Load>,
+    /// When its orders began to come.
+    pub began: u64,
+    /// When an order was started first.
+    pub started: BTreeMap<OrderId, u64>,
+    /// When an order ended.
+    pub ended: BTreeMap<OrderId, u64>,
+    /// When an order had ended and all of its messages were known to be out.
+    pub rested: BTreeMap<OrderId, u64>,
+    /// First calls and repeated ones of an instance to a service.
+    pub calls: BTreeMap<(usize, &'static str), (u64, u64)>,
 }

@@ -9,6 +9,16 @@
 //! Architecture invariant: one thread, one generator, ordered collections only, and no clock but
 //! the virtual one; the same seed gives the same trace, byte for byte.
 //!
+//! Two kinds of worlds are apart: those under load (`overload`), and those in which one thing alone is
+//! in trouble for many minutes (`isolation`).
+//!
+//! The modules in layers, each naming only those above it: `kernel` (time, tasks, chance, faults,
+//! counts); `definitions`, `setup` and `scenario` (what is drawn); the parts, each with its own state
+//! (`store`, `control`, `bus`, `service`, `history`); `world`, which puts them together; `checks`
+//! (the guarantees over all parts); `ports`, `consumer` and `remote` (what an instance has of them);
+//! `actors` and `operators`; those who drive a world (`senders`, `monkey`, `chaos`, `overload`,
+//! `isolation`); and `run`.
+//!
 //! [`fleet`] runs many seeds on several threads, [`crashes`] goes through every crash point of a
 //! reference workload and every pair of them, and [`first`] looks for the first seed that fails,
 //! which is how the mutants of `testkit/mutants` are caught.
@@ -27,8 +37,10 @@ mod definitions;
 pub mod first;
 pub mod fleet;
 mod history;
+mod isolation;
 mod kernel;
 mod load;
+mod lone;
 mod monkey;
 mod operators;
 mod overload;

@@ -2,10 +2,6 @@
 //! wrong with any of them. Services have a capacity, and what happens to them or to our own processes
 //! is the trigger. `crate::overload` pulls it, `crate::checks::load` holds the end against G12.
 
-use std::collections::BTreeMap;
-
-use triad_core::OrderId;
-
 use crate::kernel::Rng;
 use crate::scenario::{self, NewOrder};
 
@@ -79,19 +75,4 @@ impl Load {
             Self::Struggling => (0, 30_000),
         }
     }
-}
-
-/// What is remembered of a world under load.
-#[derive(Debug, Default)]
-pub(crate) struct Watched {
-    /// What the world is about; `None`: it is none under load.
-    pub load: Option<Load>,
-    /// When its orders began to come.
-    pub began: u64,
-    /// When an order was started first.
-    pub started: BTreeMap<OrderId, u64>,
-    /// When an order ended.
-    pub ended: BTreeMap<OrderId, u64>,
-    /// First calls and repeated ones of an instance to a service.
-    pub calls: BTreeMap<(usize, &'static str), (u64, u64)>,
 }

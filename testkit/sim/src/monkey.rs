@@ -9,6 +9,10 @@ use crate::kernel::{InstanceId, Kind, OUTSIDE, Owner};
 use crate::service::Outage;
 use crate::world::World;
 
+/// Longest time for which a topic is closed to us, in milliseconds: less than finished records are
+/// kept, as with every outage.
+const REFUSED_FOR_MS: u64 = 95_000;
+
 /// Has things befall a world, until the calm.
 pub(crate) async fn monkey(world: &World) {
     loop {
@@ -20,14 +24,15 @@ pub(crate) async fn monkey(world: &World) {
                 return;
             }
             let f = state.kernel.faults;
-            [f.kill, f.rebalance, f.outage, f.freeze, f.jump].map(|p| state.kernel.rng.chance(p))
+            [f.kill, f.rebalance, f.outage, f.freeze, f.jump, f.refuse]
+                .map(|p| state.kernel.rng.chance(p))
         };
         let spent = turn.iter().filter(|t| **t).count() as u64;
         {
             let mut state = world.state();
             state.kernel.faults_left = state.kernel.faults_left.saturating_sub(spent);
         }
-        let [kill, rebalance, outage, freeze, jump] = turn;
+        let [kill, rebalance, outage, freeze, jump, refuse] = turn;
         if kill {
             let victim = some_instance(world);
             world.kill(victim, "fault: killed");
@@ -43,6 +48,9 @@ pub(crate) async fn monkey(world: &World) {
         }
         if jump {
             move_a_clock(world);
+        }
+        if refuse {
+            refuse_a_topic(world);
         }
     }
 }
@@ -119,17 +127,17 @@ fn move_a_partition(world: &World) {
 }
 
 fn take_something_down(world: &World) {
-    let (is_sink, span) = {
+    let (what, span) = {
         let mut state = world.state();
         (
-            state.kernel.rng.chance(500),
+            state.kernel.rng.below(5),
             state.kernel.rng.between(1_000, 60_000),
         )
     };
-    if is_sink {
-        take_a_sink_down(world, span);
-    } else {
-        take_a_service_down(world, span);
+    match what {
+        0 | 1 => take_a_sink_down(world, span),
+        2 | 3 => take_a_service_down(world, span),
+        _ => hang_a_service(world, span),
     }
 }
 
@@ -157,6 +165,59 @@ fn take_a_sink_down(world: &World, span: u64) {
         let down = &mut state.bus.down;
         if let Some(at) = down.iter().position(|d| d == name) {
             down.remove(at);
+        }
+    });
+}
+
+/// A topic is closed to us for more than a minute: somebody has taken a right away.
+fn refuse_a_topic(world: &World) {
+    let (name, span) = {
+        let mut state = world.state();
+        let state = &mut *state;
+        let mine: Vec<&String> = state.bus.topics.keys().filter(|t| is_ours(t)).collect();
+        let name = (*state.kernel.rng.pick(&mine)).clone();
+        if !state.bus.refused_before.insert(name.clone()) {
+            return;
+        }
+        let span = state.kernel.rng.between(60_000, REFUSED_FOR_MS);
+        state.kernel.coverage.reach("fault: topic refused");
+        state.bus.refused.insert(name.clone());
+        state
+            .kernel
+            .note(OUTSIDE, || format!("{name} is refused for {span}"));
+        (name, span)
+    };
+    let w = world.clone();
+    world.spawn(Owner::World, async move {
+        w.sleep(span).await;
+        w.state().bus.refused.remove(&name);
+    });
+}
+
+/// Whether we send to a topic: nobody of us sends orders.
+fn is_ours(topic: &str) -> bool {
+    topic != topics::ORDERS && topic != topics::ORDERS_HIGH
+}
+
+/// A service answers nothing for a while.
+fn hang_a_service(world: &World, span: u64) {
+    let service = {
+        let mut state = world.state();
+        let service = *state.kernel.rng.pick(&AGENTS);
+        state.remote.hanging.push(service);
+        state.kernel.coverage.reach("fault: service hangs");
+        state
+            .kernel
+            .note(OUTSIDE, || format!("{service} hangs for {span}"));
+        service
+    };
+    let w = world.clone();
+    world.spawn(Owner::World, async move {
+        w.sleep(span).await;
+        let mut state = w.state();
+        let hanging = &mut state.remote.hanging;
+        if let Some(at) = hanging.iter().position(|h| *h == service) {
+            hanging.remove(at);
         }
     });
 }

@@ -19,6 +19,7 @@ const SESSION_MS: u64 = 10_000;
 pub(crate) fn unleash(world: &World, load: Load) {
     let (orders, from, span) = {
         let mut state = world.state();
+        state.watched.is_on = true;
         state.watched.load = Some(load);
         state.watched.began = state.kernel.now;
         state.kernel.coverage.reach(load.name());

@@ -14,7 +14,7 @@ use triad_runtime::{Call, Fault, RemoteService};
 
 use crate::kernel::{InstanceId, Owner};
 use crate::ports::Ports;
-use crate::service::Arriving;
+use crate::service::{Arriving, CallFate};
 use crate::world::{State, World};
 
 /// One remote service, as one agent's process reaches it.
@@ -92,15 +92,21 @@ impl RemoteService for SimRemote {
             undoes: call.undoes.map(ToString::to_string),
             input: call.input.clone(),
         };
-        let (travel, mishap, fault, unreachable) = {
+        let (fate, unreachable) = {
             let mut state = world.state();
             state.note_call(self.ports.who, &call, time_left);
             let State { kernel, remote, .. } = &mut *state;
-            let (travel, mishap, fault) = remote.fate(kernel, self.service);
+            let fate = remote.fate(kernel, self.service);
             let permille = state.kernel.faults.remote_connect;
             let unreachable = state.kernel.fault("fault: remote not reached", permille);
-            (travel, mishap, fault, unreachable)
+            (fate, unreachable)
         };
+        let CallFate {
+            travel,
+            mishap,
+            fault,
+            answers,
+        } = fate;
         let _held = Held::new(&world, self.ports.who, self.service);
         if unreachable {
             world.sleep(5).await;
@@ -109,22 +115,27 @@ impl RemoteService for SimRemote {
         let slot = Slot::default();
         let (there, back) = (world.clone(), slot.clone());
         let number = self.ports.before("remote call").await;
-        if call.direction == Direction::Forward {
-            let mut state = world.state();
-            *state.remote.under_way.entry(call.key.clone()).or_default() += 1;
-        }
-        world.spawn(Owner::World, async move {
-            there.sleep(travel).await;
-            let answer = there.state().land(&call, mishap);
-            let waker = {
-                let mut slot = back.lock().unwrap_or_else(PoisonError::into_inner);
-                slot.0 = Some(answer);
-                slot.1.take()
-            };
-            if let Some(waker) = waker {
-                waker.wake();
+        if let Some(travel) = travel {
+            if call.direction == Direction::Forward {
+                let mut state = world.state();
+                *state.remote.under_way.entry(call.key.clone()).or_default() += 1;
             }
-        });
+            world.spawn(Owner::World, async move {
+                there.sleep(travel).await;
+                let answer = there.state().land(&call, mishap);
+                if !answers {
+                    return;
+                }
+                let waker = {
+                    let mut slot = back.lock().unwrap_or_else(PoisonError::into_inner);
+                    slot.0 = Some(answer);
+                    slot.1.take()
+                };
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            });
+        }
         let answer = Answered(slot).await;
         self.ports.after(number).await;
         if let Some(fault) = fault {

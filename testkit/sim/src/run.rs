@@ -9,10 +9,14 @@ use crate::ports::Ports;
 use crate::scenario::NewOrder;
 use crate::setup::Setup;
 use crate::world::World;
-use crate::{actors, chaos, definitions, overload, scenario, senders};
+use crate::{actors, chaos, definitions, isolation, overload, scenario, senders};
 
-/// One seed in so many is a world under load, and without other faults.
-const LOADED: u64 = 50;
+/// One seed in so many is a world under load, and one a world with one fault that lasts.
+const SPECIAL: u64 = 50;
+/// Which of them is the world under load, without other faults.
+const LOADED: u64 = 49;
+/// Which is the world with one fault.
+const ISOLATED: u64 = 24;
 /// Time between two plain orders: what the simulated instances take up without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
@@ -83,8 +87,10 @@ pub fn run(seed: u64, options: Options) -> Outcome {
             options.trace,
         );
     }
-    if seed % LOADED == LOADED - 1 {
-        return run_load(seed, options);
+    match seed % SPECIAL {
+        LOADED => return run_load(seed, options),
+        ISOLATED => return run_lone(seed, options),
+        _ => {}
     }
     let mut rng = Rng::new(seed);
     let faults = Faults::drawn(&mut rng);
@@ -109,7 +115,12 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         let conflicts = state.setup.admission.reject_after.is_none();
         let orders = scenario::orders(&mut state.kernel.rng, count, conflicts);
         let poison = usize::try_from(state.kernel.rng.below(4)).unwrap_or(0);
-        (orders, poison, state.kernel.rng.between(5_000, 120_000))
+        // So long that records expire while everything else goes on.
+        let latest = match state.setup.retention_ms {
+            Some(_) => 330_000,
+            None => 120_000,
+        };
+        (orders, poison, state.kernel.rng.between(5_000, latest))
     };
     // Where there is a cap on orders in flight, they come all at once.
     let is_capped = world.state().setup.admission.in_flight.is_some();
@@ -137,6 +148,25 @@ fn run_load(seed: u64, options: Options) -> Outcome {
     actors::set_up(&world);
     overload::unleash(&world, load);
     finish(seed, &world, u64::MAX)
+}
+
+/// Runs the world with one fault of a seed.
+fn run_lone(seed: u64, options: Options) -> Outcome {
+    let faults_left = options.faults.unwrap_or(u64::MAX);
+    let world = World::new(
+        Beginning {
+            rng: Rng::new(seed),
+            faults: Faults::default(),
+            tracing: options.trace,
+            faults_left,
+            crashes: Vec::new(),
+        },
+        Setup::plain(),
+    );
+    publish_definitions(&world);
+    actors::set_up(&world);
+    isolation::unleash(&world, seed / SPECIAL);
+    finish(seed, &world, faults_left)
 }
 
 /// Runs orders in a world without faults but the crashes that are asked for.

@@ -9,6 +9,9 @@ use triad_core::ids::MAX_ORDER_ID_BYTES;
 use crate::definitions::workflows;
 use crate::kernel::Rng;
 
+/// The topic for statuses that submissions may name.
+pub(crate) const REPLIES: &str = "reply.app";
+
 /// One order, as its application sends it.
 #[derive(Debug, Clone)]
 pub(crate) struct NewOrder {
@@ -45,7 +48,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         }
         let mut body = json!({"order_id": id, "workflow": workflow, "details": details});
         if rng.chance(200) {
-            body["reply_topic"] = json!("reply.app");
+            body["reply_topic"] = json!(REPLIES);
         }
         let conflict = (rng.chance(80) && conflicts).then(|| {
             let mut other = body.clone();
@@ -65,7 +68,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
 
 /// An id of any length and any of the characters that an id may have, unique by its number. With ids
 /// that differ at their ends alone most shards of the due index would stay empty.
-fn drawn_id(rng: &mut Rng, n: usize) -> String {
+pub(crate) fn drawn_id(rng: &mut Rng, n: usize) -> String {
     const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const LATER: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~:@=,";
     let mut id = format!("{}{n}:", char::from(*rng.pick(FIRST)));
@@ -86,11 +89,30 @@ fn plain_id(n: usize) -> String {
 
 /// An order of a workflow and nothing else.
 pub(crate) fn plain_order(n: usize, workflow: &str) -> NewOrder {
-    let id = plain_id(n);
-    let details = json!({"item": n, "gift": true, "sum": 7});
-    let body = json!({"order_id": id, "workflow": workflow, "details": details});
+    let body = plain_body(plain_id(n), n, workflow);
+    of_body(&body)
+}
+
+/// An order of a workflow, of a lane, with statuses to a topic of their own or to that of all.
+pub(crate) fn order_of(id: String, workflow: &str, high: bool, replies: bool) -> NewOrder {
+    let mut body = plain_body(id, 0, workflow);
+    if replies {
+        body["reply_topic"] = json!(REPLIES);
+    }
     NewOrder {
-        id,
+        high,
+        ..of_body(&body)
+    }
+}
+
+fn plain_body(id: String, n: usize, workflow: &str) -> Value {
+    let details = json!({"item": n, "gift": true, "sum": 7});
+    json!({"order_id": id, "workflow": workflow, "details": details})
+}
+
+fn of_body(body: &Value) -> NewOrder {
+    NewOrder {
+        id: body["order_id"].as_str().unwrap_or_default().to_owned(),
         high: false,
         value: body.to_string().into_bytes(),
         conflict: None,

@@ -122,9 +122,9 @@ impl Setup {
         Self {
             downstreams,
             admission,
-            // Longer than any outage, as it is in production: whoever has to send a last message
-            // again makes it from the record.
-            retention_ms: rng.chance(300).then(|| rng.between(100_000, 150_000)),
+            // Longer than outages that follow one another, as it is in production: whoever has to send
+            // a last message again makes it from the record.
+            retention_ms: rng.chance(300).then(|| rng.between(220_000, 270_000)),
             publishes: rng.chance(300),
             operators: if rng.chance(500) { 300 } else { 0 },
             wild_clocks: rng.chance(80),

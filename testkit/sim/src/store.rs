@@ -65,6 +65,8 @@ pub(crate) struct StoreState {
     /// When each definition was published last.
     pub(crate) published: BTreeMap<(String, String), u64>,
     current: BTreeMap<String, String>,
+    /// The order of which no write is taken at present.
+    pub refused: Option<OrderId>,
 }
 
 impl StoreState {

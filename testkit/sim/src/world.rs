@@ -13,9 +13,8 @@ use triad_runtime::{Handled, InputRecord};
 
 use crate::bus::BusState;
 use crate::control::ControlState;
-use crate::history::History;
+use crate::history::{History, Watched};
 use crate::kernel::{Beginning, InstanceId, Kernel, OnKernel, Owner, Sleep};
-use crate::load::Watched;
 use crate::scenario::Sent;
 use crate::service::RemoteState;
 use crate::setup::Setup;

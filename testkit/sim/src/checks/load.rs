@@ -19,9 +19,9 @@ const MOST_ASKED_AGAIN: u32 = 220;
 const OVERTAKEN_BY_AT_MOST_MS: u64 = 20_000;
 
 impl State {
-    /// Notes a write in a world under load.
+    /// Notes a write in a world that is watched.
     pub(crate) fn watch_load(&mut self, before: &Order, after: &Order) {
-        if self.watched.load.is_none() {
+        if !self.watched.is_on {
             return;
         }
         let now = self.kernel.now;
@@ -31,6 +31,9 @@ impl State {
         }
         if after.state.is_finished() {
             self.watched.ended.entry(after.id.clone()).or_insert(now);
+        }
+        if after.state.is_finished() && after.due.is_none() {
+            self.watched.rested.entry(after.id.clone()).or_insert(now);
         }
         if self.watched.load != Some(Load::Burst) {
             // What needs a service in trouble is let in so that the others can be, and who starts anew

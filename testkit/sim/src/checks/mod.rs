@@ -3,6 +3,7 @@
 
 mod calls;
 pub(crate) mod load;
+pub(crate) mod lone;
 mod whole;
 mod writes;
 

@@ -22,11 +22,49 @@ enum Fate {
     LostAnswer,
     Retried,
     Late(u64),
+    /// It is never answered, and took effect or not.
+    Hangs {
+        applied: bool,
+    },
+}
+
+/// What is written, and of which order it is.
+trait OfOrder: Send + 'static {
+    fn order(&self) -> Option<&OrderId>;
+}
+
+impl OfOrder for NewOrder {
+    fn order(&self) -> Option<&OrderId> {
+        Some(&self.order.id)
+    }
+}
+
+impl OfOrder for (Write, Option<u64>) {
+    fn order(&self) -> Option<&OrderId> {
+        Some(&self.0.next.id)
+    }
+}
+
+impl OfOrder for ControlWrite {
+    fn order(&self) -> Option<&OrderId> {
+        None
+    }
+}
+
+/// Longest time that a call of the store takes, its retries included, in milliseconds: that of the
+/// adapter for DynamoDB (`triad_aws::Account::load`).
+const CALL_WITHIN_MS: u64 = 8_000;
+
+fn timed_out() -> StoreError {
+    StoreError::Transient("timed out".to_owned())
 }
 
 impl Ports {
-    fn write_fate(&self) -> Fate {
+    fn write_fate(&self, of: Option<&OrderId>) -> Fate {
         let mut state = self.world.state();
+        if of.is_some() && of == state.store.refused.as_ref() {
+            return Fate::Refused("throttled");
+        }
         let f = state.kernel.faults;
         if state.kernel.fault("fault: store throttled", f.throttle) {
             Fate::Refused("throttled")
@@ -47,6 +85,9 @@ impl Ports {
             Fate::Retried
         } else if state.kernel.fault("fault: write landed late", f.late_write) {
             Fate::Late(state.kernel.rng.between(50, 15_000))
+        } else if state.kernel.fault("fault: store call hung", f.hang) {
+            let applied = state.kernel.rng.chance(500);
+            Fate::Hangs { applied }
         } else {
             Fate::Works
         }
@@ -59,6 +100,10 @@ impl Ports {
         read: fn(&mut State, &OrderId) -> Option<T>,
     ) -> Vec<Result<Option<T>, StoreError>> {
         self.enter().await;
+        if self.hangs() {
+            self.wait_out().await;
+            return orders.iter().map(|_| Err(timed_out())).collect();
+        }
         let mut results = Vec::with_capacity(orders.len());
         for id in orders {
             results.push(if self.throttled() {
@@ -88,22 +133,58 @@ impl Ports {
         state.kernel.fault("fault: store throttled", permille)
     }
 
-    /// Carries a write out as its fate has it: not at all, now, twice, or later.
-    async fn write_one<W: Send + 'static, T: 'static>(
+    /// Whether a call is never answered.
+    fn hangs(&self) -> bool {
+        let mut state = self.world.state();
+        let permille = state.kernel.faults.hang;
+        state.kernel.fault("fault: store call hung", permille)
+    }
+
+    /// Waits for what is never answered, for as long as the adapter waits.
+    async fn wait_out(&self) {
+        self.world.sleep(CALL_WITHIN_MS).await;
+    }
+
+    /// Carries out a batch of writes, each of which may fail. They are under way at once: one that is
+    /// never answered holds the batch up once.
+    async fn write_each<W: OfOrder, T: 'static>(
         &self,
         what: &'static str,
+        writes: Vec<W>,
+        carry_out: fn(&mut State, InstanceId, &W) -> T,
+    ) -> Vec<Result<T, StoreError>> {
+        self.enter().await;
+        let mut hung = false;
+        let mut results = Vec::with_capacity(writes.len());
+        for write in writes {
+            let fate = self.write_fate(write.order());
+            hung |= matches!(fate, Fate::Hangs { .. });
+            results.push(self.write_one(what, fate, write, carry_out).await);
+        }
+        if hung {
+            self.wait_out().await;
+        }
+        self.leave().await;
+        results
+    }
+
+    /// Carries a write out as its fate has it: not at all, now, twice, or later.
+    async fn write_one<W: OfOrder, T: 'static>(
+        &self,
+        what: &'static str,
+        fate: Fate,
         write: W,
         carry_out: fn(&mut State, InstanceId, &W) -> T,
     ) -> Result<T, StoreError> {
-        let transient = |why: &str| Err(StoreError::Transient(why.to_owned()));
         let number = self.before(what).await;
-        let result = match self.write_fate() {
+        let result = match fate {
             Fate::Works => Ok(carry_out(&mut self.world.state(), self.who, &write)),
             Fate::Refused(why) => Err(self.refusal(why)),
-            Fate::LostAnswer => {
+            Fate::LostAnswer | Fate::Hangs { applied: true } => {
                 carry_out(&mut self.world.state(), self.who, &write);
-                transient("timed out")
+                Err(timed_out())
             }
+            Fate::Hangs { applied: false } => Err(timed_out()),
             Fate::Retried => {
                 carry_out(&mut self.world.state(), self.who, &write);
                 let pause = self.world.state().kernel.rng.between(1, 2_000);
@@ -117,7 +198,7 @@ impl Ports {
                     world.sleep(after).await;
                     carry_out(&mut world.state(), who, &write);
                 });
-                transient("timed out")
+                Err(timed_out())
             }
         };
         self.after(number).await;
@@ -130,6 +211,10 @@ impl Ports {
         read: impl FnOnce(&mut State) -> T + Send,
     ) -> Result<T, StoreError> {
         self.enter().await;
+        if self.hangs() {
+            self.wait_out().await;
+            return Err(timed_out());
+        }
         let answer = if self.throttled() {
             Err(self.refusal("throttled"))
         } else {
@@ -142,27 +227,13 @@ impl Ports {
 
 impl StateStore for Ports {
     async fn create(&self, orders: Vec<NewOrder>) -> Vec<Result<Created, StoreError>> {
-        self.enter().await;
-        let mut results = Vec::with_capacity(orders.len());
-        for new in orders {
-            let result = self.write_one("create", new, State::create).await;
-            results.push(result);
-        }
-        self.leave().await;
-        results
+        self.write_each("create", orders, State::create).await
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
-        self.enter().await;
-        let mut results = Vec::with_capacity(writes.len());
         let kept = self.retention();
-        for write in writes {
-            let write = (write, kept);
-            let result = self.write_one("commit", write, State::write).await;
-            results.push(result);
-        }
-        self.leave().await;
-        results
+        let writes = writes.into_iter().map(|write| (write, kept)).collect();
+        self.write_each("commit", writes, State::write).await
     }
 
     async fn load(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
@@ -238,14 +309,12 @@ impl ControlStore for Ports {
     }
 
     async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
-        self.enter().await;
         self.world.state().control.wanted(&write);
-        let result = self
-            .write_one("control", write, |s, who, write| {
+        let mut written = self
+            .write_each("control", vec![write], |s, who, write| {
                 s.control.write(&mut s.kernel, &s.setup, who, write)
             })
             .await;
-        self.leave().await;
-        result
+        written.pop().unwrap_or_else(|| Err(timed_out()))
     }
 }

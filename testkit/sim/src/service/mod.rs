@@ -46,6 +46,19 @@ pub(crate) struct Outage {
     pub says_when: bool,
 }
 
+/// What becomes of a call.
+#[derive(Debug)]
+pub(crate) struct CallFate {
+    /// After which time it lands; `None`: it never does.
+    pub travel: Option<u64>,
+    /// What the service makes of it.
+    pub mishap: Mishap,
+    /// What its caller sees, where that is not what the service says.
+    pub fault: Option<Fault>,
+    /// Whether it is answered at all.
+    pub answers: bool,
+}
+
 /// What the service that knows no key again has done under one key.
 #[derive(Debug, Default)]
 struct Once {
@@ -99,6 +112,8 @@ pub(crate) struct RemoteState {
     /// Calls made in a second.
     pub in_second: BTreeMap<(&'static str, u64), u32>,
     pub outages: Vec<Outage>,
+    /// Services that answer nothing at present.
+    pub hanging: Vec<&'static str>,
     /// What each service can do at once; without an entry, anything.
     pub servers: BTreeMap<&'static str, Servers>,
 }
@@ -116,6 +131,7 @@ impl Default for RemoteState {
             held: BTreeMap::new(),
             in_second: BTreeMap::new(),
             outages: Vec::new(),
+            hanging: Vec::new(),
             servers: BTreeMap::new(),
         }
     }
@@ -179,13 +195,23 @@ pub(crate) fn named(direction: Direction) -> &'static str {
 
 impl RemoteState {
     /// What goes wrong with a call, and how long it travels.
-    pub(crate) fn fate(&mut self, k: &mut Kernel, service: &str) -> (u64, Mishap, Option<Fault>) {
+    pub(crate) fn fate(&mut self, k: &mut Kernel, service: &'static str) -> CallFate {
         let mut travel = k.rng.between(1, 300);
         if let Some(servers) = self.servers.get_mut(service) {
             travel = servers.done_at(k.now) - k.now;
         }
         if k.fault("fault: remote call landed late", k.faults.remote_late) {
             travel = k.rng.between(1_000, 40_000);
+        }
+        if self.hanging.contains(&service)
+            || k.fault("fault: remote call hung", k.faults.remote_hang)
+        {
+            return CallFate {
+                travel: k.rng.chance(500).then_some(travel),
+                mishap: Mishap::None,
+                fault: None,
+                answers: false,
+            };
         }
         let outage = self.outages.iter().find(|o| o.service == service);
         if let Some(outage) = outage.copied() {
@@ -201,7 +227,12 @@ impl RemoteState {
                 retry_after: outage.says_when.then_some(Millis(left)),
                 maybe_applied: outage.status != 429,
             };
-            return (travel.min(300), Mishap::Down, Some(fault));
+            return CallFate {
+                travel: Some(travel.min(300)),
+                mishap: Mishap::Down,
+                fault: Some(fault),
+                answers: true,
+            };
         }
         let mishap = if k.fault("fault: remote failed", k.faults.remote_fail) {
             Mishap::Transient {
@@ -218,7 +249,12 @@ impl RemoteState {
         } else {
             Mishap::None
         };
-        (travel, mishap, None)
+        CallFate {
+            travel: Some(travel),
+            mishap,
+            fault: None,
+            answers: true,
+        }
     }
 
     /// Counts a call that is being made; how many have been made under its key by now.
