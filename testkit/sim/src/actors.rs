@@ -69,7 +69,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
     let p = Ports::new(world.clone(), who);
     let s = {
         let mut state = world.state();
-        let cached = *state.kernel.rng.pick(&[0, 2, 64]);
+        let cached = *state.kernel.rng.pick(&[0, 2, 64, 2_048]);
         state.setup.settings(cached)
     };
     let all = || (p.clone(), p.clone(), p.clone());
@@ -121,10 +121,11 @@ pub(crate) fn reads(world: &World, kind: Kind) -> Vec<(String, usize)> {
 pub(crate) fn set_up(world: &World) {
     {
         let mut state = world.state();
+        let sizes = state.setup.sizes;
         for (topic, partitions) in [
-            (topics::ORDERS, 2),
+            (topics::ORDERS, sizes.orders_partitions),
             (topics::ORDERS_HIGH, 1),
-            (topics::SCHEDULER, 3),
+            (topics::SCHEDULER, sizes.scheduler_partitions),
             (topics::SCHEDULER_HIGH, 1),
             (topics::STATUS, 1),
             ("reply.app", 1),
@@ -134,14 +135,16 @@ pub(crate) fn set_up(world: &World) {
             state.bus.add_topic(topic, partitions);
         }
         for agent in AGENTS {
-            state.bus.add_topic(&format!("agent.{agent}"), 2);
+            state
+                .bus
+                .add_topic(&format!("agent.{agent}"), sizes.agent_partitions);
             state.bus.add_topic(&format!("agent.{agent}.high"), 1);
         }
         for (kind, name, count) in [
-            (Kind::Submission, "submission", 2),
-            (Kind::Scheduler, "scheduler", 3),
-            (Kind::Agent, "agent", 3),
-            (Kind::Supervisor, "supervisor", 2),
+            (Kind::Submission, "submission", sizes.submissions),
+            (Kind::Scheduler, "scheduler", sizes.schedulers),
+            (Kind::Agent, "agent", sizes.agents),
+            (Kind::Supervisor, "supervisor", sizes.supervisors),
             (Kind::Operator, "operator", 2),
         ] {
             for n in 0..count {

@@ -9,9 +9,6 @@ use triad_runtime::{BusError, InputRecord};
 
 use crate::kernel::{InstanceId, Kernel};
 
-/// Most records that a consumer is handed at once.
-const MAX_BATCH: u64 = 6;
-
 /// A record of a topic; `at` is when it was appended.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
@@ -258,12 +255,13 @@ impl BusState {
     pub(crate) fn take_batch(
         &mut self,
         k: &mut Kernel,
+        most: u64,
         who: InstanceId,
         topic: &str,
         partition: usize,
         from: usize,
     ) -> Option<Vec<InputRecord>> {
-        let wanted = usize::try_from(k.rng.between(1, MAX_BATCH)).unwrap_or(1);
+        let wanted = usize::try_from(k.rng.between(1, most)).unwrap_or(1);
         let source = self.partition(topic, partition)?;
         let records: Vec<InputRecord> = source
             .log

@@ -88,8 +88,16 @@ impl Future for Fetch {
         if partition.generation != self.generation {
             return Poll::Ready(None);
         }
+        let most = state.setup.sizes.batch;
         let State { kernel, bus, .. } = &mut *state;
-        let taken = bus.take_batch(kernel, self.who, &self.topic, self.partition, self.from);
+        let taken = bus.take_batch(
+            kernel,
+            most,
+            self.who,
+            &self.topic,
+            self.partition,
+            self.from,
+        );
         match taken {
             Some(batch) => Poll::Ready(Some(batch)),
             None => {

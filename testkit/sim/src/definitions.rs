@@ -82,11 +82,11 @@ const FIRST: [&str; 10] = [
       "steps": [
         {"id": "count", "agent": "stock", "action": "count", "compensation": "none"},
         {"id": "fill", "agent": "stock", "action": "fill", "compensation": {"action": "empty"}}]}"#,
-    r#"{"workflow": "twins",
+    r#"{"workflow": "twins-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn",
       "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1}},
       "steps": [
-        {"id": "left", "agent": "mail", "action": "left", "after": [], "at_most_once": true, "compensation": {"action": "unleft"}},
-        {"id": "right", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
+        {"id": "l", "agent": "mail", "action": "left", "after": [], "at_most_once": true, "compensation": {"action": "unleft"}},
+        {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
 ];
 
 /// What may be published over them.

@@ -40,6 +40,9 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         let id = drawn_id(rng, n);
         let workflow = rng.pick(workflows()).name.to_string();
         let mut details = json!({"item": n, "gift": rng.chance(500), "sum": 7});
+        if rng.chance(300) {
+            details["note"] = json!(drawn_note(rng));
+        }
         if rng.chance(60) {
             details["sum"] = json!("seven");
         }
@@ -64,6 +67,18 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         }
     };
     (0..count).map(|n| order(rng, n)).collect()
+}
+
+/// Text of any length and of characters of one to four bytes; now and then longer than what the
+/// Scheduler keeps in its memory or an announcement carries.
+fn drawn_note(rng: &mut Rng) -> String {
+    let length = if rng.chance(20) {
+        rng.between(1_000, 40_000)
+    } else {
+        rng.below(100)
+    };
+    const OF: [char; 8] = ['a', 'Z', '0', '"', '\\', '\u{7f}', 'é', '🦀'];
+    (0..length).map(|_| *rng.pick(&OF)).collect()
 }
 
 /// An id of any length and any of the characters that an id may have, unique by its number. With ids
