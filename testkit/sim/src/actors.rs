@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use triad_core::{Envelope, topics};
+use triad_core::topics;
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::Operator;
 use triad_runtime::scheduler::Scheduler;
@@ -13,25 +13,22 @@ use triad_runtime::supervisor::Supervisor;
 use triad_runtime::{Handled, InputRecord};
 use triad_workflow::{AgentName, Millis};
 
-use crate::bus::Fetch;
+use crate::consumer::{Assignment, consume};
 use crate::definitions::{AGENTS, TIMING};
-use crate::executor::Owner;
+use crate::kernel::{Instance, InstanceId, Kind, Owner, Rng};
 use crate::operators;
 use crate::ports::Ports;
 use crate::remote::SimRemote;
-use crate::rng::Rng;
-use crate::world::{Instance, InstanceId, Kind, World};
+use crate::setup::SWEEP_MS;
+use crate::world::{Reader, World};
 
-/// Longest pause between two sweeps of one Supervisor.
-pub(crate) const SWEEP_MS: u64 = 4_000;
 /// How often a Scheduler that reads nothing looks whether it can start what waits.
 const IDLE_MS: u64 = 200;
 /// Longest time of one sweep.
 const SWEEP_TIME: Millis = Millis(20_000);
 
 /// A handler of any kind.
-#[derive(Clone)]
-pub(crate) enum Handler {
+enum Handler {
     Submission(Arc<Submission<Ports, Ports, Ports>>),
     Scheduler(Arc<Scheduler<Ports, Ports, Ports, Ports>>),
     Agent(Arc<Agent<Ports, Ports, Ports, Ports>>),
@@ -40,21 +37,39 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
-    async fn handle(&self, batch: &[InputRecord]) -> Vec<Handled> {
+    /// How it takes batches, if it reads topics.
+    fn reader(&self) -> Option<Reader> {
         match self {
-            Self::Submission(h) => h.handle(batch).await,
-            Self::Scheduler(h) => h.handle(batch).await,
-            Self::Agent(h) => h.handle(batch, None).await,
-            Self::Supervisor(_) | Self::Operator(_) => Vec::new(),
+            Self::Submission(h) => {
+                Some(reader(h, |h, batch| async move { h.handle(&batch).await }))
+            }
+            Self::Scheduler(h) => Some(reader(h, |h, batch| async move { h.handle(&batch).await })),
+            Self::Agent(h) => Some(reader(
+                h,
+                |h, batch| async move { h.handle(&batch, None).await },
+            )),
+            Self::Supervisor(_) | Self::Operator(_) => None,
         }
     }
+}
+
+fn reader<H, R>(
+    handler: &Arc<H>,
+    handle: impl Fn(Arc<H>, Vec<InputRecord>) -> R + Send + Sync + 'static,
+) -> Reader
+where
+    H: Send + Sync + 'static,
+    R: Future<Output = Vec<Handled>> + Send + 'static,
+{
+    let handler = handler.clone();
+    Arc::new(move |batch| Box::pin(handle(handler.clone(), batch)))
 }
 
 fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
     let p = Ports::new(world.clone(), who);
     let s = {
         let mut state = world.state();
-        let cached = *state.rng.pick(&[0, 2, 64]);
+        let cached = *state.kernel.rng.pick(&[0, 2, 64, 2_048]);
         state.setup.settings(cached)
     };
     let all = || (p.clone(), p.clone(), p.clone());
@@ -81,7 +96,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
 }
 
 /// Which actor reads a topic.
-fn reader(topic: &str) -> Option<Kind> {
+fn actor_of(topic: &str) -> Option<Kind> {
     match topic {
         topics::ORDERS | topics::ORDERS_HIGH => Some(Kind::Submission),
         t if topics::is_scheduler(t) => Some(Kind::Scheduler),
@@ -97,7 +112,7 @@ pub(crate) fn reads(world: &World, kind: Kind) -> Vec<(String, usize)> {
         .bus
         .topics
         .iter()
-        .filter(|(t, _)| reader(t) == Some(kind));
+        .filter(|(t, _)| actor_of(t) == Some(kind));
     mine.flat_map(|(t, partitions)| (0..partitions.len()).map(|n| (t.clone(), n)))
         .collect()
 }
@@ -106,10 +121,11 @@ pub(crate) fn reads(world: &World, kind: Kind) -> Vec<(String, usize)> {
 pub(crate) fn set_up(world: &World) {
     {
         let mut state = world.state();
+        let sizes = state.setup.sizes;
         for (topic, partitions) in [
-            (topics::ORDERS, 2),
+            (topics::ORDERS, sizes.orders_partitions),
             (topics::ORDERS_HIGH, 1),
-            (topics::SCHEDULER, 3),
+            (topics::SCHEDULER, sizes.scheduler_partitions),
             (topics::SCHEDULER_HIGH, 1),
             (topics::STATUS, 1),
             ("reply.app", 1),
@@ -119,19 +135,21 @@ pub(crate) fn set_up(world: &World) {
             state.bus.add_topic(topic, partitions);
         }
         for agent in AGENTS {
-            state.bus.add_topic(&format!("agent.{agent}"), 2);
+            state
+                .bus
+                .add_topic(&format!("agent.{agent}"), sizes.agent_partitions);
             state.bus.add_topic(&format!("agent.{agent}.high"), 1);
         }
         for (kind, name, count) in [
-            (Kind::Submission, "submission", 2),
-            (Kind::Scheduler, "scheduler", 3),
-            (Kind::Agent, "agent", 3),
-            (Kind::Supervisor, "supervisor", 2),
+            (Kind::Submission, "submission", sizes.submissions),
+            (Kind::Scheduler, "scheduler", sizes.schedulers),
+            (Kind::Agent, "agent", sizes.agents),
+            (Kind::Supervisor, "supervisor", sizes.supervisors),
             (Kind::Operator, "operator", 2),
         ] {
             for n in 0..count {
-                let clock_error_ms = small_error(&mut state.rng);
-                state.instances.push(Instance {
+                let clock_error_ms = small_error(&mut state.kernel.rng);
+                state.kernel.instances.push(Instance {
                     kind,
                     name: format!("{name}-{n}"),
                     clock_error_ms,
@@ -141,7 +159,7 @@ pub(crate) fn set_up(world: &World) {
             }
         }
     }
-    let count = world.state().instances.len();
+    let count = world.state().kernel.instances.len();
     for who in 1..count {
         start(world, who);
     }
@@ -163,23 +181,26 @@ pub(crate) fn small_error(rng: &mut Rng) -> i64 {
 /// A living instance of a kind that is not frozen.
 pub(crate) fn somebody(world: &World, kind: Kind) -> Option<InstanceId> {
     let mut state = world.state();
-    let alive: Vec<InstanceId> = (0..state.instances.len())
-        .filter(|&i| state.instances[i].kind == kind && state.is_awake(i))
+    let alive: Vec<InstanceId> = (0..state.kernel.instances.len())
+        .filter(|&i| state.kernel.instances[i].kind == kind && state.kernel.is_awake(i))
         .collect();
-    (!alive.is_empty()).then(|| *state.rng.pick(&alive))
+    (!alive.is_empty()).then(|| *state.kernel.rng.pick(&alive))
 }
 
 /// Starts an instance, or starts a dead one again: it remembers nothing.
 pub(crate) fn start(world: &World, who: InstanceId) {
-    let kind = world.state().instances[who].kind;
+    let kind = world.state().kernel.instances[who].kind;
     let Some(handler) = build(world, who, kind) else {
         return;
     };
     {
         let mut state = world.state();
-        state.instances[who].alive = true;
-        state.handlers.insert(who, handler.clone());
-        state.note(who, || "starts".into());
+        state.kernel.instances[who].alive = true;
+        state.bus.begin(who);
+        if let Some(reader) = handler.reader() {
+            state.readers.insert(who, reader);
+        }
+        state.kernel.note(who, || "starts".into());
     }
     if let Handler::Operator(operator) = &handler {
         operators::work(world, who, operator.clone());
@@ -192,6 +213,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
                 if scheduler.is_waiting() {
                     ticks
                         .state()
+                        .kernel
                         .coverage
                         .reach("saw: order waits to be started");
                     scheduler.handle(&[]).await;
@@ -203,11 +225,11 @@ pub(crate) fn start(world: &World, who: InstanceId) {
         let world = world.clone();
         world.clone().spawn(Owner::Instance(who), async move {
             loop {
-                let pause = world.state().rng.between(SWEEP_MS / 2, SWEEP_MS);
+                let pause = world.state().kernel.rng.between(SWEEP_MS / 2, SWEEP_MS);
                 world.sleep(pause).await;
                 let report = supervisor.sweep(SWEEP_TIME).await;
                 if report.found + report.failed > 0 {
-                    world.state().note(who, || format!("{report:?}"));
+                    world.state().kernel.note(who, || format!("{report:?}"));
                 }
             }
         });
@@ -224,7 +246,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
 
 /// Gives a partition to a living instance, which reads on from the last commit.
 pub(crate) fn give(world: &World, topic: &str, partition: usize, who: InstanceId) {
-    let Some(handler) = world.state().handlers.get(&who).cloned() else {
+    let Some(reader) = world.state().readers.get(&who).cloned() else {
         return;
     };
     let Some((generation, from)) = world.assign(topic, partition, who) else {
@@ -238,77 +260,6 @@ pub(crate) fn give(world: &World, topic: &str, partition: usize, who: InstanceId
     };
     let world = world.clone();
     world.clone().spawn(Owner::Instance(who), async move {
-        let handle = |batch: Vec<InputRecord>| {
-            let handler = handler.clone();
-            async move { handler.handle(&batch).await }
-        };
-        consume(&world, who, handle, assignment).await;
+        consume(&world, who, &*reader, assignment).await;
     });
-}
-
-/// A partition as it was given to somebody.
-pub(crate) struct Assignment {
-    pub topic: String,
-    pub partition: usize,
-    /// Of the assignment; an older one reads nothing more.
-    pub generation: u64,
-    /// The first record to read.
-    pub from: usize,
-}
-
-/// Reads a partition until it is given to somebody else: hands batches to a handler, commits what
-/// is done up to the first record that is not, and begins again there after a pause.
-pub(crate) async fn consume<F, R>(world: &World, who: InstanceId, handle: F, given: Assignment)
-where
-    F: Fn(Vec<InputRecord>) -> R,
-    R: Future<Output = Vec<Handled>>,
-{
-    let Assignment {
-        topic,
-        partition,
-        generation,
-        from,
-    } = given;
-    let ports = Ports::new(world.clone(), who);
-    let mut position = from;
-    loop {
-        let fetch = Fetch {
-            world: world.clone(),
-            who,
-            topic: topic.clone(),
-            partition,
-            generation,
-            from: position,
-        };
-        let Some(batch) = fetch.await else { return };
-        let answers = handle(batch).await;
-        let done = answers.iter().take_while(|a| a.is_done()).count();
-        position += done;
-        if done > 0 {
-            let number = ports.before("offset commit").await;
-            world.commit_offset(who, &topic, partition, generation, position);
-            ports.after(number).await;
-        }
-        if let Some(Handled::Redeliver(why)) = answers.get(done) {
-            if why.is_for_room() {
-                world.state().coverage.reach("saw: order held back");
-            }
-            world.state().note(who, || {
-                format!("{topic}-{partition}@{position} again: {why}")
-            });
-            let pause = world.state().rng.between(50, 1_000);
-            world.sleep(pause).await;
-        }
-    }
-}
-
-/// A record from outside.
-pub(crate) fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> Envelope {
-    Envelope {
-        topic: topic.to_owned(),
-        key: key.map(|k| k.as_bytes().to_vec()),
-        value,
-        headers: Vec::new(),
-        trace: None,
-    }
 }

@@ -1,19 +1,13 @@
-//! The simulated bus: partitions, at-least-once consumer groups, duplicates, zombies.
+//! The simulated bus: topics, partitions, offsets, duplicates, what goes wrong with a send.
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use triad_core::{Direction, Envelope, Timestamp};
 use triad_runtime::{BusError, InputRecord};
 
-use crate::executor::Owner;
-use crate::world::{InstanceId, State, World};
-
-/// Most records that a consumer is handed at once.
-const MAX_BATCH: u64 = 6;
+use crate::kernel::{InstanceId, Kernel};
 
 /// A record of a topic; `at` is when it was appended.
 #[derive(Debug, Clone)]
@@ -27,6 +21,8 @@ pub(crate) struct Stored {
 pub(crate) struct Sending {
     /// Topics and partitions that take nothing more of it.
     broken: Vec<(String, usize)>,
+    /// Something of it is never answered.
+    pub hung: bool,
     /// What lands later.
     pub late: Vec<Envelope>,
 }
@@ -57,7 +53,7 @@ pub(crate) struct Partition {
     /// Raised by every assignment: an older consumer is a zombie.
     pub generation: u64,
     pub owner: Option<InstanceId>,
-    waiting: Vec<Waker>,
+    pub waiting: Vec<Waker>,
 }
 
 /// All topics, and what the checker counts.
@@ -66,6 +62,14 @@ pub(crate) struct BusState {
     pub topics: BTreeMap<String, Vec<Partition>>,
     /// Topics that take nothing at present.
     pub down: Vec<String>,
+    /// Topics that we may not write to at present.
+    pub refused: BTreeSet<String>,
+    /// Topics that have been refused: each is at most once, so that outages have an end.
+    pub refused_before: BTreeSet<String>,
+    /// Topics and partitions that answer nothing at present.
+    pub leaderless: BTreeSet<(String, usize)>,
+    /// Processes that have lost their producer, and until when a new one would be lost as well.
+    lost: BTreeMap<InstanceId, u64>,
     /// Request records handed to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
 }
@@ -91,7 +95,8 @@ impl BusState {
     }
 }
 
-fn place(key: Option<&[u8]>, partitions: usize) -> usize {
+/// The partition of a key.
+pub(crate) fn place(key: Option<&[u8]>, partitions: usize) -> usize {
     let hash = key
         .unwrap_or_default()
         .iter()
@@ -101,31 +106,66 @@ fn place(key: Option<&[u8]>, partitions: usize) -> usize {
     usize::try_from(hash >> 33).unwrap_or(0) % partitions.max(1)
 }
 
-impl State {
+impl BusState {
+    /// A process loses its producer: it can send nothing any more. One that is made later than `until`
+    /// can.
+    pub(crate) fn lose_producer(&mut self, k: &mut Kernel, who: InstanceId, until: u64) {
+        k.note(who, || format!("bus: its producer is lost until {until}"));
+        self.lost.insert(who, until);
+    }
+
+    /// Makes a new producer in the place of one that is lost, as the adapter does before it sends.
+    pub(crate) fn make_sound(&mut self, k: &mut Kernel, who: InstanceId) {
+        if self.lost.get(&who).is_some_and(|until| *until <= k.now) {
+            self.lost.remove(&who);
+            k.coverage.reach("saw: producer replaced");
+        }
+    }
+
+    /// A process starts: it has a producer of its own.
+    pub(crate) fn begin(&mut self, who: InstanceId) {
+        self.lost.remove(&who);
+    }
+
+    /// What is wrong with topics, partitions and producers is over; a lost producer is replaced by
+    /// the next publish.
+    pub(crate) fn mend(&mut self) {
+        self.down.clear();
+        self.refused.clear();
+        self.leaderless.clear();
+        for until in self.lost.values_mut() {
+            *until = 0;
+        }
+    }
+
     /// Appends one message; returns where.
-    pub(crate) fn append(&mut self, who: InstanceId, envelope: Envelope) -> (usize, usize) {
-        let at = self.now;
-        let Some(partitions) = self.bus.topics.get_mut(&envelope.topic) else {
-            self.breach("world-no-such-topic", envelope.topic);
+    pub(crate) fn append(
+        &mut self,
+        k: &mut Kernel,
+        who: InstanceId,
+        envelope: Envelope,
+    ) -> (usize, usize) {
+        let at = k.now;
+        let Some(partitions) = self.topics.get_mut(&envelope.topic) else {
+            k.breach("world-no-such-topic", envelope.topic);
             return (0, 0);
         };
         let partition = place(envelope.key.as_deref(), partitions.len());
         let target = &mut partitions[partition];
         let offset = target.log.len();
         let envelope = Arc::new(envelope);
-        let rejects = self.setup.admission.reject_after.is_some()
-            && envelope.headers.iter().any(|(n, v)| {
-                n == "ce_type" && v.as_deref() == Some(b"triad.order.rejected".as_slice())
-            });
+        let rejects = envelope.headers.iter().any(|(n, v)| {
+            n == "ce_type" && v.as_deref() == Some(b"triad.order.rejected".as_slice())
+        });
         if rejects {
-            self.coverage.reach("saw: order rejected");
+            k.coverage.reach("saw: order rejected");
         }
         target.log.push(Stored {
             at,
             envelope: envelope.clone(),
         });
         let woken = std::mem::take(&mut target.waiting);
-        self.note(who, || {
+        k.note(who, || {
             let value = String::from_utf8_lossy(&envelope.value);
             let shown: String = value.chars().take(160).collect();
             format!("bus: {}-{partition}@{offset} {shown}", envelope.topic)
@@ -140,38 +180,57 @@ impl State {
     /// that follows, as an idempotent producer's does.
     pub(crate) fn send_one(
         &mut self,
+        k: &mut Kernel,
         who: InstanceId,
         message: Envelope,
         sending: &mut Sending,
     ) -> Result<(), BusError> {
         let error = |why: &str| Err(BusError::Transient(why.to_owned()));
-        let count = self.bus.topics.get(&message.topic).map_or(0, Vec::len);
+        let count = self.topics.get(&message.topic).map_or(0, Vec::len);
         let partition = place(message.key.as_deref(), count);
         let lane = |m: &Envelope| (m.topic.clone(), partition);
+        if self.refused.contains(&message.topic) {
+            return Err(BusError::Permanent("TopicAuthorizationFailed".to_owned()));
+        }
         if sending.broken.contains(&lane(&message)) {
             return error("an earlier one failed");
         }
-        let down = self.bus.down.contains(&message.topic);
-        if down || self.fault("fault: send failed", self.faults.publish_fail) {
+        if self.lost.contains_key(&who) {
+            sending.broken.push(lane(&message));
+            return error("the producer cannot go on");
+        }
+        let leaderless = self.leaderless.contains(&lane(&message));
+        if leaderless || k.fault("fault: publish hung", k.faults.hang) {
+            sending.broken.push(lane(&message));
+            sending.hung = true;
+            // It is still with the producer, and may go out once it is answered.
+            if !leaderless && k.rng.chance(500) {
+                sending.late.push(message);
+            }
+            return error("not acknowledged in time");
+        }
+        let down = self.down.contains(&message.topic);
+        if down || k.fault("fault: send failed", k.faults.publish_fail) {
             sending.broken.push(lane(&message));
             return error("not reachable");
         }
-        if self.fault("fault: send landed late", self.faults.publish_late) {
+        if k.fault("fault: send landed late", k.faults.publish_late) {
             sending.broken.push(lane(&message));
             sending.late.push(message);
             return error("timed out");
         }
-        let unheard = |s: &mut Self| s.fault("fault: send not acknowledged", s.faults.publish_lost);
-        let twice = self.fault("fault: message stored twice", self.faults.duplicate);
+        let unheard =
+            |k: &mut Kernel| k.fault("fault: send not acknowledged", k.faults.publish_lost);
+        let twice = k.fault("fault: message stored twice", k.faults.duplicate);
         if twice {
-            self.append(who, message.clone());
+            self.append(k, who, message.clone());
         }
-        if unheard(self) {
+        if unheard(k) {
             sending.broken.push(lane(&message));
-            self.append(who, message);
+            self.append(k, who, message);
             return error("not acknowledged");
         }
-        self.append(who, message);
+        self.append(k, who, message);
         Ok(())
     }
 
@@ -182,7 +241,7 @@ impl State {
             Direction::Probe => "probe",
         };
         let key = (r.idempotency_key, direction, r.attempt);
-        let delivered = self.bus.deliveries.entry(key).or_insert(Delivered {
+        let delivered = self.deliveries.entry(key).or_insert(Delivered {
             times: 0,
             complete_by: r.complete_by,
             allowance: r.allowance,
@@ -193,15 +252,17 @@ impl State {
     }
 
     /// Records for a consumer; `None` if there are none yet.
-    fn take_batch(
+    pub(crate) fn take_batch(
         &mut self,
+        k: &mut Kernel,
+        most: u64,
         who: InstanceId,
         topic: &str,
         partition: usize,
         from: usize,
     ) -> Option<Vec<InputRecord>> {
-        let wanted = usize::try_from(self.rng.between(1, MAX_BATCH)).unwrap_or(1);
-        let source = self.bus.partition(topic, partition)?;
+        let wanted = usize::try_from(k.rng.between(1, most)).unwrap_or(1);
+        let source = self.partition(topic, partition)?;
         let records: Vec<InputRecord> = source
             .log
             .iter()
@@ -230,98 +291,9 @@ impl State {
                 }
             }
         }
-        self.note(who, || {
+        k.note(who, || {
             format!("bus: reads {topic}-{partition}@{from}, {}", records.len())
         });
         Some(records)
-    }
-}
-
-/// Waits for records of a partition.
-pub(crate) struct Fetch {
-    pub world: World,
-    pub who: InstanceId,
-    pub topic: String,
-    pub partition: usize,
-    pub generation: u64,
-    pub from: usize,
-}
-
-impl Future for Fetch {
-    /// `None`: the partition has been given to somebody else.
-    type Output = Option<Vec<InputRecord>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.world.state();
-        let Some(partition) = state.bus.partition(&self.topic, self.partition) else {
-            return Poll::Ready(None);
-        };
-        if partition.generation != self.generation {
-            return Poll::Ready(None);
-        }
-        match state.take_batch(self.who, &self.topic, self.partition, self.from) {
-            Some(batch) => Poll::Ready(Some(batch)),
-            None => {
-                if let Some(p) = state.bus.partition(&self.topic, self.partition) {
-                    p.waiting.push(cx.waker().clone());
-                }
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl World {
-    /// Commits an offset, if the consumer is still the one that reads the partition.
-    pub(crate) fn commit_offset(
-        &self,
-        who: InstanceId,
-        topic: &str,
-        at: usize,
-        generation: u64,
-        position: usize,
-    ) {
-        let mut state = self.state();
-        let lost = state.faults.lost_offset;
-        if state.fault("fault: offset commit lost", lost) {
-            drop(state);
-            // As a consumer that commits at intervals: the next one makes up for it.
-            let (world, topic) = (self.clone(), topic.to_owned());
-            self.spawn(Owner::Instance(who), async move {
-                world.sleep(5_000).await;
-                world.commit_offset(who, &topic, at, generation, position);
-            });
-            return;
-        }
-        let mut advanced = false;
-        if let Some(p) = state.bus.partition(topic, at)
-            && p.generation == generation
-            && p.committed < position
-        {
-            p.committed = position;
-            advanced = true;
-        }
-        if advanced {
-            state.note(who, || format!("bus: commits {topic}-{at}@{position}"));
-        }
-    }
-
-    /// Gives a partition to an instance; the one before goes on as a zombie until it asks for
-    /// more.
-    pub(crate) fn assign(&self, topic: &str, at: usize, to: InstanceId) -> Option<(u64, usize)> {
-        let (given, woken) = {
-            let mut state = self.state();
-            let p = state.bus.partition(topic, at)?;
-            p.generation += 1;
-            p.owner = Some(to);
-            let given = (p.generation, p.committed);
-            let woken = std::mem::take(&mut p.waiting);
-            state.note(to, || format!("bus: is given {topic}-{at}@{}", given.1));
-            (given, woken)
-        };
-        for waker in woken {
-            waker.wake();
-        }
-        Some(given)
     }
 }

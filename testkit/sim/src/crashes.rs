@@ -8,9 +8,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::kernel::Crash;
 use crate::run::{Outcome, run_plain};
 use crate::scenario::{self, NewOrder};
-use crate::world::Crash;
 
 /// A small workload whose crash points are all gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

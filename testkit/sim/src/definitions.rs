@@ -82,11 +82,11 @@ const FIRST: [&str; 10] = [
       "steps": [
         {"id": "count", "agent": "stock", "action": "count", "compensation": "none"},
         {"id": "fill", "agent": "stock", "action": "fill", "compensation": {"action": "empty"}}]}"#,
-    r#"{"workflow": "twins",
+    r#"{"workflow": "twins-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn",
       "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1}},
       "steps": [
-        {"id": "left", "agent": "mail", "action": "left", "after": [], "at_most_once": true, "compensation": {"action": "unleft"}},
-        {"id": "right", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
+        {"id": "l", "agent": "mail", "action": "left", "after": [], "at_most_once": true, "compensation": {"action": "unleft"}},
+        {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
 ];
 
 /// What may be published over them.
@@ -189,27 +189,28 @@ pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
 }
 
 /// How long everything that is in flight may take once the faults have stopped: the bound of
-/// guarantee G9.
+/// guarantee G9. An operator may have to settle a doubt, after which the order begins anew.
+pub(crate) fn bound_ms(look: u64) -> u64 {
+    versions().map(|w| 2 * order_ms(w, look)).max().unwrap_or(0)
+}
+
+/// How long an order may take, from when it is stored until all that it has to tell is told.
 ///
 /// Every attempt of every step may have to be waited for, put off once, retried after its longest
-/// delay and announced twice; each of these is noticed by a sweep within `look`. An operator may
-/// have to settle a doubt, after which the order begins anew.
-pub(crate) fn bound_ms(look: u64) -> u64 {
-    let of = |w: &Workflow| -> u64 {
-        let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
-        let put_off = triad_core::downstream::HELD_RECHECK.0 + look;
-        let steps = w.steps.iter().map(|s| {
-            let waits = s.policy.wait.map_or(0, |(d, _)| d.0);
-            let delay = s.policy.max_delay.0.max(waits);
-            let forward = u64::from(s.policy.max_attempts())
-                * (2 * s.complete_within.0 + delay + noticed + put_off);
-            let undo = s.compensation.as_ref().map_or(0, |c| {
-                u64::from(c.threshold + 1) * (c.complete_within.0 + c.delay.1.0 + noticed + put_off)
-            });
-            forward + undo
+/// delay and announced twice; each of these is noticed by a sweep within `look`.
+pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
+    let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
+    let put_off = triad_core::downstream::HELD_RECHECK.0 + look;
+    let steps = workflow.steps.iter().map(|s| {
+        let waits = s.policy.wait.map_or(0, |(d, _)| d.0);
+        let delay = s.policy.max_delay.0.max(waits);
+        let forward = u64::from(s.policy.max_attempts())
+            * (2 * s.complete_within.0 + delay + noticed + put_off);
+        let undo = s.compensation.as_ref().map_or(0, |c| {
+            u64::from(c.threshold + 1) * (c.complete_within.0 + c.delay.1.0 + noticed + put_off)
         });
-        let confirmed = TIMING.confirm_within.0 + look;
-        2 * (steps.sum::<u64>() + 2 * noticed + confirmed)
-    };
-    versions().map(|w| of(w)).max().unwrap_or(0)
+        forward + undo
+    });
+    let confirmed = TIMING.confirm_within.0 + look;
+    steps.sum::<u64>() + 2 * noticed + confirmed
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::coverage::Coverage;
+use crate::kernel::coverage::Coverage;
 use crate::run::{Options, Outcome, run};
 
 /// Faults up to which the shortest failing prefix is searched one by one.

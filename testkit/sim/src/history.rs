@@ -1,23 +1,18 @@
-//! What the checker remembers of the orders' writes, and holds every write against.
+//! What the checker remembers of the orders' writes, and of worlds that are watched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use triad_core::ledger::{self, Mark};
+use triad_core::OrderId;
 use triad_core::message::AlertKind;
-use triad_core::outbox::Writer;
-use triad_core::{
-    Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
-    Work, invariants,
-};
-use triad_workflow::{Step, StepIndex, Workflow};
+use triad_workflow::StepIndex;
 
-use crate::definitions::{self, TIMING};
-use crate::world::State;
+use crate::load::Load;
 
 /// What is remembered.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    claims: HashMap<String, OrderId>,
+    /// Claim ids that were used, and for which order.
+    pub claims: HashMap<String, OrderId>,
     /// Alerts that bad ends call for, by id: the kind, and the cause.
     pub alerts: BTreeMap<String, (AlertKind, String)>,
     /// How often an operator has had the calls of an order counted from zero.
@@ -30,320 +25,21 @@ pub(crate) struct History {
     pub moved: BTreeSet<OrderId>,
 }
 
-impl State {
-    pub(crate) fn check_record(&mut self, order: &Order) {
-        let Some(workflow) = definitions::compiled(&order.workflow) else {
-            return;
-        };
-        let found = invariants::of_record(order, &workflow);
-        self.found(found);
-    }
-
-    fn found(&mut self, found: Vec<invariants::Breach>) {
-        for breach in found {
-            self.breach(breach.invariant, breach.seen);
-        }
-    }
-
-    /// Holds a write against everything that must be true of one.
-    pub(crate) fn check_write(&mut self, before: &Order, after: &Order) {
-        let Some(workflow) = definitions::compiled(&after.workflow) else {
-            // Not one of a scenario.
-            return;
-        };
-        if before.workflow == after.workflow {
-            let found = invariants::of_write(before, after, &workflow);
-            self.found(found);
-            self.check_steps(before, after, &workflow);
-        } else {
-            // Steps do not stand where they stood.
-            let found = invariants::of_record(after, &workflow);
-            self.found(found);
-            self.check_migration(before, after);
-        }
-        self.check_claim(before, after);
-        self.watch_load(before, after);
-        self.remember_end(before, after);
-        self.remember_acts(before, after);
-        self.check_hint(after, &workflow);
-    }
-
-    fn check_migration(&mut self, before: &Order, after: &Order) {
-        let last = after.incidents.last().map(|i| i.what);
-        let told = last == Some(triad_core::order::IncidentKind::Migrated);
-        if !told
-            || after.version != before.version.next()
-            || after.outbox.writer != Writer::Operator
-        {
-            let seen = format!("{}: {} to {}", after.id, before.workflow, after.workflow);
-            self.breach("an-order-keeps-its-definition", seen);
-        }
-        self.coverage.reach("operator: migrate");
-        self.history.uneven.insert(after.id.clone());
-        self.history.moved.insert(after.id.clone());
-    }
-
-    /// What a write says about single steps.
-    fn check_steps(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
-        for (index, (was, is)) in before.steps.iter().zip(&after.steps).enumerate() {
-            self.check_first_meeting(was, is);
-            if was.state == is.state {
-                continue;
-            }
-            let probing = is
-                .state
-                .out()
-                .is_some_and(|o| o.direction == Direction::Probe);
-            if probing || is.state.deferred_until().is_some() {
-                self.history.uneven.insert(after.id.clone());
-            }
-            if is.state == StepState::Skipped {
-                self.history.skipped.insert((after.id.clone(), index));
-            }
-            if after.outbox.writer == Writer::Supervisor {
-                self.reach_policy(index, after, workflow);
-                self.check_patience(was, is, &workflow.steps[index]);
-                self.check_silence((before, after), was, is, &workflow.steps[index]);
-            }
-        }
-        let pivot = workflow.pivot().map(|p| &before.steps[p].state);
-        let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
-        if matches!(pivot, Some(StepState::Completed { .. })) && turned(after) && !turned(before) {
-            let seen = format!("{} is undone", after.id);
-            self.breach("past-the-pivot-nothing-is-undone", seen);
-        }
-    }
-
-    /// The Supervisor retries a silent attempt when complete-by has passed on every clock, and
-    /// what was put off for no longer than allowed is no failure.
-    fn check_patience(&mut self, was: &StepRecord, is: &StepRecord, step: &Step) {
-        let retried = matches!(is.state.work(), Some(Work::Due { .. }));
-        if !retried || self.setup.wild_clocks {
-            return;
-        }
-        let slack = TIMING.skew.0 / 2;
-        // Of an order that turns round the silent steps are undone without waiting.
-        let turns = was.state.to_compensate().is_none() && is.state.to_compensate().is_some();
-        let early = was.state.complete_by().filter(|_| !turns);
-        if early.is_some_and(|at| self.now < at.0 + TIMING.skew.0 - slack) {
-            let seen = format!("{was:?} at {}", self.now);
-            self.breach("the-supervisor-waits-for-complete-by", seen);
-        }
-        let failed = is.action.failures > was.action.failures
-            || is.compensation.failures > was.compensation.failures;
-        let put_off = was.state.deferred_until().and(was.deferred_since);
-        if failed && put_off.is_some_and(|since| self.now + slack <= since.0 + step.policy.park.0) {
-            let seen = format!("{was:?} at {}", self.now);
-            self.breach("what-is-put-off-is-no-failure", seen);
-        }
-    }
-
-    /// The Supervisor meets an attempt when its complete-by has passed on every clock.
-    fn check_first_meeting(&mut self, was: &StepRecord, is: &StepRecord) {
-        let met = was.unheard_since.is_none() && is.unheard_since.is_some();
-        let slack = TIMING.skew.0 / 2;
-        let early = was
-            .state
-            .complete_by()
-            .filter(|at| self.now + slack < at.0 + TIMING.skew.0);
-        if met && early.is_some() && !self.setup.wild_clocks {
-            let seen = format!("{was:?} at {}", self.now);
-            self.breach("the-supervisor-waits-for-complete-by", seen);
-        }
-    }
-
-    /// An attempt that nobody was heard of is no failure, unless an agent is known to have taken it;
-    /// and nothing is made of it before its reply, sent in time, could be read.
-    fn check_silence(
-        &mut self,
-        (order, after): (&Order, &Order),
-        was: &StepRecord,
-        is: &StepRecord,
-        step: &Step,
-    ) {
-        let Some(out) = was.state.out() else {
-            return;
-        };
-        let failures = |r: &StepRecord| r.action.failures + r.compensation.failures;
-        let is_counted = failures(is) > failures(was);
-        if !is_counted {
-            self.history.uneven.insert(order.id.clone());
-        }
-        if self.setup.wild_clocks {
-            return;
-        }
-        let heard = was
-            .unheard_since
-            .map(|since| since.plus(TIMING.hear_within));
-        // Of an order that turns round the silent steps are undone without waiting.
-        let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
-        let turns = turned(after) && !turned(order);
-        let slack = TIMING.skew.0;
-        if !turns && is.state != was.state && heard.is_none_or(|at| self.now + slack < at.0) {
-            let seen = format!("{was:?} at {}", self.now);
-            self.breach("replies-that-were-sent-in-time-are-awaited", seen);
-        }
-        if !is_counted {
-            self.coverage.reach("silence: not counted");
-            return;
-        }
-        let key = IdempotencyKey::of(&order.id, &was.step, out.direction, was.key);
-        let mark = self.control_read(&ledger::key(&key, out.direction, out.attempt));
-        let taken = mark
-            .and_then(|found| serde_json::from_value::<Mark>(found.value).ok())
-            .is_some_and(|m| !m.revoked);
-        let waited = was
-            .deferred_since
-            .map_or(0, |since| self.now.saturating_sub(since.0));
-        let patience = match (&step.compensation, out.direction) {
-            (Some(compensation), Direction::Compensate) => compensation.park,
-            _ => step.policy.park,
-        };
-        self.coverage.reach(match taken {
-            true => "silence: counted, for an agent had taken it",
-            false => "silence: counted at the end of the patience",
-        });
-        if !taken && waited + slack < patience.0 {
-            let seen = format!("{}: {was:?} at {}", order.id, self.now);
-            self.breach("g12-waiting-is-no-failure", seen);
-        }
-    }
-
-    fn reach_policy(&mut self, index: StepIndex, after: &Order, workflow: &Workflow) {
-        let step = &workflow.steps[index];
-        let record = &after.steps[index];
-        let retried = record.state.is_retry_due();
-        let policy = &step.policy;
-        let reached = match (&after.state, retried) {
-            (ProcessState::Pending { .. }, true) if record.action.failures > policy.threshold => {
-                "policy: wait long"
-            }
-            (ProcessState::Pending { .. }, true) if policy.delay.0 == 0 => "policy: retry at once",
-            (ProcessState::Pending { .. }, true) => "policy: retry after a delay",
-            (ProcessState::Error { .. }, _) => "policy: error",
-            (ProcessState::Compensating { .. }, _) if record.compensation.failures > 0 => {
-                "policy: retry the undo"
-            }
-            (ProcessState::Compensating { .. }, _) => "policy: compensate",
-            (ProcessState::CompensationFailed { .. }, _) => "policy: give the undo up",
-            _ => return,
-        };
-        self.coverage.reach(reached);
-    }
-
-    fn check_hint(&mut self, after: &Order, workflow: &Workflow) {
-        if after.state.is_finished() || self.setup.wild_clocks {
-            return;
-        }
-        let Some(true_due) = triad_core::decide::true_due(&definitions::context(workflow), after)
-        else {
-            return;
-        };
-        // Clocks differ by the skew; beyond that the hint must not be later than the truth.
-        let hint = after.due.unwrap_or(Timestamp(u64::MAX));
-        let passed = true_due.0 <= self.now + TIMING.skew.0;
-        if hint > true_due && !passed {
-            let seen = format!("{}: hint {hint:?}, due {true_due:?}", after.id);
-            self.breach("g1-hint-not-later-than-the-truth", seen);
-        }
-    }
-
-    /// A claim id is used once, by one order.
-    fn check_claim(&mut self, before: &Order, after: &Order) {
-        let (Some(new), old) = (after.state.locked_by(), before.state.locked_by()) else {
-            return;
-        };
-        if old == Some(new) {
-            return;
-        }
-        if old.is_some() || self.history.claims.contains_key(&new.0) {
-            let seen = format!("{}: {new} after {old:?}", after.id);
-            self.breach("g4-one-live-claim", seen);
-        }
-        self.history.claims.insert(new.0.clone(), after.id.clone());
-    }
-
-    /// G6: every entry into a bad end calls for one alert, with the cause of that end.
-    fn remember_end(&mut self, before: &Order, after: &Order) {
-        // A doubt that is settled while another stands changes the cause, and is no new end.
-        let same_end = before.state.finished_at() == after.state.finished_at();
-        if before.state == after.state || same_end {
-            return;
-        }
-        let (kind, name, at, cause) = match &after.state {
-            ProcessState::Error { at, cause } => (AlertKind::OrderError, "Error", at, cause),
-            ProcessState::CompensationFailed { at, cause, .. } => (
-                AlertKind::CompensationFailed,
-                "CompensationFailed",
-                at,
-                cause,
-            ),
-            _ => return,
-        };
-        let id = format!("{}/{name}/{}", after.id, at.0);
-        self.history.alerts.insert(id, (kind, cause.to_string()));
-    }
-
-    fn remember_acts(&mut self, before: &Order, after: &Order) {
-        use triad_core::order::IncidentKind as Is;
-        for incident in &after.incidents {
-            if before.incidents.contains(incident) {
-                continue;
-            }
-            self.coverage.reach(match incident.what {
-                Is::AttemptFailed => "incident: attempt failed",
-                Is::CompensationFailed => "incident: undo failed",
-                Is::CompensationBegan => "incident: undo began",
-                Is::Deferred => "incident: parked",
-                Is::Probed => "incident: probed",
-                Is::Resubmitted => "operator: resubmit",
-                Is::Cancelled => "operator: cancel",
-                Is::CompensationRetried => "operator: retry-undo",
-                Is::Closed => "operator: close",
-                Is::Paused => "operator: pause",
-                Is::Resumed => "operator: resume",
-                Is::Settled => "operator: settle",
-                Is::Migrated => "operator: migrate",
-            });
-            if incident.what == Is::Resubmitted && incident.step.is_some() {
-                self.coverage.reach("operator: resubmit with another input");
-            }
-            if matches!(
-                incident.what,
-                Is::Resubmitted | Is::CompensationRetried | Is::Settled
-            ) {
-                *self.history.resets.entry(after.id.clone()).or_default() += 1;
-                self.history.uneven.insert(after.id.clone());
-            }
-        }
-    }
-
-    /// The cap on orders in flight, where nothing hides them from who counts them.
-    pub(crate) fn check_admission(&mut self, id: &OrderId) {
-        let f = &self.faults_at_first;
-        let blurred = f.stall + f.freeze + f.late_write > 0 || self.setup.wild_clocks;
-        let Some(cap) = self.setup.admission.in_flight else {
-            return;
-        };
-        if blurred || !f.index_is_true() || self.setup.operators > 0 {
-            return;
-        }
-        let in_flight = self.store.orders().filter(|o| o.due.is_some()).count();
-        // Each of two instances, over three partitions, may admit one that the other does not see.
-        if in_flight > cap as usize + 3 {
-            let seen = format!("{id} makes {}, the cap is {cap}", in_flight + 1);
-            self.breach("the-cap-on-orders-in-flight-holds", seen);
-        }
-    }
-
-    /// Effects of a step that are in place, under any of its keys.
-    pub(crate) fn effects_of(&self, order: &Order, index: StepIndex, workflow: &Workflow) -> u32 {
-        let step = &workflow.steps[index];
-        (0..=order.steps[index].key)
-            .map(|n| {
-                let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, n);
-                self.remote.in_place(step.agent.as_str(), &key.0)
-            })
-            .sum()
-    }
+/// What is remembered of a world that is watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Whether it is: most worlds are not, for the speed.
+    pub is_on: bool,
+    /// What a world under load is about.
+    pub load: Option<Load>,
+    /// When its orders began to come.
+    pub began: u64,
+    /// When an order was started first.
+    pub started: BTreeMap<OrderId, u64>,
+    /// When an order ended.
+    pub ended: BTreeMap<OrderId, u64>,
+    /// When an order had ended and all of its messages were known to be out.
+    pub rested: BTreeMap<OrderId, u64>,
+    /// First calls and repeated ones of an instance to a service.
+    pub calls: BTreeMap<(usize, &'static str), (u64, u64)>,
 }

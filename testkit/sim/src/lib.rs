@@ -9,6 +9,16 @@
 //! Architecture invariant: one thread, one generator, ordered collections only, and no clock but
 //! the virtual one; the same seed gives the same trace, byte for byte.
 //!
+//! Two kinds of worlds are apart: those under load (`overload`), and those in which one thing alone is
+//! in trouble for many minutes (`isolation`).
+//!
+//! The modules in layers, each naming only those above it: `kernel` (time, tasks, chance, faults,
+//! counts); `definitions`, `setup` and `scenario` (what is drawn); the parts, each with its own state
+//! (`store`, `control`, `bus`, `service`, `history`); `world`, which puts them together; `checks`
+//! (the guarantees over all parts); `ports`, `consumer` and `remote` (what an instance has of them);
+//! `actors` and `operators`; those who drive a world (`senders`, `monkey`, `chaos`, `overload`,
+//! `isolation`); and `run`.
+//!
 //! [`fleet`] runs many seeds on several threads, [`crashes`] goes through every crash point of a
 //! reference workload and every pair of them, and [`first`] looks for the first seed that fails,
 //! which is how the mutants of `testkit/mutants` are caught.
@@ -18,31 +28,33 @@
 mod actors;
 mod bus;
 mod chaos;
-mod check;
+mod checks;
+mod consumer;
 pub mod contract;
 mod control;
-pub mod coverage;
 pub mod crashes;
 mod definitions;
-mod executor;
-mod faults;
 pub mod first;
 pub mod fleet;
 mod history;
+mod isolation;
+mod kernel;
 mod load;
-mod operator_store;
+mod lone;
+mod monkey;
 mod operators;
+mod overload;
 mod ports;
 mod remote;
-mod rng;
 mod run;
 mod scenario;
+mod senders;
 mod service;
 mod setup;
 mod store;
 mod world;
 
-pub use coverage::Coverage;
+pub use kernel::Crash;
+pub use kernel::coverage::{self, Coverage};
 pub use ports::Ports;
 pub use run::{Options, Outcome, calm_ports, run, run_on};
-pub use world::Crash;

@@ -11,10 +11,11 @@ use triad_core::{
 use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
 use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
 
+use crate::checks::doubts;
 use crate::definitions::{self, AGENTS};
-use crate::executor::Owner;
+use crate::kernel::{InstanceId, OUTSIDE, Owner};
 use crate::ports::Ports;
-use crate::world::{InstanceId, OUTSIDE, State, World};
+use crate::world::{State, World};
 
 /// An operator's desk.
 pub(crate) type Desk = Operator<Ports, Ports, Ports, Ports>;
@@ -39,13 +40,17 @@ pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
     let world = world.clone();
     world.clone().spawn(Owner::Instance(who), async move {
         loop {
-            let pause = world.state().rng.between(200, 3_000);
+            let pause = world.state().kernel.rng.between(200, 3_000);
             world.sleep(pause).await;
             let (over, acts, which) = {
                 let mut state = world.state();
-                let over = state.calm_since.is_some() || state.faults_left == 0;
+                let over = state.kernel.calm_since.is_some() || state.kernel.faults_left == 0;
                 let permille = state.setup.operators;
-                (over, state.rng.chance(permille), state.rng.below(100))
+                (
+                    over,
+                    state.kernel.rng.chance(permille),
+                    state.kernel.rng.below(100),
+                )
             };
             if over {
                 return;
@@ -62,14 +67,14 @@ pub(crate) fn work(world: &World, who: InstanceId, desk: Arc<Desk>) {
 
 /// Any order, or now and then one that does not exist.
 fn some_order(state: &mut State) -> Option<(OrderId, Option<Order>)> {
-    if state.rng.chance(30) {
+    if state.kernel.rng.chance(30) {
         return Some((OrderId::new("nobody").ok()?, None));
     }
     let all: Vec<OrderId> = state.store.orders().map(|o| o.id.clone()).collect();
     if all.is_empty() {
         return None;
     }
-    let id = state.rng.pick(&all).clone();
+    let id = state.kernel.rng.pick(&all).clone();
     let order = state.store.order(&id).map(|o| (**o).clone());
     Some((id, order))
 }
@@ -85,28 +90,28 @@ async fn act_on_order(world: &World, who: InstanceId, desk: &Desk) {
             None => Some(Action::Cancel),
         };
         let Some(action) = action else { return };
-        let dry_run = state.rng.chance(50);
-        state.note(who, || format!("wants {id}: {action:?}"));
+        let dry_run = state.kernel.rng.chance(50);
+        state.kernel.note(who, || format!("wants {id}: {action:?}"));
         (id, Operation { action, act: act() }, dry_run)
     };
     let done = desk.operate(&id, &operation, dry_run).await;
     let mut state = world.state();
-    state.note(who, || match &done {
+    state.kernel.note(who, || match &done {
         Ok(Operated::Done(_)) => "it is done".into(),
         other => format!("{other:?}"),
     });
     match done {
-        Ok(Operated::Done(_)) if dry_run => state.coverage.reach("operator: dry run"),
+        Ok(Operated::Done(_)) if dry_run => state.kernel.coverage.reach("operator: dry run"),
         // What was done is seen in the timeline.
         Ok(Operated::Done(_)) => {}
         Ok(Operated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
-        Ok(Operated::NotFound) => state.coverage.reach("refusal: no such order"),
-        Err(_) => state.coverage.reach("operator: an act failed"),
+        Ok(Operated::NotFound) => state.kernel.coverage.reach("refusal: no such order"),
+        Err(_) => state.kernel.coverage.reach("operator: an act failed"),
     }
 }
 
 fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
-    state.coverage.reach(match refusal {
+    state.kernel.coverage.reach(match refusal {
         OperationRefusal::State { .. } => "refusal: state",
         OperationRefusal::PastPivot(_) => "refusal: past the pivot",
         OperationRefusal::InDoubt(_) => "refusal: in doubt",
@@ -118,7 +123,7 @@ fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
 /// What an operator might do to an order in its state, and now and then anything at all.
 fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     let plain = Action::Resubmit { input: None };
-    let anything = state.rng.chance(150);
+    let anything = state.kernel.rng.chance(150);
     let name = if anything { "" } else { order.state.name() };
     let choices: Vec<Action> = match name {
         "Pending" | "Processing" => vec![Action::Pause, Action::Cancel, Action::Resume],
@@ -144,12 +149,12 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
         return Some(Action::Resume);
     }
     let stopped = matches!(name, "Error" | "CompensationFailed");
-    if stopped && state.rng.chance(400) {
+    if stopped && state.kernel.rng.chance(400) {
         return some_settlement(state, order);
     }
-    let mut action = state.rng.pick(&choices).clone();
+    let mut action = state.kernel.rng.pick(&choices).clone();
     if let Action::Resubmit { input } = &mut action
-        && state.rng.chance(400)
+        && state.kernel.rng.chance(400)
     {
         *input = some_correction(state, order);
     }
@@ -159,7 +164,7 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
 /// Another input for some step: mostly of the right shape.
 fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> {
     let workflow = definitions::compiled(&order.workflow)?;
-    let written = state.rng.pick(&workflow.definition.steps).clone();
+    let written = state.kernel.rng.pick(&workflow.definition.steps).clone();
     let mut input = json!({});
     for name in written
         .input
@@ -171,7 +176,7 @@ fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> 
         let text = matches!(name.as_str(), "for" | "p" | "q");
         input[name] = if text { json!("x") } else { json!(9) };
     }
-    if state.rng.chance(200) {
+    if state.kernel.rng.chance(200) {
         input["surplus"] = json!(true);
     }
     Some((StepId::new(written.id).ok()?, input))
@@ -179,7 +184,7 @@ fn some_correction(state: &mut State, order: &Order) -> Option<(StepId, Value)> 
 
 /// Settles some doubt, truthfully.
 fn some_settlement(state: &mut State, order: &Order) -> Option<Action> {
-    let index = usize::try_from(state.rng.below(order.steps.len() as u64)).unwrap_or(0);
+    let index = usize::try_from(state.kernel.rng.below(order.steps.len() as u64)).unwrap_or(0);
     settlement(state, order, index)
 }
 
@@ -197,7 +202,7 @@ fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> 
     let stopped = order.state.finished_at()?.0;
     let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key).0;
     let under_way = state.remote.under_way.get(&key).is_some_and(|n| *n > 0);
-    if state.now < stopped + asks_after || under_way {
+    if state.kernel.now < stopped + asks_after || under_way {
         return None;
     }
     let in_place = state.remote.in_place(step.agent.as_str(), &key) > 0;
@@ -214,18 +219,19 @@ fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> 
 async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
     let (agent, action) = {
         let mut state = world.state();
-        let service = *state.rng.pick(&AGENTS);
+        let service = *state.kernel.rng.pick(&AGENTS);
         let versions: Vec<&Arc<Workflow>> = definitions::workflows().iter().collect();
-        let workflow = *state.rng.pick(&versions);
-        let step = &state.rng.pick(&workflow.steps).id;
+        let workflow = *state.kernel.rng.pick(&versions);
+        let step = &state.kernel.rng.pick(&workflow.steps).id;
         let (name, step) = (workflow.name.clone(), step.clone());
-        let action = match state.rng.below(8) {
+        let action = match state.kernel.rng.below(8) {
             0 | 1 => DownstreamAction::Force(ForcedTo::Open),
             2 => DownstreamAction::Force(ForcedTo::Closed),
             3 | 4 => DownstreamAction::Release,
             5 | 6 => DownstreamAction::PauseStep(name, step),
             // One that is paused, where one is.
             _ => match state
+                .control
                 .downstream(service)
                 .and_then(|d| d.paused.first().cloned())
             {
@@ -233,13 +239,15 @@ async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
                 None => DownstreamAction::ResumeStep(name, step),
             },
         };
-        state.note(who, || format!("wants {service}: {action:?}"));
+        state
+            .kernel
+            .note(who, || format!("wants {service}: {action:?}"));
         (AgentName::new(service).expect("a good name"), action)
     };
     let done = desk.operate_downstream(&agent, &action, &act()).await;
     let mut state = world.state();
     match done {
-        Ok(DownstreamOperated::Done(_)) => state.coverage.reach(match action {
+        Ok(DownstreamOperated::Done(_)) => state.kernel.coverage.reach(match action {
             DownstreamAction::Force(ForcedTo::Open) => "operator: force open",
             DownstreamAction::Force(ForcedTo::Closed) => "operator: force closed",
             DownstreamAction::Release => "operator: release",
@@ -247,7 +255,7 @@ async fn act_on_downstream(world: &World, who: InstanceId, desk: &Desk) {
             DownstreamAction::ResumeStep(..) => "operator: resume a step type",
         }),
         Ok(DownstreamOperated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
-        Err(_) => state.coverage.reach("operator: an act failed"),
+        Err(_) => state.kernel.coverage.reach("operator: an act failed"),
     }
 }
 
@@ -265,43 +273,28 @@ async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
             .filter(|v| order.as_ref().is_some_and(|o| o.workflow.name == v.name))
             .cloned()
             .collect();
-        let choices = if state.rng.chance(100) || fitting.is_empty() {
+        let choices = if state.kernel.rng.chance(100) || fitting.is_empty() {
             all
         } else {
             fitting
         };
-        let to = state.rng.pick(&choices).clone();
+        let to = state.kernel.rng.pick(&choices).clone();
         if state.store.definition(&to).is_none() {
             return;
         }
-        state.note(who, || format!("wants {id} moved to {to}"));
+        state
+            .kernel
+            .note(who, || format!("wants {id} moved to {to}"));
         (id, to)
     };
     let done = desk.migrate(&id, &to, &act(), false).await;
     let mut state = world.state();
-    state.coverage.reach(match done {
+    state.kernel.coverage.reach(match done {
         Ok(Migrated::Done(..)) => "operator: migrate",
         Ok(Migrated::Refused(_)) => "refusal: migration",
         Ok(Migrated::NotFound) => "refusal: no such order",
         Err(_) => "operator: an act failed",
     });
-}
-
-/// Steps of a stopped order whose effect is in doubt and may not be repeated.
-pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
-    let stopped = matches!(order.state.name(), "Error" | "CompensationFailed");
-    if !stopped || order.closed.is_some() {
-        return Vec::new();
-    }
-    let Some(workflow) = definitions::compiled(&order.workflow) else {
-        return Vec::new();
-    };
-    let in_doubt = |i: &StepIndex| {
-        order.steps[*i].in_doubt
-            && !workflow.steps[*i].repeat.is_safe()
-            && !order.steps[*i].state.is_done()
-    };
-    (0..order.steps.len()).filter(in_doubt).collect()
 }
 
 /// When the faults have stopped: releases what is forced and paused, resumes orders, settles
@@ -330,7 +323,7 @@ pub(crate) async fn put_in_order(world: &World) {
                 first.and_then(|i| settlement(&world.state(), &order, i))
             };
             if let Some(action) = action {
-                world.state().note(OUTSIDE, || {
+                world.state().kernel.note(OUTSIDE, || {
                     format!("puts {} in order: {action:?}", order.id)
                 });
                 let operation = Operation { action, act: act() };
@@ -342,7 +335,7 @@ pub(crate) async fn put_in_order(world: &World) {
 }
 
 async fn release(world: &World, desk: &Desk, service: &str) {
-    let Some(record) = world.state().downstream(service) else {
+    let Some(record) = world.state().control.downstream(service) else {
         return;
     };
     let agent = AgentName::new(service).expect("a good name");

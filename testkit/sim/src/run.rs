@@ -2,19 +2,21 @@
 
 use triad_core::invariants::Breach;
 
-use crate::coverage::Coverage;
-use crate::executor::{Executor, Owner};
-use crate::faults::Faults;
-use crate::load::{self, Load};
+use crate::kernel::coverage::Coverage;
+use crate::kernel::{Beginning, Crash, Executor, Faults, OUTSIDE, Owner, Rng};
+use crate::load::Load;
 use crate::ports::Ports;
-use crate::rng::Rng;
 use crate::scenario::NewOrder;
 use crate::setup::Setup;
-use crate::world::{Beginning, Crash, OUTSIDE, World};
-use crate::{actors, chaos, definitions, scenario};
+use crate::world::World;
+use crate::{actors, chaos, definitions, isolation, overload, scenario, senders};
 
-/// One seed in so many is a world under load, and without other faults.
-const LOADED: u64 = 50;
+/// One seed in so many is a world under load, and one a world with one fault that lasts.
+const SPECIAL: u64 = 50;
+/// Which of them is the world under load, without other faults.
+const LOADED: u64 = 49;
+/// Which is the world with one fault.
+const ISOLATED: u64 = 24;
 /// Time between two plain orders: what the simulated instances take up without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
@@ -85,36 +87,45 @@ pub fn run(seed: u64, options: Options) -> Outcome {
             options.trace,
         );
     }
-    if seed % LOADED == LOADED - 1 {
-        return run_load(seed, options);
+    match seed % SPECIAL {
+        LOADED => return run_load(seed, options),
+        ISOLATED => return run_lone(seed, options),
+        _ => {}
     }
     let mut rng = Rng::new(seed);
     let faults = Faults::drawn(&mut rng);
     let setup = Setup::drawn(&mut rng);
     let count = setup.orders;
     let faults_left = options.faults.unwrap_or(u64::MAX);
-    let world = World::new(Beginning {
-        rng,
-        faults,
+    let world = World::new(
+        Beginning {
+            rng,
+            faults,
+            tracing: options.trace,
+            faults_left,
+            crashes: Vec::new(),
+        },
         setup,
-        tracing: options.trace,
-        faults_left,
-        crashes: Vec::new(),
-    });
+    );
     publish_definitions(&world);
     actors::set_up(&world);
     let (orders, poison, calm_after) = {
         let mut state = world.state();
         // Of two submissions that are rejected nobody can say which conflicts with which.
         let conflicts = state.setup.admission.reject_after.is_none();
-        let orders = scenario::orders(&mut state.rng, count, conflicts);
-        let poison = usize::try_from(state.rng.below(4)).unwrap_or(0);
-        (orders, poison, state.rng.between(5_000, 120_000))
+        let orders = scenario::orders(&mut state.kernel.rng, count, conflicts);
+        let poison = usize::try_from(state.kernel.rng.below(4)).unwrap_or(0);
+        // So long that records expire while everything else goes on.
+        let latest = match state.setup.retention_ms {
+            Some(_) => 330_000,
+            None => 120_000,
+        };
+        (orders, poison, state.kernel.rng.between(5_000, latest))
     };
     // Where there is a cap on orders in flight, they come all at once.
     let is_capped = world.state().setup.admission.in_flight.is_some();
     let over_ms = if is_capped { 1_000 } else { 10_000 };
-    chaos::send_orders(&world, orders, over_ms, poison);
+    senders::send_orders(&world, orders, over_ms, poison);
     chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);
     finish(seed, &world, faults_left)
 }
@@ -123,18 +134,39 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 fn run_load(seed: u64, options: Options) -> Outcome {
     let mut rng = Rng::new(seed);
     let load = Load::drawn(&mut rng);
-    let world = World::new(Beginning {
-        rng,
-        faults: Faults::default(),
-        setup: Setup::load(),
-        tracing: options.trace,
-        faults_left: u64::MAX,
-        crashes: Vec::new(),
-    });
+    let world = World::new(
+        Beginning {
+            rng,
+            faults: Faults::default(),
+            tracing: options.trace,
+            faults_left: u64::MAX,
+            crashes: Vec::new(),
+        },
+        Setup::load(),
+    );
     publish_definitions(&world);
     actors::set_up(&world);
-    load::unleash(&world, load);
+    overload::unleash(&world, load);
     finish(seed, &world, u64::MAX)
+}
+
+/// Runs the world with one fault of a seed.
+fn run_lone(seed: u64, options: Options) -> Outcome {
+    let faults_left = options.faults.unwrap_or(u64::MAX);
+    let world = World::new(
+        Beginning {
+            rng: Rng::new(seed),
+            faults: Faults::default(),
+            tracing: options.trace,
+            faults_left,
+            crashes: Vec::new(),
+        },
+        Setup::plain(),
+    );
+    publish_definitions(&world);
+    actors::set_up(&world);
+    isolation::unleash(&world, seed / SPECIAL);
+    finish(seed, &world, faults_left)
 }
 
 /// Runs orders in a world without faults but the crashes that are asked for.
@@ -145,17 +177,19 @@ pub(crate) fn run_plain(
     crashes: Vec<Crash>,
     tracing: bool,
 ) -> Outcome {
-    let world = World::new(Beginning {
-        rng: Rng::new(seed),
-        faults: Faults::default(),
-        setup: Setup::plain(),
-        tracing,
-        faults_left: u64::MAX,
-        crashes,
-    });
+    let world = World::new(
+        Beginning {
+            rng: Rng::new(seed),
+            faults: Faults::default(),
+            tracing,
+            faults_left: u64::MAX,
+            crashes,
+        },
+        Setup::plain(),
+    );
     publish_definitions(&world);
     actors::set_up(&world);
-    chaos::send_orders(&world, orders, over_ms, 0);
+    senders::send_orders(&world, orders, over_ms, 0);
     // Nothing lands late.
     chaos::unleash(&world, over_ms, 1_000);
     finish(seed, &world, u64::MAX)
@@ -168,34 +202,36 @@ fn finish(seed: u64, world: &World, faults_at_first: u64) -> Outcome {
     let mut state = world.state();
     Outcome {
         seed,
-        breaches: std::mem::take(&mut state.breaches),
-        coverage: std::mem::take(&mut state.coverage),
+        breaches: std::mem::take(&mut state.kernel.breaches),
+        coverage: std::mem::take(&mut state.kernel.coverage),
         orders: state.store.orders().count(),
-        virtual_ms: state.now - began,
-        effects: state.effects,
-        faults: faults_at_first - state.faults_left,
-        trace: std::mem::take(&mut state.trace),
+        virtual_ms: state.kernel.now - began,
+        effects: state.kernel.effects,
+        faults: faults_at_first - state.kernel.faults_left,
+        trace: std::mem::take(&mut state.kernel.trace),
     }
 }
 
 fn publish_definitions(world: &World) {
     let mut state = world.state();
     for workflow in definitions::workflows() {
-        chaos::publish(&mut state, workflow);
+        senders::publish(&mut state, workflow);
     }
 }
 
 /// The ports of a world without faults, for work that is not a scenario.
 #[must_use]
 pub fn calm_ports(seed: u64) -> Ports {
-    let world = World::new(Beginning {
-        rng: Rng::new(seed),
-        faults: Faults::default(),
-        setup: Setup::plain(),
-        tracing: false,
-        faults_left: u64::MAX,
-        crashes: Vec::new(),
-    });
+    let world = World::new(
+        Beginning {
+            rng: Rng::new(seed),
+            faults: Faults::default(),
+            tracing: false,
+            faults_left: u64::MAX,
+            crashes: Vec::new(),
+        },
+        Setup::plain(),
+    );
     Ports::new(world, OUTSIDE)
 }
 
@@ -205,7 +241,7 @@ pub fn run_on(ports: &Ports, work: impl Future<Output = ()> + Send + 'static) {
     let end = world.clone();
     world.spawn(Owner::World, async move {
         work.await;
-        end.state().end();
+        end.state().kernel.end();
     });
     Executor::new(world).run();
 }

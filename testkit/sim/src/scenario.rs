@@ -1,10 +1,16 @@
 //! What is sent into a world: orders, and records that nobody can take.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
+use triad_core::OrderId;
 use triad_core::ids::MAX_ORDER_ID_BYTES;
 
 use crate::definitions::workflows;
-use crate::rng::Rng;
+use crate::kernel::Rng;
+
+/// The topic for statuses that submissions may name.
+pub(crate) const REPLIES: &str = "reply.app";
 
 /// One order, as its application sends it.
 #[derive(Debug, Clone)]
@@ -17,12 +23,26 @@ pub(crate) struct NewOrder {
     pub repeats: u32,
 }
 
+/// What was sent into a world.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Ids of sound orders.
+    pub orders: BTreeSet<OrderId>,
+    /// Orders that are still to be sent.
+    pub open: usize,
+    /// Records that must be dead-lettered: topic, partition, offset.
+    pub letters: BTreeSet<String>,
+}
+
 /// The orders of a seed, some of them with a conflicting one after them if that is wanted.
 pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrder> {
     let order = |rng: &mut Rng, n: usize| {
         let id = drawn_id(rng, n);
         let workflow = rng.pick(workflows()).name.to_string();
         let mut details = json!({"item": n, "gift": rng.chance(500), "sum": 7});
+        if rng.chance(300) {
+            details["note"] = json!(drawn_note(rng));
+        }
         if rng.chance(60) {
             details["sum"] = json!("seven");
         }
@@ -31,7 +51,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         }
         let mut body = json!({"order_id": id, "workflow": workflow, "details": details});
         if rng.chance(200) {
-            body["reply_topic"] = json!("reply.app");
+            body["reply_topic"] = json!(REPLIES);
         }
         let conflict = (rng.chance(80) && conflicts).then(|| {
             let mut other = body.clone();
@@ -49,9 +69,21 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
     (0..count).map(|n| order(rng, n)).collect()
 }
 
+/// Text of any length and of characters of one to four bytes; now and then longer than what the
+/// Scheduler keeps in its memory or an announcement carries.
+fn drawn_note(rng: &mut Rng) -> String {
+    let length = if rng.chance(20) {
+        rng.between(1_000, 40_000)
+    } else {
+        rng.below(100)
+    };
+    const OF: [char; 8] = ['a', 'Z', '0', '"', '\\', '\u{7f}', 'é', '🦀'];
+    (0..length).map(|_| *rng.pick(&OF)).collect()
+}
+
 /// An id of any length and any of the characters that an id may have, unique by its number. With ids
 /// that differ at their ends alone most shards of the due index would stay empty.
-fn drawn_id(rng: &mut Rng, n: usize) -> String {
+pub(crate) fn drawn_id(rng: &mut Rng, n: usize) -> String {
     const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const LATER: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~:@=,";
     let mut id = format!("{}{n}:", char::from(*rng.pick(FIRST)));
@@ -72,11 +104,30 @@ fn plain_id(n: usize) -> String {
 
 /// An order of a workflow and nothing else.
 pub(crate) fn plain_order(n: usize, workflow: &str) -> NewOrder {
-    let id = plain_id(n);
-    let details = json!({"item": n, "gift": true, "sum": 7});
-    let body = json!({"order_id": id, "workflow": workflow, "details": details});
+    let body = plain_body(plain_id(n), n, workflow);
+    of_body(&body)
+}
+
+/// An order of a workflow, of a lane, with statuses to a topic of their own or to that of all.
+pub(crate) fn order_of(id: String, workflow: &str, high: bool, replies: bool) -> NewOrder {
+    let mut body = plain_body(id, 0, workflow);
+    if replies {
+        body["reply_topic"] = json!(REPLIES);
+    }
     NewOrder {
-        id,
+        high,
+        ..of_body(&body)
+    }
+}
+
+fn plain_body(id: String, n: usize, workflow: &str) -> Value {
+    let details = json!({"item": n, "gift": true, "sum": 7});
+    json!({"order_id": id, "workflow": workflow, "details": details})
+}
+
+fn of_body(body: &Value) -> NewOrder {
+    NewOrder {
+        id: body["order_id"].as_str().unwrap_or_default().to_owned(),
         high: false,
         value: body.to_string().into_bytes(),
         conflict: None,

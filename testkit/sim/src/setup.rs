@@ -8,10 +8,13 @@ use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis};
 
 use crate::definitions::{AGENTS, TIMING};
-use crate::rng::Rng;
+use crate::kernel::Rng;
 
 /// How soon an instance reads a downstream's record again.
 pub(crate) const REFRESH_DOWNSTREAMS: Millis = Millis(2_000);
+
+/// Longest pause between two sweeps of one Supervisor.
+pub(crate) const SWEEP_MS: u64 = 4_000;
 
 /// A breaker that opens after little and stays open for little.
 const NERVOUS: BreakerSettings = BreakerSettings {
@@ -24,9 +27,80 @@ const NERVOUS: BreakerSettings = BreakerSettings {
     probe_within: Millis(5_000),
 };
 
+/// How many of each there are, and how much is taken up at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    pub submissions: usize,
+    pub schedulers: usize,
+    pub agents: usize,
+    pub supervisors: usize,
+    /// Partitions of the normal lanes; the high ones have one each.
+    pub orders_partitions: usize,
+    pub scheduler_partitions: usize,
+    pub agent_partitions: usize,
+    /// Most records that a consumer is handed at once.
+    pub batch: u64,
+    /// Requests that an agent works on at once, of one partition.
+    pub agent_concurrency: usize,
+    /// Rows of the due index that a Supervisor takes up at once, and in one sweep.
+    pub sweep_page: u32,
+    pub sweep_limit: usize,
+    /// How long the present version of a workflow is remembered.
+    pub refresh_definitions: Millis,
+}
+
+/// A few of each, for worlds that are not drawn.
+const A_FEW: Sizes = Sizes {
+    submissions: 2,
+    schedulers: 3,
+    agents: 3,
+    supervisors: 2,
+    orders_partitions: 2,
+    scheduler_partitions: 3,
+    agent_partitions: 2,
+    batch: 6,
+    agent_concurrency: 4,
+    sweep_page: 3,
+    sweep_limit: 200,
+    refresh_definitions: Millis(5_000),
+};
+
+impl Sizes {
+    /// From one of each to what is worth having twice, and up to the bounds of production.
+    fn drawn(rng: &mut Rng) -> Self {
+        let up_to = |most: u64| usize::try_from(rng.between(1, most)).unwrap_or(1);
+        let counts = [3, 4, 4, 3, 3, 4, 3].map(up_to);
+        let [
+            submissions,
+            schedulers,
+            agents,
+            supervisors,
+            orders,
+            scheduler,
+            agent,
+        ] = counts;
+        Self {
+            submissions,
+            schedulers,
+            agents,
+            supervisors,
+            orders_partitions: orders,
+            scheduler_partitions: scheduler,
+            agent_partitions: agent,
+            batch: *rng.pick(&[1, 6, 64]),
+            agent_concurrency: *rng.pick(&[1, 4, 64]),
+            sweep_page: *rng.pick(&[1, 3, 100]),
+            // Not less: a sweep that is always cut short has no bound to hold it to.
+            sweep_limit: *rng.pick(&[50, 200, 10_000]),
+            refresh_definitions: Millis(rng.below(10_001)),
+        }
+    }
+}
+
 /// Drawn once from a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
+    pub sizes: Sizes,
     pub downstreams: BTreeMap<AgentName, DownstreamSettings>,
     pub admission: AdmissionSettings,
     /// Finished records expire after this.
@@ -61,6 +135,7 @@ impl Setup {
     /// Nothing special, for orders that only run.
     pub(crate) fn plain() -> Self {
         Self {
+            sizes: A_FEW,
             downstreams: BTreeMap::new(),
             admission: uncapped(),
             retention_ms: None,
@@ -117,11 +192,12 @@ impl Setup {
             }
         }
         Self {
+            sizes: Sizes::drawn(rng),
             downstreams,
             admission,
-            // Longer than any outage, as it is in production: whoever has to send a last message
-            // again makes it from the record.
-            retention_ms: rng.chance(300).then(|| rng.between(100_000, 150_000)),
+            // Longer than outages that follow one another, as it is in production: whoever has to send
+            // a last message again makes it from the record.
+            retention_ms: rng.chance(300).then(|| rng.between(220_000, 270_000)),
             publishes: rng.chance(300),
             operators: if rng.chance(500) { 300 } else { 0 },
             wild_clocks: rng.chance(80),
@@ -136,16 +212,16 @@ impl Setup {
         Settings {
             timing: TIMING,
             reply_topics: ["reply.app".to_owned()].into(),
-            refresh_definitions: Millis(5_000),
+            refresh_definitions: self.sizes.refresh_definitions,
             cached_orders,
-            agent_concurrency: 4,
+            agent_concurrency: self.sizes.agent_concurrency,
             downstreams: self.downstreams.clone(),
             refresh_downstreams: REFRESH_DOWNSTREAMS,
             admission: self.admission.clone(),
             unstarted: self.unstarted,
             waiting: self.waiting,
-            sweep_page: 3,
-            sweep_limit: 200,
+            sweep_page: self.sizes.sweep_page,
+            sweep_limit: self.sizes.sweep_limit,
             ..Settings::default()
         }
     }

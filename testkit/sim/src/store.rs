@@ -8,9 +8,9 @@ use serde_json::Value;
 use triad_core::due::shard_of;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
-use triad_runtime::{Created, DuePage, DueRow, NewOrder, Write, Written};
+use triad_runtime::{DuePage, DueRow, NewOrder, Write};
 
-use crate::world::{InstanceId, OUTSIDE, State};
+use crate::kernel::{InstanceId, Kernel, OUTSIDE};
 
 /// Records of one page of a listing.
 const LIST_PAGE: usize = 3;
@@ -39,6 +39,12 @@ struct Entry {
     last_coming: u64,
 }
 
+impl Entry {
+    fn is_expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|at| at <= now)
+    }
+}
+
 /// Place of an order in the order of creation.
 type At = usize;
 
@@ -59,6 +65,8 @@ pub(crate) struct StoreState {
     /// When each definition was published last.
     pub(crate) published: BTreeMap<(String, String), u64>,
     current: BTreeMap<String, String>,
+    /// The order of which no write is taken at present.
+    pub refused: Option<OrderId>,
 }
 
 impl StoreState {
@@ -116,23 +124,29 @@ impl StoreState {
     }
 }
 
-impl State {
-    /// The transaction that stores a new order.
-    pub(crate) fn store_create(&mut self, who: InstanceId, new: &NewOrder) -> Created {
-        let id = &new.order.id;
-        if let Some(at) = self.store.by_id.get(id) {
-            let digest = self.store.entries[*at].digest.clone();
-            return Created::Exists { digest };
-        }
-        self.note(who, || format!("store: creates {id}"));
-        self.check_admission(id);
-        self.check_record(&new.order);
-        let at = self.store.entries.len();
-        self.store.by_id.insert(id.clone(), at);
-        self.store.entries.push(Entry {
+/// What a write meets that is not carried out.
+pub(crate) enum Met {
+    /// The record has gone, or another version stands.
+    Conflict,
+    /// The write has taken effect before.
+    Itself,
+}
+
+impl StoreState {
+    /// The digest of the order that stands under an id.
+    pub(crate) fn digest(&self, id: &OrderId) -> Option<String> {
+        let at = self.by_id.get(id)?;
+        Some(self.entries[*at].digest.clone())
+    }
+
+    /// Stores a new order; nothing may stand under its id.
+    pub(crate) fn insert(&mut self, k: &mut Kernel, new: &NewOrder) {
+        let at = self.entries.len();
+        self.by_id.insert(new.order.id.clone(), at);
+        self.entries.push(Entry {
             order: Arc::new(new.order.clone()),
             before: None,
-            seen_until: self.now + EVENTUAL_LAG_MS,
+            seen_until: k.now + EVENTUAL_LAG_MS,
             token: 0,
             details: new.details.clone(),
             digest: new.digest.clone(),
@@ -141,37 +155,37 @@ impl State {
             placed: None,
             last_coming: 0,
         });
-        self.coverage.reach_states(&new.order);
-        self.place(at, new.order.due.map(|d| d.0));
-        Created::Created
+        k.coverage.reach_states(&new.order);
+        self.place(k, at, new.order.due.map(|d| d.0));
     }
 
-    /// One conditional write, of a writer that keeps finished records for a span.
-    pub(crate) fn store_write(
+    /// The version that a conditional write would replace.
+    pub(crate) fn replaced_by(
         &mut self,
+        k: &mut Kernel,
         who: InstanceId,
-        (write, kept): &(Write, Option<u64>),
-    ) -> Written {
-        self.delete_expired();
+        write: &Write,
+    ) -> Result<Arc<Order>, Met> {
+        self.delete_expired(k);
         let id = &write.next.id;
-        let found = self.store.by_id.get(id).copied();
-        let Some(at) = found.filter(|at| !self.store.entries[*at].gone) else {
-            self.note(who, || format!("store: {id} is gone"));
-            self.coverage.reach("saw: write to a record that has gone");
-            return Written::Conflict;
+        let found = self.by_id.get(id).copied();
+        let Some(at) = found.filter(|at| !self.entries[*at].gone) else {
+            k.note(who, || format!("store: {id} is gone"));
+            k.coverage.reach("saw: write to a record that has gone");
+            return Err(Met::Conflict);
         };
-        if self.store.entries[at].token == write.token {
-            return Written::Written;
+        if self.entries[at].token == write.token {
+            return Err(Met::Itself);
         }
-        let before = self.store.entries[at].order.clone();
+        let before = self.entries[at].order.clone();
         let after = &write.next;
         if before.version != write.expected {
-            self.note(who, || {
+            k.note(who, || {
                 format!("store: {id} conflict, {} stands", before.version)
             });
-            return Written::Conflict;
+            return Err(Met::Conflict);
         }
-        self.note(who, || {
+        k.note(who, || {
             format!(
                 "store: {id} v{} {} -> {} {} by {:?}, due {:?}",
                 after.version,
@@ -182,113 +196,121 @@ impl State {
                 after.due.map(|d| d.0),
             )
         });
-        self.check_write(&before, after);
-        self.coverage.reach_states(after);
+        Ok(before)
+    }
+
+    /// Carries out a write that replaces `before`, of a writer that keeps finished records for a span.
+    pub(crate) fn replace(
+        &mut self,
+        k: &mut Kernel,
+        before: &Order,
+        write: &Write,
+        kept: Option<u64>,
+    ) {
+        let after = &write.next;
+        let Some(at) = self.by_id.get(&after.id).copied() else {
+            return;
+        };
+        k.coverage.reach_states(after);
         if before.due != after.due {
-            self.place(at, after.due.map(|d| d.0));
+            self.place(k, at, after.due.map(|d| d.0));
         }
-        let standing = self.store.entries[at].expires;
-        let wanted = after.kept_from().zip(*kept).map(|(at, kept)| at.0 + kept);
+        let standing = self.entries[at].expires;
+        let wanted = after.kept_from().zip(kept).map(|(at, kept)| at.0 + kept);
         let expires = wanted.map(|moment| standing.map_or(moment, |s| s.max(moment)));
         if let Some(moment) = expires {
-            let goes = moment + self.rng.below(DELETION_MS);
-            self.store.going.insert((goes, at));
+            let goes = moment + k.rng.below(DELETION_MS);
+            self.going.insert((goes, at));
         }
-        let seen_until = self.now + EVENTUAL_LAG_MS;
-        let entry = &mut self.store.entries[at];
+        let seen_until = k.now + EVENTUAL_LAG_MS;
+        let entry = &mut self.entries[at];
         entry.before = Some(std::mem::replace(&mut entry.order, after.clone()));
         entry.seen_until = seen_until;
         entry.expires = expires;
         entry.token = write.token;
-        Written::Written
     }
 
     /// What a reader finds: nothing, where the record has expired.
-    pub(crate) fn store_load(&mut self, id: &OrderId) -> Option<Order> {
-        self.delete_expired();
-        let at = *self.store.by_id.get(id)?;
-        let entry = &self.store.entries[at];
+    pub(crate) fn load(&mut self, k: &mut Kernel, id: &OrderId) -> Option<Order> {
+        self.delete_expired(k);
+        let at = *self.by_id.get(id)?;
+        let entry = &self.entries[at];
         if entry.gone {
             return None;
         }
-        if self.is_expired(entry) {
-            self.coverage.reach("saw: expired record ignored");
+        if entry.is_expired(k.now) {
+            k.coverage.reach("saw: expired record ignored");
             return None;
         }
         Some((*entry.order).clone())
     }
 
     /// What an eventually consistent read finds: perhaps what was there a moment ago.
-    pub(crate) fn store_load_eventually(&mut self, id: &OrderId) -> Option<Order> {
-        let young = (self.store.by_id.get(id))
-            .map(|at| &self.store.entries[*at])
-            .filter(|entry| entry.seen_until > self.now && !entry.gone)
+    pub(crate) fn load_eventually(&mut self, k: &mut Kernel, id: &OrderId) -> Option<Order> {
+        let young = (self.by_id.get(id))
+            .map(|at| &self.entries[*at])
+            .filter(|entry| entry.seen_until > k.now && !entry.gone)
             .map(|entry| entry.before.clone());
         if let Some(before) = young
-            && self.fault("fault: read a moment old", self.faults.stale_read)
+            && k.fault("fault: read a moment old", k.faults.stale_read)
         {
             return before.map(|order| (*order).clone());
         }
-        self.store_load(id)
-    }
-
-    fn is_expired(&self, entry: &Entry) -> bool {
-        entry.expires.is_some_and(|at| at <= self.now)
+        self.load(k, id)
     }
 
     /// Expired records go, some time after they have expired.
-    fn delete_expired(&mut self) {
-        while let Some((moment, at)) = self.store.going.first().copied() {
-            if moment > self.now {
+    fn delete_expired(&mut self, k: &mut Kernel) {
+        while let Some((moment, at)) = self.going.first().copied() {
+            if moment > k.now {
                 return;
             }
-            self.store.going.pop_first();
-            let entry = &self.store.entries[at];
-            if entry.gone || !self.is_expired(entry) {
+            self.going.pop_first();
+            let entry = &self.entries[at];
+            if entry.gone || !entry.is_expired(k.now) {
                 continue;
             }
             let id = entry.order.id.clone();
             if Attention::of(&entry.order).is_some() {
-                self.breach("an-order-that-needs-an-operator-is-kept", id.to_string());
+                k.breach("an-order-that-needs-an-operator-is-kept", id.to_string());
             }
-            self.note(OUTSIDE, || format!("store: {id} has expired and goes"));
-            self.coverage.reach("fault: expired record deleted");
-            self.store.entries[at].gone = true;
-            self.place(at, None);
+            k.note(OUTSIDE, || format!("store: {id} has expired and goes"));
+            k.coverage.reach("fault: expired record deleted");
+            self.entries[at].gone = true;
+            self.place(k, at, None);
         }
     }
 
     /// Changes the due index, some time later.
-    fn place(&mut self, at: At, due: Option<u64>) {
-        let lag = self.rng.below(self.faults.index_lag_ms + 1);
+    fn place(&mut self, k: &mut Kernel, at: At, due: Option<u64>) {
+        let lag = k.rng.below(k.faults.index_lag_ms + 1);
         if lag > 0 {
-            self.coverage.reach("fault: index late");
+            k.coverage.reach("fault: index late");
         }
         // Changes of one row become visible in their order.
-        let entry = &mut self.store.entries[at];
-        entry.last_coming = entry.last_coming.max(self.now + lag);
-        self.store.coming_seq += 1;
-        let key = (entry.last_coming, self.store.coming_seq);
-        self.store.coming.insert(key, (at, due));
+        let entry = &mut self.entries[at];
+        entry.last_coming = entry.last_coming.max(k.now + lag);
+        self.coming_seq += 1;
+        let key = (entry.last_coming, self.coming_seq);
+        self.coming.insert(key, (at, due));
     }
 
     /// One page of the due index, as late and as patchy as the faults have it.
-    pub(crate) fn store_due(
+    pub(crate) fn due(
         &mut self,
+        k: &mut Kernel,
         shard: u32,
         until: Timestamp,
         limit: u32,
         page: Option<&str>,
     ) -> DuePage {
-        self.delete_expired();
-        self.settle_index();
+        self.delete_expired(k);
+        self.settle_index(k);
         let after = page.and_then(|p| {
             let (moment, at) = p.split_once('/')?;
             Some((moment.parse::<u64>().ok()?, at.parse::<At>().ok()?))
         });
-        if self.faults.empty_page > 0
-            && self.fault("fault: index page empty", self.faults.empty_page)
-        {
+        if k.faults.empty_page > 0 && k.fault("fault: index page empty", k.faults.empty_page) {
             // Before the first row: nothing has been read yet.
             let next = page.map_or_else(|| "0/0".to_owned(), str::to_owned);
             return DuePage {
@@ -298,7 +320,6 @@ impl State {
         }
         let limit = usize::try_from(limit.max(1)).unwrap_or(1);
         let mut taken: Vec<(u64, At)> = self
-            .store
             .index
             .get(&shard)
             .into_iter()
@@ -312,8 +333,8 @@ impl State {
         let next = taken.last().map(|(moment, at)| format!("{moment}/{at}"));
         let mut rows = Vec::new();
         for (_, at) in taken {
-            if !self.fault("fault: index row missing", self.faults.index_miss) {
-                let order = &self.store.entries[at].order;
+            if !k.fault("fault: index row missing", k.faults.index_miss) {
+                let order = &self.entries[at].order;
                 rows.push(DueRow {
                     order: order.id.clone(),
                     workflow: Some(order.workflow.name.clone()),
@@ -326,14 +347,14 @@ impl State {
         }
     }
 
-    fn settle_index(&mut self) {
-        while let Some(entry) = self.store.coming.first_entry() {
-            if entry.key().0 > self.now {
+    fn settle_index(&mut self, k: &Kernel) {
+        while let Some(entry) = self.coming.first_entry() {
+            if entry.key().0 > k.now {
                 return;
             }
             let (at, due) = entry.remove();
-            let row = &mut self.store.entries[at];
-            let rows = self.store.index.entry(shard_of(&row.order.id)).or_default();
+            let row = &mut self.entries[at];
+            let rows = self.index.entry(shard_of(&row.order.id)).or_default();
             if let Some(moment) = row.placed.take() {
                 rows.remove(&(moment, at));
             }

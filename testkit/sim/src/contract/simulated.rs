@@ -9,10 +9,9 @@ use std::task::Poll;
 use triad_runtime::{Handled, InputRecord, Redelivery};
 
 use super::bus::{Answers, BusUnderTest, Next, PARTITIONS, answer};
-use crate::actors::{Assignment, consume};
-use crate::executor::Owner;
+use crate::consumer::{Assignment, consume};
+use crate::kernel::{OUTSIDE, Owner};
 use crate::ports::Ports;
-use crate::world::OUTSIDE;
 
 /// The bus of a simulated world.
 pub struct SimulatedBus(Ports);

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use triad_core::message::{Alert, AlertKind, StatusMessage};
 use triad_core::status::Status;
 use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepState, topics};
-use triad_workflow::{Step, Workflow};
+use triad_workflow::{Step, StepIndex, Workflow};
 
+use crate::bus::Stored;
 use crate::definitions;
-use crate::operators::doubts;
+use crate::service::named;
 use crate::world::State;
 
 /// An invariant's name and what was seen.
@@ -17,10 +18,39 @@ type Found = (&'static str, String);
 /// Whether an order is where it may stay.
 pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
     match state.store.order(id) {
-        None => state.sent.rejected(state, id),
+        None => is_rejected(state, id),
         Some(_) if state.store.is_gone(id) => true,
         Some(o) => o.state.is_finished() && o.due.is_none() && doubts(o).is_empty(),
     }
+}
+
+/// Whether an order was refused for want of room, and nothing of it is on its way.
+fn is_rejected(state: &State, id: &OrderId) -> bool {
+    let of_order = |s: &&Stored| {
+        serde_json::from_slice::<StatusMessage>(&s.envelope.value)
+            .is_ok_and(|m| &m.order_id == id && m.status == Status::Rejected)
+    };
+    state.setup.admission.reject_after.is_some()
+        && [topics::STATUS, "reply.app"]
+            .iter()
+            .any(|t| state.bus.all(t).find(of_order).is_some())
+}
+
+/// Steps of a stopped order whose effect is in doubt and may not be repeated.
+pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
+    let stopped = matches!(order.state.name(), "Error" | "CompensationFailed");
+    if !stopped || order.closed.is_some() {
+        return Vec::new();
+    }
+    let Some(workflow) = definitions::compiled(&order.workflow) else {
+        return Vec::new();
+    };
+    let in_doubt = |i: &StepIndex| {
+        order.steps[*i].in_doubt
+            && !workflow.steps[*i].repeat.is_safe()
+            && !order.steps[*i].state.is_done()
+    };
+    (0..order.steps.len()).filter(in_doubt).collect()
 }
 
 /// What has not finished yet, of these orders and in the topics.
@@ -75,7 +105,7 @@ pub(crate) fn whole(state: &State) -> Vec<Found> {
 /// G2, G10: what is in place is what the record says.
 fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
     for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
-        let in_place = state.effects_of(order, index, workflow);
+        let in_place = state.remote.effects_of(order, index, workflow);
         let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
         // A step without a compensation leaves its effect behind when its order is undone, and an
         // operator may have the order done again.
@@ -157,11 +187,7 @@ fn deliveries(
     most: Option<u32>,
     found: &mut Vec<Found>,
 ) {
-    let name = match direction {
-        Direction::Forward => "forward",
-        Direction::Compensate => "undo",
-        Direction::Probe => "probe",
-    };
+    let name = named(direction);
     let of_key = (key.to_owned(), name, 0)..=(key.to_owned(), name, u32::MAX);
     let delivered: Vec<_> = state.bus.deliveries.range(of_key).collect();
     let calls = state.remote.calls.get(&(key.to_owned(), name));

@@ -6,7 +6,7 @@ use triad_core::{Attention, Timestamp, WorkflowRef};
 use triad_runtime::StoreError;
 use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore, StoredVersion};
 
-use crate::ports::Ports;
+use super::Ports;
 use crate::store::StoreState;
 
 /// Rows of one page: few, so that pages are turned.

@@ -1,6 +1,6 @@
 //! How much goes wrong in a world: drawn once from its seed, nothing after the calm begins.
 
-use crate::rng::Rng;
+use super::Rng;
 
 /// Faults, in thousandths of the occasions.
 ///
@@ -60,6 +60,14 @@ pub(crate) struct Faults {
     pub rebalance: u32,
     /// The monkey takes a sink or a service down so often.
     pub outage: u32,
+    /// A port call is never answered: its caller is freed by the bound of the adapter.
+    pub hang: u32,
+    /// A call to a remote service is never answered: its caller is freed by its own bound.
+    pub remote_hang: u32,
+    /// A publish costs its process the producer.
+    pub producer: u32,
+    /// The monkey has a topic refuse us so often, in a thousand turns.
+    pub refuse: u32,
     /// Declined keys; these stay so when the faults stop.
     pub decline: u32,
     /// Declined undo keys.
@@ -103,13 +111,17 @@ impl Faults {
             decline: level(120),
             decline_undo: level(250),
             stale_read: level(300),
+            hang: level(24),
+            remote_hang: level(60),
+            producer: level(18),
+            refuse: level(60),
         }
     }
 
     /// Whether instances see the control store as it is, within their refresh: no read of it
     /// fails or hangs.
     pub(crate) fn control_is_clear(&self) -> bool {
-        self.throttle + self.stall + self.freeze + self.jump + self.late_write == 0
+        self.throttle + self.stall + self.hang + self.freeze + self.jump + self.late_write == 0
     }
 
     /// Whether the due index shows what the records say.

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::world::{InstanceId, World};
+use super::{InstanceId, Kernel, OnKernel};
 
 /// A task's future.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -45,15 +45,15 @@ struct Task {
 }
 
 /// The executor of one world.
-pub(crate) struct Executor {
-    world: World,
+pub(crate) struct Executor<W> {
+    world: W,
     tasks: BTreeMap<TaskId, Task>,
     ready: Ready,
     next: TaskId,
 }
 
-impl Executor {
-    pub(crate) fn new(world: World) -> Self {
+impl<W: OnKernel> Executor<W> {
+    pub(crate) fn new(world: W) -> Self {
         Self {
             world,
             tasks: BTreeMap::new(),
@@ -70,17 +70,20 @@ impl Executor {
             if let Some(task) = next {
                 self.poll(task);
                 self.bury();
-            } else if !self.world.advance() {
-                return;
+            } else {
+                let Some(waker) = self.world.on_kernel(Kernel::advance) else {
+                    return;
+                };
+                waker.wake();
             }
-            if self.world.is_over() {
+            if self.world.on_kernel(|k| k.over) {
                 return;
             }
         }
     }
 
     fn take_up_spawned(&mut self) {
-        for (owner, work) in self.world.take_spawned() {
+        for (owner, work) in self.world.on_kernel(Kernel::take_spawned) {
             let id = self.next;
             self.next += 1;
             let waker = Waker::from(Arc::new(TaskWaker {
@@ -99,9 +102,9 @@ impl Executor {
         };
         let waker = task.waker.clone();
         if let Owner::Instance(who) = task.owner
-            && let Some(until) = self.world.frozen_until(who)
+            && let Some(until) = self.world.on_kernel(|k| k.frozen_until(who))
         {
-            self.world.wake_at(until, waker);
+            self.world.on_kernel(|k| k.wake_at(until, waker));
             return;
         }
         if task.work.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
@@ -110,7 +113,7 @@ impl Executor {
     }
 
     fn bury(&mut self) {
-        for dead in self.world.take_killed() {
+        for dead in self.world.on_kernel(Kernel::take_killed) {
             self.tasks.retain(|_, t| t.owner != Owner::Instance(dead));
         }
     }
@@ -121,14 +124,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Completes at a moment of virtual time.
-pub(crate) struct Sleep {
-    world: World,
+pub(crate) struct Sleep<W> {
+    world: W,
     at: u64,
     waker: Option<Waker>,
 }
 
-impl Sleep {
-    pub(crate) fn new(world: World, at: u64) -> Self {
+impl<W: OnKernel> Sleep<W> {
+    pub(crate) fn new(world: W, at: u64) -> Self {
         Self {
             world,
             at,
@@ -137,16 +140,18 @@ impl Sleep {
     }
 }
 
-impl Future for Sleep {
+impl<W: OnKernel> Future for Sleep<W> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.world.now() >= self.at {
+        let at = self.at;
+        if self.world.on_kernel(|k| k.now) >= at {
             return Poll::Ready(());
         }
         let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
         if !known {
-            self.world.wake_at(self.at, cx.waker().clone());
+            let waker = cx.waker().clone();
+            self.world.on_kernel(|k| k.wake_at(at, waker));
             self.waker = Some(cx.waker().clone());
         }
         Poll::Pending

@@ -1,0 +1,112 @@
+//! Calls of remote services: what must hold when one is made, and when one lands.
+
+use triad_core::downstream::{Downstream, ForcedTo};
+use triad_reference_service::Mishap;
+use triad_reference_service::contract::{Answer, Kind};
+use triad_workflow::Millis;
+
+use crate::definitions::{self, TIMING};
+use crate::kernel::InstanceId;
+use crate::service::{Arriving, named};
+use crate::setup::REFRESH_DOWNSTREAMS;
+use crate::world::State;
+
+impl State {
+    /// Counts a call that is being made, and holds it against what must hold then.
+    pub(crate) fn note_call(&mut self, who: InstanceId, call: &Arriving, time_left: Millis) {
+        let made = self.remote.count(call);
+        self.watch_call(who, call.service, made > 1);
+        self.check_deadline(who, call, time_left);
+        self.check_downstream(who, call);
+        self.check_rate(call.service);
+    }
+
+    /// The agent calls before complete-by minus the skew, on its own clock, and gives the call no
+    /// more time than that.
+    fn check_deadline(&mut self, who: InstanceId, call: &Arriving, time_left: Millis) {
+        let id = (call.key.clone(), named(call.direction), call.attempt);
+        let Some(delivered) = self.bus.deliveries.get(&id) else {
+            return;
+        };
+        let ends = delivered.complete_by.minus(TIMING.skew);
+        let now = self.kernel.clock_of(who);
+        if now.plus(time_left) > ends {
+            let seen = format!("{} at {}, with {time_left}: {ends:?}", call.key, now.0);
+            self.kernel
+                .breach("an-agent-is-silent-after-complete-by", seen);
+        }
+    }
+
+    /// Nobody calls a downstream, or a step type, that an operator has paused long enough ago
+    /// for every instance to have read it.
+    fn check_downstream(&mut self, who: InstanceId, call: &Arriving) {
+        if !self.kernel.faults_at_first.control_is_clear()
+            || self.kernel.faults_at_first.remote_late > 0
+        {
+            return;
+        }
+        let known =
+            |s: &State, at: u64| s.kernel.now > at + 2 * REFRESH_DOWNSTREAMS.0 + TIMING.skew.0;
+        let Some(record) = self.control.downstream(call.service) else {
+            return;
+        };
+        let Downstream { forced, paused, .. } = record;
+        let workflow = self.store.order(&call.order).map(|o| &o.workflow.name);
+        let held = paused
+            .iter()
+            .find(|p| Some(&p.workflow) == workflow && p.step.as_str() == call.step)
+            .map(|p| p.hold.at.0);
+        let open = forced
+            .filter(|f| f.to == ForcedTo::Open)
+            .map(|f| f.hold.at.0);
+        if let Some(at) = held.into_iter().chain(open).find(|at| known(self, *at)) {
+            let seen = format!("{} by {who}, paused at {at}", call.key);
+            self.kernel.breach("what-is-paused-is-not-called", seen);
+        }
+    }
+
+    /// The calls of a second of true time are of at most four seconds of the instances' clocks.
+    fn check_rate(&mut self, service: &'static str) {
+        let second = self.kernel.now / 1_000;
+        let made = self.remote.in_second.entry((service, second)).or_default();
+        *made += 1;
+        let made = *made;
+        let limit = self.setup.limits(service).rate_per_second;
+        if limit.is_some_and(|l| made > 4 * l) && !self.setup.wild_clocks {
+            let seen = format!("{made} calls to {service} in a second, {limit:?} allowed");
+            self.kernel.breach("rate-within-its-limit", seen);
+        }
+    }
+
+    /// A call lands: its effect happens, it is held against the guarantees, and it is answered.
+    pub(crate) fn land(&mut self, call: &Arriving, mishap: Mishap) -> Answer {
+        let (kind, answer) = self.remote.land(&mut self.kernel, call, mishap);
+        if matches!(kind, Kind::Undone | Kind::Tombstoned) {
+            self.check_undo(call);
+        }
+        answer
+    }
+
+    /// G3: when an undo lands, everything that came after its step has been undone.
+    fn check_undo(&mut self, call: &Arriving) {
+        let Some(order) = self.store.order(&call.order).cloned() else {
+            return;
+        };
+        let Some(workflow) = definitions::compiled(&order.workflow) else {
+            return;
+        };
+        let Some(index) = workflow.step_index(&call.step) else {
+            return;
+        };
+        for (later, step) in workflow.steps.iter().enumerate() {
+            if step.compensation.is_some()
+                && workflow.is_after(later, index)
+                && self.remote.effects_of(&order, later, &workflow) > 0
+            {
+                let seen = format!("{}: {} before {}", order.id, call.step, step.id);
+                self.kernel
+                    .breach("g3-undone-in-reverse-at-the-service", seen);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What G12 and G11 promise of a world under load.
+
+use triad_core::{Order, ProcessState, StepState, Version};
+
+use crate::load::Load;
+use crate::setup::SWEEP_MS;
+use crate::world::State;
+
+/// A started order of a world in which nothing is slow or away ends within this.
+const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
+/// Orders that are stored and that no Scheduler has taken up: what both Submissions may let in at
+/// most, each in three partitions, with what the bound may grow to.
+const MOST_UNSTARTED: usize = 260;
+/// Requests that are not begun in time when a service becomes fifty times slower: those that were
+/// under way then, and once more while the windows learn.
+const MOST_ASKED_AGAIN: u32 = 220;
+/// An order is not started later than one of its lane that needs the same and was submitted so much
+/// after it.
+const OVERTAKEN_BY_AT_MOST_MS: u64 = 20_000;
+
+impl State {
+    /// Notes a write in a world that is watched.
+    pub(crate) fn watch_load(&mut self, before: &Order, after: &Order) {
+        if !self.watched.is_on {
+            return;
+        }
+        let now = self.kernel.now;
+        let claimed = |o: &Order| o.state.locked_by().is_some();
+        if claimed(after) && !claimed(before) {
+            self.watched.started.entry(after.id.clone()).or_insert(now);
+        }
+        if after.state.is_finished() {
+            self.watched.ended.entry(after.id.clone()).or_insert(now);
+        }
+        if after.state.is_finished() && after.due.is_none() {
+            self.watched.rested.entry(after.id.clone()).or_insert(now);
+        }
+        if self.watched.load != Some(Load::Burst) {
+            // What needs a service in trouble is let in so that the others can be, and who starts anew
+            // does not know what it has let in before.
+            return;
+        }
+        let stored = self.store.orders();
+        let waiting = stored.filter(|o| o.version == Version::FIRST).count();
+        if waiting > MOST_UNSTARTED {
+            let seen = format!("{waiting} orders are stored and not taken up");
+            self.kernel
+                .breach("g12-submission-waits-for-the-schedulers", seen);
+        }
+    }
+
+    /// Notes a call of an instance: the first one of a step, or one that repeats another.
+    pub(crate) fn watch_call(&mut self, who: usize, service: &'static str, repeats: bool) {
+        if self.watched.load != Some(Load::Struggling) {
+            return;
+        }
+        let settings = self.setup.limits(service).retry_budget;
+        let calls = self.watched.calls.entry((who, service)).or_default();
+        match repeats {
+            true => calls.1 += 1,
+            false => calls.0 += 1,
+        }
+        let (first, repeated) = *calls;
+        let seconds = (self.kernel.now - self.watched.began) / 1_000 + 1;
+        let most = u64::from(settings.saved)
+            + first * u64::from(settings.percent) / 100
+            + seconds * u64::from(settings.per_second)
+            + 2;
+        self.kernel.coverage.reach("load: calls repeated");
+        if repeated > most {
+            let seen = format!("{repeated} of {first} calls to {service} repeat others");
+            self.kernel
+                .breach("g12-repeated-calls-within-their-budget", seen);
+        }
+    }
+}
+
+/// How long all orders may take once the trigger is over: four times what the slowest service
+/// needs for all of them, and a few sweeps.
+pub(crate) fn bound_ms(load: Load, count: usize) -> u64 {
+    // Two of three steps need the same service, of which eight calls at once take 40 ms each.
+    let least = count as u64 * 2 * 40 / 8;
+    let looks = match load {
+        Load::Burst | Load::Slow | Load::Struggling => 4,
+        // What was left to the Supervisor is met by it, and is announced once or twice more.
+        Load::Away | Load::Stop | Load::Kills => 24,
+    };
+    4 * least + 30_000 + looks * 2 * SWEEP_MS
+}
+
+/// Holds the end of a world under load against what is promised of it.
+pub(crate) fn after(state: &mut State, load: Load, count: usize) {
+    if load != Load::Struggling {
+        nothing_failed(state, load);
+    }
+    if load == Load::Burst {
+        started_end_soon(state);
+        none_is_overtaken(state);
+    }
+    if matches!(load, Load::Slow | Load::Away) {
+        others_went_on(state, count);
+    }
+}
+
+/// Every order is Processed. Nothing was counted, nothing undone; and where nothing was away and
+/// nobody died, no attempt was spent.
+fn nothing_failed(state: &mut State, load: Load) {
+    let mut counted = 0;
+    // Requests that were not begun in time, and were asked for again.
+    let mut again = 0;
+    let mut found = Vec::new();
+    for order in state.store.orders() {
+        if !matches!(order.state, ProcessState::Processed { .. }) {
+            let seen = format!("{} is {}", order.id, order.state.name());
+            found.push(("g12-load-alone-fails-nothing", seen));
+        }
+        for step in &order.steps {
+            if let StepState::Completed { attempt, .. } = &step.state {
+                again += attempt.0 - 1;
+            }
+            counted += u32::from(step.action.failures + step.compensation.failures > 0);
+            let once =
+                matches!(&step.state, StepState::Completed { attempt, .. } if attempt.0 == 1);
+            if (!once && load == Load::Burst) || step.in_doubt {
+                let seen = format!("{}: {step:?}", order.id);
+                found.push(("g12-waiting-spends-no-attempt", seen));
+            }
+        }
+    }
+    if load == Load::Slow && again > MOST_ASKED_AGAIN {
+        let seen = format!("{again} requests were not begun in time");
+        found.push(("g12-no-more-is-started-than-is-answered-in-time", seen));
+    }
+    // Calls that a service refused before its breaker opened are its own failures, and no more
+    // than were under way then.
+    let own = if load == Load::Away { 32 } else { 0 };
+    if counted > own {
+        let seen = format!("{counted} steps have failures, {own} at most are the service's");
+        found.push(("g12-waiting-is-no-failure", seen));
+    }
+    for (invariant, seen) in found {
+        state.kernel.breach(invariant, seen);
+    }
+}
+
+/// No more orders are started than can be served in time.
+fn started_end_soon(state: &mut State) {
+    let watched = &state.watched;
+    let times = watched.started.iter().filter_map(|(id, started)| {
+        let ended = watched.ended.get(id)?;
+        Some((ended - started, id))
+    });
+    let Some((longest, id)) = times.max() else {
+        return;
+    };
+    if longest > STARTED_ENDS_WITHIN_MS {
+        let seen = format!("{id} took {longest} ms from its start to its end");
+        state.kernel.breach("g12-started-orders-end-soon", seen);
+    }
+}
+
+/// What needs the same is started in the order of age, but for what instances do side by side.
+fn none_is_overtaken(state: &mut State) {
+    let mut starts: Vec<_> = (state.watched.started.iter())
+        .filter_map(|(id, at)| state.store.order(id).map(|o| (o.submitted_at.0, *at)))
+        .collect();
+    starts.sort_unstable();
+    let mut latest = (0, 0);
+    for (submitted, started) in starts {
+        if latest.1 > started + OVERTAKEN_BY_AT_MOST_MS {
+            let seen = format!(
+                "submitted at {}, started at {}; submitted at {submitted}, started at {started}",
+                latest.0, latest.1
+            );
+            state.kernel.breach("g12-the-older-is-started-first", seen);
+            return;
+        }
+        if started > latest.1 {
+            latest = (submitted, started);
+        }
+    }
+}
+
+/// Orders that do not need the service go on at full speed: as if there were no others.
+fn others_went_on(state: &mut State, count: usize) {
+    let needs_it = |o: &Order| o.workflow.name.as_str() == "line";
+    let others = state.store.orders().filter(|o| !needs_it(o));
+    let last = others.filter_map(|o| state.watched.ended.get(&o.id)).max();
+    let took = last.map_or(u64::MAX, |at| at - state.watched.began);
+    let bound = bound_ms(Load::Burst, count / 2);
+    if took > bound {
+        let seen = format!("they took {took} ms, {bound} at most");
+        state.kernel.breach("g11-others-go-on", seen);
+    }
+}

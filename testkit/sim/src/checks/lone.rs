@@ -1,0 +1,109 @@
+//! What G11 promises: a fault of one topic, partition, service, process or order does not stop work
+//! that does not need it.
+
+use std::collections::BTreeSet;
+
+use triad_core::{ProcessState, topics};
+
+use crate::bus::place;
+use crate::definitions;
+use crate::kernel::OUTSIDE;
+use crate::lone::{Lone, Sample};
+use crate::setup::SWEEP_MS;
+use crate::world::State;
+
+/// From one process to the next: a few calls of ports, one of a service, and the pause before a batch is
+/// taken up again, in milliseconds.
+const HOP_MS: u64 = 2_500;
+
+/// How long an order that does not need what is in trouble may take.
+///
+/// Where no call of a service fails it goes from process to process: Submission, a Scheduler, and for
+/// each step an agent and a Scheduler again. Where some fail, its steps may also have to be waited
+/// for, put off and retried, as after any fault.
+fn bound_ms(state: &State, order: &Sample) -> u64 {
+    if state.kernel.faults.remote_fail > 0 {
+        return definitions::order_ms(order.workflow, SWEEP_MS * 2);
+    }
+    let hops = 3 + 2 * order.workflow.steps.len() as u64;
+    hops * HOP_MS
+}
+
+/// How long the orders that do not need what is in trouble may take together.
+pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
+    let others = orders.iter().filter(|o| !lone.is_needed_by(o, &state.bus));
+    others.map(|o| bound_ms(state, o)).max().unwrap_or(0)
+}
+
+/// Every order that does not need what is in trouble has ended within its bound while the trouble
+/// lasted, all that it has to tell told.
+pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_within_ms: u64) {
+    let sent = state.watched.began + sent_within_ms;
+    let held = held_up(state, lone, orders);
+    let others = orders.iter().filter(|o| {
+        let waits_behind = !o.lines(&state.bus).is_disjoint(&held);
+        !is_needed(state, lone, o) && !waits_behind
+    });
+    let mut found = Vec::new();
+    let mut on_time = 0_u32;
+    for order in others {
+        let bound = sent + bound_ms(state, order);
+        match state.watched.rested.get(&order.id) {
+            Some(at) if *at <= bound => on_time += 1,
+            at => found.push(format!("{}: {at:?}, {bound} at the latest", order.id)),
+        }
+    }
+    if on_time > 0 {
+        state.kernel.coverage.reach("alone: went on meanwhile");
+    }
+    state
+        .kernel
+        .note(OUTSIDE, || format!("{on_time} orders went on"));
+    if !found.is_empty() {
+        let seen = format!("{lone:?}: {}", found.join("; "));
+        state.kernel.breach("g11-others-go-on", seen);
+    }
+}
+
+fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {
+    let is_bad = |s: &ProcessState| {
+        matches!(
+            s,
+            ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }
+        )
+    };
+    let ended = state.store.order(&order.id).map(|o| &o.state);
+    lone.is_needed_by(order, &state.bus)
+        || (*lone == Lone::Topic(topics::ALERTS.to_owned()) && ended.is_some_and(is_bad))
+}
+
+/// Partitions in which a record stands that cannot be finished before the fault is over, and those of
+/// its lane that the same Scheduler reads.
+///
+/// The later records of such a partition may have to wait behind it. Orders of which the replies wait
+/// there stay under way for their Scheduler, which may then have no room to start others that need
+/// the same agents. What a service leaves unanswered holds up no partition: its agent gives it up.
+fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, usize)> {
+    let mut held = BTreeSet::new();
+    if matches!(lone, Lone::Service(_)) {
+        return held;
+    }
+    let needing = orders.iter().filter(|o| is_needed(state, lone, o));
+    held.extend(needing.flat_map(|o| o.lines(&state.bus)));
+    let letters = [topics::DEAD_LETTER, topics::ALERTS].map(|t| Lone::Topic(t.to_owned()));
+    if letters.contains(lone) {
+        for (topic, partitions) in &state.bus.topics {
+            held.insert((topic.clone(), place(None, partitions.len())));
+        }
+    }
+    for (topic, all) in &state.bus.topics {
+        let is_held = |at: usize| held.contains(&(topic.clone(), at));
+        let owners: BTreeSet<_> = (0..all.len())
+            .filter(|at| topics::is_scheduler(topic) && is_held(*at))
+            .map(|at| all[at].owner)
+            .collect();
+        let beside = (0..all.len()).filter(|at| owners.contains(&all[*at].owner));
+        held.extend(beside.map(|at| (topic.clone(), at)));
+    }
+    held
+}

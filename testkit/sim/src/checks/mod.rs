@@ -1,0 +1,10 @@
+//! The guarantees, held against a world: every write and every call as it happens, and the whole
+//! once it has come to rest.
+
+mod calls;
+pub(crate) mod load;
+pub(crate) mod lone;
+mod whole;
+mod writes;
+
+pub(crate) use whole::{doubts, is_at_rest, unfinished, whole};

@@ -1,0 +1,229 @@
+//! The kernel of a world: virtual time, the tasks, the one generator, the faults, the instances, and
+//! what is counted. It knows nothing of what runs on it.
+//!
+//! Architecture invariant: no module of the kernel names one outside it. What a store, a bus or a
+//! service is, is said in modules of their own, which are handed the kernel; `crate::world` puts
+//! kernel and parts together.
+
+pub mod coverage;
+mod executor;
+mod faults;
+mod rng;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::task::Waker;
+
+use triad_core::Timestamp;
+use triad_core::invariants::Breach;
+
+use coverage::Coverage;
+pub(crate) use executor::{Executor, Owner, Sleep, Work};
+pub(crate) use faults::Faults;
+pub(crate) use rng::Rng;
+
+/// When a world begins, in milliseconds. Not near zero: moments minus spans must not saturate.
+const BEGINNING_MS: u64 = 1_000_000_000;
+
+/// Index of an instance of an actor.
+pub(crate) type InstanceId = usize;
+
+/// The instance that stands for everything outside: never killed, no clock error.
+pub(crate) const OUTSIDE: InstanceId = 0;
+
+/// What an instance is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Outside,
+    Submission,
+    Scheduler,
+    Agent,
+    Supervisor,
+    Operator,
+}
+
+/// One instance of an actor.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub kind: Kind,
+    pub name: String,
+    /// Its clock minus the true one.
+    pub clock_error_ms: i64,
+    pub alive: bool,
+    /// Until then nothing of it runs; 0 if it is not frozen.
+    pub frozen_until: u64,
+}
+
+/// A moment at which the world kills an instance: before or after an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crash {
+    /// The effect, counted from 1 over all instances.
+    pub effect: u64,
+    /// After it, and not before.
+    pub after: bool,
+}
+
+/// How a world begins.
+pub(crate) struct Beginning {
+    pub rng: Rng,
+    pub faults: Faults,
+    pub tracing: bool,
+    pub faults_left: u64,
+    pub crashes: Vec<Crash>,
+}
+
+/// Everything that is shared and is no part's own.
+pub(crate) struct Kernel {
+    /// Virtual time, in milliseconds.
+    pub now: u64,
+    timers: BTreeMap<(u64, u64), Waker>,
+    timer_seq: u64,
+    pub rng: Rng,
+    pub faults: Faults,
+    /// As they were before the calm.
+    pub faults_at_first: Faults,
+    /// Faults that may still happen.
+    pub faults_left: u64,
+    /// Effects of the instances so far.
+    pub effects: u64,
+    /// Effects at which an instance is killed.
+    pub crashes: Vec<Crash>,
+    pub instances: Vec<Instance>,
+    pub coverage: Coverage,
+    pub breaches: Vec<Breach>,
+    /// When the faults have stopped, if they have.
+    pub calm_since: Option<u64>,
+    over: bool,
+    tracing: bool,
+    pub trace: Vec<String>,
+    spawned: Vec<(Owner, Work)>,
+    killed: Vec<InstanceId>,
+}
+
+/// A world on a kernel: a handle of which there are many.
+pub(crate) trait OnKernel: Clone + Unpin {
+    /// Does something with the kernel, which nobody else has meanwhile.
+    fn on_kernel<T>(&self, act: impl FnOnce(&mut Kernel) -> T) -> T;
+}
+
+impl Kernel {
+    pub(crate) fn new(beginning: Beginning) -> Self {
+        let outside = Instance {
+            kind: Kind::Outside,
+            name: "outside".into(),
+            clock_error_ms: 0,
+            alive: true,
+            frozen_until: 0,
+        };
+        Self {
+            now: BEGINNING_MS,
+            timers: BTreeMap::new(),
+            timer_seq: 0,
+            rng: beginning.rng,
+            faults: beginning.faults,
+            faults_at_first: beginning.faults,
+            faults_left: beginning.faults_left,
+            effects: 0,
+            crashes: beginning.crashes,
+            instances: vec![outside],
+            coverage: Coverage::default(),
+            breaches: Vec::new(),
+            calm_since: None,
+            over: false,
+            tracing: beginning.tracing,
+            trace: Vec::new(),
+            spawned: Vec::new(),
+            killed: Vec::new(),
+        }
+    }
+
+    /// Writes a line of the trace, if it is wanted.
+    pub(crate) fn note(&mut self, who: InstanceId, line: impl FnOnce() -> String) {
+        if self.tracing {
+            let name = &self.instances[who].name;
+            self.trace
+                .push(format!("{:>9} {name:<12} {}", self.now, line()));
+        }
+    }
+
+    /// A fault of a kind happens in so many of a thousand cases; it is counted.
+    pub(crate) fn fault(&mut self, kind: &'static str, permille: u32) -> bool {
+        let happens = self.rng.chance(permille) && self.faults_left > 0;
+        if happens {
+            self.faults_left -= 1;
+            self.coverage.reach(kind);
+        }
+        happens
+    }
+
+    /// An invariant does not hold: the run ends.
+    pub(crate) fn breach(&mut self, invariant: &'static str, seen: String) {
+        self.note(OUTSIDE, || format!("BREACH {invariant}: {seen}"));
+        self.breaches.push(Breach { invariant, seen });
+        self.over = true;
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.over = true;
+    }
+
+    /// What an instance's clock shows.
+    pub(crate) fn clock_of(&self, who: InstanceId) -> Timestamp {
+        let error = self.instances[who].clock_error_ms;
+        Timestamp(self.now.saturating_add_signed(error))
+    }
+
+    /// Whether an instance runs.
+    pub(crate) fn is_awake(&self, who: InstanceId) -> bool {
+        let instance = &self.instances[who];
+        instance.alive && instance.frozen_until <= self.now
+    }
+
+    /// Has a task begun, which ends with its owner.
+    pub(crate) fn spawn(&mut self, owner: Owner, work: impl Future<Output = ()> + Send + 'static) {
+        self.spawned.push((owner, Box::pin(work)));
+    }
+
+    /// Takes what was spawned and has not begun.
+    pub(crate) fn take_spawned(&mut self) -> Vec<(Owner, Work)> {
+        std::mem::take(&mut self.spawned)
+    }
+
+    /// Kills an instance, if it lives: its tasks are dropped before anything else happens.
+    pub(crate) fn kill(&mut self, instance: InstanceId, why: &'static str) -> bool {
+        if !self.instances[instance].alive {
+            return false;
+        }
+        self.instances[instance].alive = false;
+        self.instances[instance].frozen_until = 0;
+        self.killed.push(instance);
+        self.coverage.reach(why);
+        self.note(instance, || format!("DIES ({why})"));
+        // What it had asked to be started dies with it.
+        self.spawned
+            .retain(|(owner, _)| *owner != Owner::Instance(instance));
+        true
+    }
+
+    fn take_killed(&mut self) -> Vec<InstanceId> {
+        std::mem::take(&mut self.killed)
+    }
+
+    fn wake_at(&mut self, at: u64, waker: Waker) {
+        self.timer_seq += 1;
+        self.timers.insert((at, self.timer_seq), waker);
+    }
+
+    /// Moves time to the next timer and hands it out, to be woken; `None` if there is none.
+    fn advance(&mut self) -> Option<Waker> {
+        let ((at, _), waker) = self.timers.pop_first()?;
+        self.now = self.now.max(at);
+        Some(waker)
+    }
+
+    /// Until when an instance is frozen, if it is.
+    fn frozen_until(&self, who: InstanceId) -> Option<u64> {
+        let until = self.instances[who].frozen_until;
+        (until > self.now).then_some(until)
+    }
+}

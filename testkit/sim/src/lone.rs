@@ -1,0 +1,196 @@
+//! Worlds with one fault, as they are drawn: one topic, partition, service, process or order is in
+//! trouble for many minutes, and some orders need it. `crate::isolation` lets the fault last,
+//! `crate::checks::lone` says what must have gone on meanwhile (G11).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use triad_core::{OrderId, Priority, topics};
+use triad_workflow::Workflow;
+
+use crate::bus::{BusState, place};
+use crate::definitions;
+use crate::kernel::{InstanceId, Rng};
+use crate::scenario::{self, NewOrder, REPLIES};
+
+/// The agent, and its service, that faults are about.
+const TROUBLED: &str = "bank";
+/// Kinds of faults.
+const KINDS: u64 = 10;
+/// Draws after which an order is taken as it is.
+const MAX_DRAWS: usize = 1_000;
+
+/// The one fault of a world.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lone {
+    /// We may not write to a topic.
+    Topic(String),
+    /// A partition has no leader: what is sent to it is never answered.
+    Partition(String, usize),
+    /// A service answers nothing.
+    Service(&'static str),
+    /// A process can send nothing.
+    Process(InstanceId),
+    /// No write of an order is taken.
+    Order(OrderId),
+}
+
+/// An order as it is sent, and what of it says what it needs.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub id: OrderId,
+    pub workflow: &'static Workflow,
+    pub priority: Priority,
+    /// Its statuses have a topic of their own.
+    pub replies: bool,
+}
+
+impl Lone {
+    /// The fault of a number: the kinds one after the other.
+    pub(crate) fn of_number(number: u64, rng: &mut Rng, bus: &BusState) -> Self {
+        let topic = |name: &str| Self::Topic(name.to_owned());
+        match number % KINDS {
+            0 => topic(topics::STATUS),
+            1 => topic(REPLIES),
+            2 => topic(topics::ALERTS),
+            3 => topic(topics::DEAD_LETTER),
+            4 => Self::Topic(format!("agent.{TROUBLED}")),
+            5 => topic(topics::SCHEDULER_HIGH),
+            6 => {
+                let partition = usize::try_from(rng.below(3)).unwrap_or(0);
+                Self::Partition(topics::SCHEDULER.to_owned(), partition)
+            }
+            7 => Self::Service(TROUBLED),
+            8 => {
+                let partitions = bus.topics.values().flatten();
+                let readers: Vec<InstanceId> = partitions.filter_map(|p| p.owner).collect();
+                Self::Process(*rng.pick(&readers))
+            }
+            _ => Self::Order(OrderId::new("the-one").expect("a good id")),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Topic(name) => match name.as_str() {
+                topics::STATUS => "alone: topic of statuses refused",
+                REPLIES => "alone: reply topic refused",
+                topics::ALERTS => "alone: topic of alerts refused",
+                topics::DEAD_LETTER => "alone: topic of dead letters refused",
+                topics::SCHEDULER_HIGH => "alone: high lane of the Scheduler refused",
+                _ => "alone: requests of one agent refused",
+            },
+            Self::Partition(..) => "alone: partition without a leader",
+            Self::Service(_) => "alone: service hangs",
+            Self::Process(_) => "alone: process can send nothing",
+            Self::Order(_) => "alone: writes of one order refused",
+        }
+    }
+
+    /// Whether an order needs what is in trouble. Whether it needs the topic of alerts is seen by its end.
+    pub(crate) fn is_needed_by(&self, order: &Sample, bus: &BusState) -> bool {
+        match self {
+            Self::Topic(name) => match name.as_str() {
+                topics::STATUS => !order.replies,
+                REPLIES => order.replies,
+                topics::SCHEDULER_HIGH => order.priority == Priority::High,
+                _ => order.requests().any(|topic| topic == *name),
+            },
+            Self::Partition(topic, at) => order.lines(bus).contains(&(topic.clone(), *at)),
+            Self::Service(name) => order.agents().any(|agent| agent == *name),
+            Self::Process(who) => order.lines(bus).into_iter().any(|(topic, at)| {
+                let partition = bus.topics.get(&topic).and_then(|all| all.get(at));
+                partition.is_some_and(|p| p.owner == Some(*who))
+            }),
+            Self::Order(id) => order.id == *id,
+        }
+    }
+
+    /// How many of so many orders need it.
+    pub(crate) fn needing(&self, orders: usize) -> usize {
+        match self {
+            Self::Topic(name) if *name == topics::SCHEDULER_HIGH => orders / 3,
+            Self::Service(_) => orders / 3,
+            // No order that ends well; records that nobody can take.
+            Self::Topic(name) if [topics::ALERTS, topics::DEAD_LETTER].contains(&name.as_str()) => {
+                0
+            }
+            // One: whatever shares a partition with it may have to wait behind it.
+            _ => 1,
+        }
+    }
+
+    /// An order that needs it, or one that does not.
+    pub(crate) fn order(
+        &self,
+        rng: &mut Rng,
+        bus: &BusState,
+        n: usize,
+        needs: bool,
+    ) -> (Sample, NewOrder) {
+        let mut drawn = Sample::drawn(rng, n);
+        if let (Self::Order(id), true) = (self, needs) {
+            drawn.id = id.clone();
+        }
+        for _ in 0..MAX_DRAWS {
+            if self.is_needed_by(&drawn, bus) == needs {
+                break;
+            }
+            drawn = Sample::drawn(rng, n);
+        }
+        let (id, high) = (drawn.id.to_string(), drawn.priority == Priority::High);
+        let order = scenario::order_of(id, drawn.workflow.name.as_str(), high, drawn.replies);
+        (drawn, order)
+    }
+}
+
+impl Sample {
+    fn drawn(rng: &mut Rng, n: usize) -> Self {
+        Self {
+            id: OrderId::new(scenario::drawn_id(rng, n)).expect("a good id"),
+            workflow: rng.pick::<Arc<Workflow>>(definitions::workflows()),
+            priority: match rng.chance(200) {
+                true => Priority::High,
+                false => Priority::Normal,
+            },
+            replies: rng.chance(500),
+        }
+    }
+
+    /// The agents that its steps call, compensations included.
+    fn agents(&self) -> impl Iterator<Item = &'static str> {
+        let of_step = |agent: &str| definitions::AGENTS.into_iter().find(|a| *a == agent);
+        self.workflow.steps.iter().flat_map(move |step| {
+            let undo = step.compensation.as_ref().map(|c| c.agent.as_str());
+            [Some(step.agent.as_str()), undo]
+                .into_iter()
+                .flatten()
+                .filter_map(of_step)
+        })
+    }
+
+    /// The topics of its requests.
+    fn requests(&self) -> impl Iterator<Item = String> {
+        let lane = match self.priority {
+            Priority::High => ".high",
+            Priority::Normal => "",
+        };
+        self.agents()
+            .map(move |agent| format!("agent.{agent}{lane}"))
+    }
+
+    /// Topics and partitions in which what is about it waits for Submission, a Scheduler or an agent.
+    pub(crate) fn lines(&self, bus: &BusState) -> BTreeSet<(String, usize)> {
+        let named = [
+            topics::orders(self.priority),
+            topics::scheduler(self.priority),
+        ];
+        let all = named.into_iter().map(str::to_owned).chain(self.requests());
+        all.map(|topic| {
+            let partitions = bus.topics.get(&topic).map_or(0, Vec::len);
+            let at = place(Some(self.id.as_str().as_bytes()), partitions);
+            (topic, at)
+        })
+        .collect()
+    }
+}

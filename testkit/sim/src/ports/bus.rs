@@ -1,0 +1,104 @@
+//! The bus as one instance reaches it.
+
+use triad_core::message::SchedulerMessage;
+use triad_core::{Envelope, Timestamp};
+use triad_runtime::{Bus, BusError};
+
+use super::Ports;
+use crate::bus::Sending;
+use crate::kernel::{OUTSIDE, Owner};
+use crate::world::State;
+
+/// Longest time for which a publish waits while nothing of it is acknowledged, in milliseconds: that of
+/// the adapter for Kafka, `triad_kafka::PUBLISH_WITHIN`.
+pub(crate) const PUBLISH_WITHIN_MS: u64 = 10_000;
+/// Longest time for which a process cannot replace a lost producer, in milliseconds.
+const LOST_FOR_MS: u64 = 60_000;
+
+impl Bus for Ports {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        self.enter().await;
+        let mut sending = Sending::default();
+        let mut results = Vec::with_capacity(messages.len());
+        let lost_at = self.takes_a_producer(messages.len());
+        for (at, message) in messages.into_iter().enumerate() {
+            let number = self.before("send").await;
+            if lost_at == Some(at) {
+                self.lose_producer();
+            }
+            let result = {
+                let State { kernel, bus, .. } = &mut *self.world.state();
+                bus.send_one(kernel, self.who, message, &mut sending)
+            };
+            results.push(result);
+            self.after(number).await;
+        }
+        if sending.hung {
+            self.world.sleep(PUBLISH_WITHIN_MS).await;
+        }
+        self.land_late(sending.late);
+        self.leave().await;
+        results
+    }
+}
+
+impl Ports {
+    /// A sound producer, and before which of so many messages it is lost, if it is.
+    fn takes_a_producer(&self, messages: usize) -> Option<usize> {
+        let State { kernel, bus, .. } = &mut *self.world.state();
+        bus.make_sound(kernel, self.who);
+        let permille = kernel.faults.producer;
+        let lost = self.who != OUTSIDE && kernel.fault("fault: producer lost", permille);
+        lost.then(|| usize::try_from(kernel.rng.below(messages as u64)).unwrap_or(0))
+    }
+
+    /// The producer is lost: for this publish, or, where the brokers refuse this process, new ones as
+    /// well for a while.
+    fn lose_producer(&self) {
+        let State { kernel, bus, .. } = &mut *self.world.state();
+        let span = match kernel.rng.chance(300) {
+            true => kernel.rng.between(1_000, LOST_FOR_MS),
+            false => 0,
+        };
+        let until = kernel.now + span;
+        bus.lose_producer(kernel, self.who, until);
+    }
+
+    /// What was not acknowledged lands later all the same.
+    fn land_late(&self, late: Vec<Envelope>) {
+        if late.is_empty() {
+            return;
+        }
+        let (world, who) = (self.world.clone(), self.who);
+        let after = {
+            let mut state = world.state();
+            let most = if state.kernel.rng.chance(300) {
+                40_000
+            } else {
+                15_000
+            };
+            state.kernel.rng.between(50, most)
+        };
+        self.world.spawn(Owner::World, async move {
+            world.sleep(after).await;
+            let mut state = world.state();
+            for message in late {
+                let message = sent_now(message, state.kernel.clock_of(who));
+                let State { kernel, bus, .. } = &mut *state;
+                bus.append(kernel, who, message);
+            }
+        });
+    }
+}
+
+/// A reply that lands late may as well have been sent late, by an agent that is not ours and does
+/// not fall silent.
+fn sent_now(mut message: Envelope, now: Timestamp) -> Envelope {
+    if let Ok(SchedulerMessage::Reply(mut reply)) = serde_json::from_slice(&message.value) {
+        reply.sent_at = Some(now);
+        if let Ok(value) = serde_json::to_vec(&SchedulerMessage::Reply(reply)) {
+            message.value = value;
+        }
+    }
+    message
+}

@@ -1,0 +1,272 @@
+//! The simulated remote services: what goes wrong with calls, and the ledger of effects.
+//!
+//! The idempotent services keep the reference contract, with its own book. The service
+//! [`ONCE`] knows no key again: it applies an effect for every call that arrives, and says
+//! truthfully, when it is asked, whether one has.
+
+mod landing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use triad_core::{Direction, IdempotencyKey, Order, OrderId};
+use triad_reference_service::Mishap;
+use triad_reference_service::book::{Book, Status};
+use triad_runtime::Fault;
+use triad_workflow::{Millis, StepIndex, Workflow};
+
+use crate::definitions::ONCE;
+use crate::kernel::{InstanceId, Kernel};
+
+/// Keys that the book of one world takes.
+const MAX_KEYS: usize = 1_000_000;
+
+/// One call on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Arriving {
+    pub service: &'static str,
+    pub action: String,
+    pub order: OrderId,
+    pub step: String,
+    pub direction: Direction,
+    pub attempt: u32,
+    pub key: String,
+    pub undoes: Option<String>,
+    pub input: Value,
+}
+
+/// A service that is down or overloaded for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outage {
+    pub service: &'static str,
+    pub until: u64,
+    /// 503, or 429.
+    pub status: u16,
+    /// Whether it says when to come back.
+    pub says_when: bool,
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub(crate) struct CallFate {
+    /// After which time it lands; `None`: it never does.
+    pub travel: Option<u64>,
+    /// What the service makes of it.
+    pub mishap: Mishap,
+    /// What its caller sees, where that is not what the service says.
+    pub fault: Option<Fault>,
+    /// Whether it is answered at all.
+    pub answers: bool,
+}
+
+/// What the service that knows no key again has done under one key.
+#[derive(Debug, Default)]
+struct Once {
+    applied: u32,
+    undone: u32,
+    output: Value,
+}
+
+/// What a service can do at once, and how long each call takes.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    busy_until: Vec<u64>,
+    pub takes_ms: u64,
+}
+
+impl Servers {
+    pub(crate) fn new(count: usize, takes_ms: u64) -> Self {
+        Self {
+            busy_until: vec![0; count],
+            takes_ms,
+        }
+    }
+
+    /// When a call that arrives now will have been done.
+    pub(crate) fn done_at(&mut self, now: u64) -> u64 {
+        let takes = self.takes_ms;
+        let free = self.busy_until.iter_mut().min();
+        free.map_or(now, |at| {
+            *at = (*at).max(now) + takes;
+            *at
+        })
+    }
+}
+
+/// The services of a world.
+#[derive(Debug)]
+pub(crate) struct RemoteState {
+    book: Book,
+    once: BTreeMap<String, Once>,
+    undos: BTreeSet<String>,
+    /// Steps in the order in which they took effect, by order.
+    pub applied: BTreeMap<OrderId, Vec<String>>,
+    /// Calls made, by idempotency key and direction.
+    pub calls: BTreeMap<(String, &'static str), u32>,
+    /// Calls made for a step, forward and probes together, or undo, over all its keys.
+    pub of_step: BTreeMap<(OrderId, String, bool), u32>,
+    /// Forward calls that have been made and have not landed, by key.
+    pub under_way: BTreeMap<String, u32>,
+    /// Calls that an instance waits for.
+    pub held: BTreeMap<(InstanceId, &'static str), usize>,
+    /// Calls made in a second.
+    pub in_second: BTreeMap<(&'static str, u64), u32>,
+    pub outages: Vec<Outage>,
+    /// Services that answer nothing at present.
+    pub hanging: Vec<&'static str>,
+    /// What each service can do at once; without an entry, anything.
+    pub servers: BTreeMap<&'static str, Servers>,
+}
+
+impl Default for RemoteState {
+    fn default() -> Self {
+        Self {
+            book: Book::new(MAX_KEYS),
+            once: BTreeMap::new(),
+            undos: BTreeSet::new(),
+            applied: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            of_step: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            held: BTreeMap::new(),
+            in_second: BTreeMap::new(),
+            outages: Vec::new(),
+            hanging: Vec::new(),
+            servers: BTreeMap::new(),
+        }
+    }
+}
+
+impl RemoteState {
+    /// Effects in place under a key: 0 or 1, if all is well.
+    pub(crate) fn in_place(&self, service: &str, key: &str) -> u32 {
+        if service == ONCE {
+            let found = self.once.get(key);
+            return found.map_or(0, |o| o.applied.saturating_sub(o.undone));
+        }
+        u32::from(matches!(
+            self.book.status(service, key),
+            Status::Applied { .. }
+        ))
+    }
+
+    /// Effects of a step that are in place, under any of its keys.
+    pub(crate) fn effects_of(&self, order: &Order, index: StepIndex, workflow: &Workflow) -> u32 {
+        let step = &workflow.steps[index];
+        (0..=order.steps[index].key)
+            .map(|n| {
+                let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, n);
+                self.in_place(step.agent.as_str(), &key.0)
+            })
+            .sum()
+    }
+
+    /// What the service answered, or would answer, where an effect of the other service is in
+    /// place: for an operator who asks it.
+    pub(crate) fn truth(&self, key: &str) -> Option<Value> {
+        let once = self.once.get(key)?;
+        (once.applied > once.undone).then(|| once.output.clone())
+    }
+
+    /// Keys of the idempotent services whose effect was applied, or undone, twice.
+    pub(crate) fn twice(&self) -> Vec<String> {
+        let summary = self.book.summary();
+        let mut found = summary.keys_applied_twice_examples;
+        for view in self.book.page(0, usize::MAX) {
+            if view.applied > 1 || view.undone > 1 {
+                found.push(format!(
+                    "{}: {} and {}",
+                    view.key, view.applied, view.undone
+                ));
+            }
+        }
+        found
+    }
+}
+
+/// A direction, as calls are counted by it.
+pub(crate) fn named(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "forward",
+        Direction::Compensate => "undo",
+        Direction::Probe => "probe",
+    }
+}
+
+impl RemoteState {
+    /// What goes wrong with a call, and how long it travels.
+    pub(crate) fn fate(&mut self, k: &mut Kernel, service: &'static str) -> CallFate {
+        let mut travel = k.rng.between(1, 300);
+        if let Some(servers) = self.servers.get_mut(service) {
+            travel = servers.done_at(k.now) - k.now;
+        }
+        if k.fault("fault: remote call landed late", k.faults.remote_late) {
+            travel = k.rng.between(1_000, 40_000);
+        }
+        if self.hanging.contains(&service)
+            || k.fault("fault: remote call hung", k.faults.remote_hang)
+        {
+            return CallFate {
+                travel: k.rng.chance(500).then_some(travel),
+                mishap: Mishap::None,
+                fault: None,
+                answers: false,
+            };
+        }
+        let outage = self.outages.iter().find(|o| o.service == service);
+        if let Some(outage) = outage.copied() {
+            k.coverage.reach(match (outage.status, outage.says_when) {
+                (429, _) => "fault: service overloaded",
+                (_, true) => "fault: service down, with Retry-After",
+                (_, false) => "fault: service down",
+            });
+            let left = outage.until.saturating_sub(k.now).clamp(200, 5_000);
+            let fault = Fault::Transient {
+                code: format!("http-{}", outage.status),
+                message: String::new(),
+                retry_after: outage.says_when.then_some(Millis(left)),
+                maybe_applied: outage.status != 429,
+            };
+            return CallFate {
+                travel: Some(travel.min(300)),
+                mishap: Mishap::Down,
+                fault: Some(fault),
+                answers: true,
+            };
+        }
+        let mishap = if k.fault("fault: remote failed", k.faults.remote_fail) {
+            Mishap::Transient {
+                status: 503,
+                after_effect: false,
+            }
+        } else if k.fault("fault: remote lost its answer", k.faults.remote_lost) {
+            Mishap::Transient {
+                status: 500,
+                after_effect: true,
+            }
+        } else if k.fault("fault: remote answered garbage", k.faults.remote_garbage) {
+            Mishap::Garbage { after_effect: true }
+        } else {
+            Mishap::None
+        };
+        CallFate {
+            travel: Some(travel),
+            mishap,
+            fault: None,
+            answers: true,
+        }
+    }
+
+    /// Counts a call that is being made; how many have been made under its key by now.
+    pub(crate) fn count(&mut self, call: &Arriving) -> u32 {
+        let undo = call.direction == Direction::Compensate;
+        let of_step = (call.order.clone(), call.step.clone(), undo);
+        *self.of_step.entry(of_step).or_default() += 1;
+        let made = self
+            .calls
+            .entry((call.key.clone(), named(call.direction)))
+            .or_default();
+        *made += 1;
+        *made
+    }
+}
