@@ -64,7 +64,6 @@ async fn a_service_that_hangs_and_a_store_that_denies_stop_nothing_that_does_not
 }
 
 #[tokio::test]
-#[ignore = "G11 is broken here: a message that the broker refuses holds up its Scheduler partition"]
 async fn a_topic_that_refuses_stops_nothing_that_does_not_need_it() {
     stops_nothing_that_does_not_need_it(&["alerts", "requests"]).await;
 }

@@ -186,7 +186,7 @@ impl Shared {
         let delivery = match known {
             Some(delivery) => delivery,
             None if state == State::Full => {
-                return Err(BusError::Transient(format!(
+                return Err(BusError::Late(format!(
                     "too many messages for {} are not acknowledged yet",
                     message.topic
                 )));
@@ -247,7 +247,7 @@ async fn acknowledged(
             Err(_) if *lock() + within > Instant::now() => {}
             Err(_) => {
                 let late = "the brokers have not acknowledged it in time";
-                return Err(BusError::Transient(late.into()));
+                return Err(BusError::Late(late.into()));
             }
         }
     }

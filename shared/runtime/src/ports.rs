@@ -32,12 +32,25 @@ pub enum BusError {
     /// May pass: not reachable, not enough replicas, queue full.
     #[error("the bus failed for now: {0}")]
     Transient(String),
+    /// Not acknowledged in time, while others may be: its partition has no leader, say. It may still be
+    /// delivered, and what else is meant for that partition waits behind it.
+    #[error("the bus does not get on with it: {0}")]
+    Late(String),
     /// The message is larger than the topic takes.
     #[error("the message is too large: {0}")]
     TooLarge(String),
     /// Will not pass: no such topic, no permission.
     #[error("the bus refused: {0}")]
     Permanent(String),
+}
+
+impl BusError {
+    /// Whether it is the message's topic or partition that takes nothing: trying again soon is in vain,
+    /// and what goes elsewhere gets through.
+    #[must_use]
+    pub fn is_of_its_topic(&self) -> bool {
+        matches!(self, Self::Late(_) | Self::Permanent(_))
+    }
 }
 
 /// An order to be stored for the first time.

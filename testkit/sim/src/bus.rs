@@ -207,7 +207,7 @@ impl BusState {
             if !leaderless && k.rng.chance(500) {
                 sending.late.push(message);
             }
-            return error("not acknowledged in time");
+            return Err(BusError::Late("not acknowledged in time".to_owned()));
         }
         let down = self.down.contains(&message.topic);
         if down || k.fault("fault: send failed", k.faults.publish_fail) {

@@ -152,7 +152,7 @@ async fn a_source_that_fails_at_first_is_asked_again() {
     let before = *source.asked.borrow();
     let sent = async {
         while let [Err(error)] = &bus.publish(vec![record(0)]).await[..] {
-            assert!(matches!(error, BusError::Transient(_)), "{error}");
+            assert!(matches!(error, BusError::Late(_)), "{error}");
         }
     };
     tokio::join!(within("a record is taken", sent), async {

@@ -19,7 +19,7 @@ use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::passes::{Carried, carry_out, report_breaches};
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
+use crate::ports::{Bus, BusError, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
@@ -339,8 +339,14 @@ where
                 // The next write is to be decided on the record, which has what is unsent.
                 self.cache.forget(&work.id);
                 let why = work.carried.unsent.take();
-                batch.answers[index] =
-                    why.map_or(Handled::Redeliver(Redelivery::Raced), Into::into);
+                batch.answers[index] = match why {
+                    Some(why) if is_sent_later(carried, &why) => {
+                        leave(&work.id, &why);
+                        Handled::Done
+                    }
+                    Some(why) => why.into(),
+                    None => Handled::Redeliver(Redelivery::Raced),
+                };
                 None
             }
             Task::Ended(End::Unwritten) => {
@@ -441,6 +447,23 @@ where
                 batch.answers[index] = e.into();
             }
         }
+    }
+}
+
+/// Whether what could not be sent is left to a sweep, so that a topic that takes nothing holds up
+/// only what needs it, and not all that lies behind this record. The record says what is unsent, and
+/// the due index that somebody must look; what is told is told by the next write, in its order. An
+/// order that has ended well is not in the due index: it is kept until its status is out.
+fn is_sent_later(carried: &pass::Carried, why: &BusError) -> bool {
+    carried.order.due.is_some() && why.is_of_its_topic()
+}
+
+fn leave(order: &OrderId, why: &BusError) {
+    let needs_an_operator = matches!(why, BusError::Permanent(_));
+    if needs_an_operator {
+        tracing::error!(%order, %why, "a message is refused: a sweep sends it once the installation is mended");
+    } else {
+        tracing::warn!(%order, %why, "a message is not acknowledged: a sweep sees to it");
     }
 }
 

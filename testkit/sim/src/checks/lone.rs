@@ -88,7 +88,15 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
     if matches!(lone, Lone::Service(_)) {
         return held;
     }
-    let needing = orders.iter().filter(|o| is_needed(state, lone, o));
+    // What a Scheduler cannot send to an agent or to operators is left to a sweep.
+    let is_left = |topic: &str| topic.starts_with("agent.") || topic == topics::ALERTS;
+    let is_held = match lone {
+        Lone::Topic(topic) | Lone::Partition(topic, _) => !is_left(topic),
+        Lone::Service(_) | Lone::Process(_) | Lone::Order(_) => true,
+    };
+    let needing = orders
+        .iter()
+        .filter(|o| is_held && is_needed(state, lone, o));
     held.extend(needing.flat_map(|o| o.lines(&state.bus)));
     let letters = [topics::DEAD_LETTER, topics::ALERTS].map(|t| Lone::Topic(t.to_owned()));
     if letters.contains(lone) {
