@@ -123,7 +123,11 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         (orders, poison, state.kernel.rng.between(5_000, latest))
     };
     // Where there is a cap on orders in flight, they come all at once.
-    let is_capped = world.state().setup.admission.in_flight.is_some();
+    let is_capped = {
+        let state = world.state();
+        let admission = &state.setup.admission;
+        admission.in_flight.is_some() || !admission.per_workflow.is_empty()
+    };
     let over_ms = if is_capped { 1_000 } else { 10_000 };
     senders::send_orders(&world, orders, over_ms, poison);
     chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);

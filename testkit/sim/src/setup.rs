@@ -7,7 +7,7 @@ use triad_core::retry_budget::RetryBudgetSettings;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
 use triad_workflow::{AgentName, Millis};
 
-use crate::definitions::{AGENTS, TIMING};
+use crate::definitions::{AGENTS, TIMING, workflows};
 use crate::kernel::Rng;
 
 /// How soon an instance reads a downstream's record again.
@@ -189,6 +189,14 @@ impl Setup {
             admission.in_flight = u32::try_from(rng.between(2, 4)).ok();
             if rng.chance(500) {
                 admission.reject_after = Some(Millis(rng.between(1_000, 10_000)));
+            }
+        }
+        if rng.chance(100) {
+            orders = orders.max(6) * 2;
+            for _ in 0..rng.between(1, 6) {
+                let name = rng.pick(workflows()).name.clone();
+                let cap = u32::try_from(rng.between(1, 2)).unwrap_or(1);
+                admission.per_workflow.insert(name, cap);
             }
         }
         Self {

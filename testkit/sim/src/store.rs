@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::due::shard_of;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
 use triad_runtime::{DuePage, DueRow, NewOrder, Write};
@@ -35,7 +34,8 @@ struct Entry {
     expires: Option<u64>,
     /// The record has expired and gone; the checker knows its last version.
     gone: bool,
-    placed: Option<u64>,
+    /// Its row: shard and moment.
+    placed: Option<(u32, u64)>,
     last_coming: u64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct StoreState {
     /// The due index as queries see it.
     index: BTreeMap<u32, BTreeSet<(u64, At)>>,
     /// Changes of the index that are not visible yet, by moment and sequence.
-    coming: BTreeMap<(u64, u64), (At, Option<u64>)>,
+    coming: BTreeMap<(u64, u64), (At, Option<(u32, u64)>)>,
     coming_seq: u64,
     pub(crate) definitions: BTreeMap<(String, String), String>,
     /// When each definition was published last.
@@ -156,7 +156,10 @@ impl StoreState {
             last_coming: 0,
         });
         k.coverage.reach_states(&new.order);
-        self.place(k, at, new.order.due.map(|d| d.0));
+        if new.order.set_aside.is_some() {
+            k.coverage.reach("saw: order set aside");
+        }
+        self.place(k, at, row(&new.order));
     }
 
     /// The version that a conditional write would replace.
@@ -212,8 +215,11 @@ impl StoreState {
             return;
         };
         k.coverage.reach_states(after);
-        if before.due != after.due {
-            self.place(k, at, after.due.map(|d| d.0));
+        if row(before) != row(after) {
+            self.place(k, at, row(after));
+        }
+        if before.set_aside.is_some() && after.set_aside.is_none() {
+            k.coverage.reach("saw: order let in that was set aside");
         }
         let standing = self.entries[at].expires;
         let wanted = after.kept_from().zip(kept).map(|(at, kept)| at.0 + kept);
@@ -282,7 +288,7 @@ impl StoreState {
     }
 
     /// Changes the due index, some time later.
-    fn place(&mut self, k: &mut Kernel, at: At, due: Option<u64>) {
+    fn place(&mut self, k: &mut Kernel, at: At, row: Option<(u32, u64)>) {
         let lag = k.rng.below(k.faults.index_lag_ms + 1);
         if lag > 0 {
             k.coverage.reach("fault: index late");
@@ -292,7 +298,7 @@ impl StoreState {
         entry.last_coming = entry.last_coming.max(k.now + lag);
         self.coming_seq += 1;
         let key = (entry.last_coming, self.coming_seq);
-        self.coming.insert(key, (at, due));
+        self.coming.insert(key, (at, row));
     }
 
     /// One page of the due index, as late and as patchy as the faults have it.
@@ -352,18 +358,23 @@ impl StoreState {
             if entry.key().0 > k.now {
                 return;
             }
-            let (at, due) = entry.remove();
-            let row = &mut self.entries[at];
-            let rows = self.index.entry(shard_of(&row.order.id)).or_default();
-            if let Some(moment) = row.placed.take() {
+            let (at, row) = entry.remove();
+            let standing = std::mem::replace(&mut self.entries[at].placed, row);
+            if let Some((shard, moment)) = standing {
+                let rows = self.index.entry(shard).or_default();
                 rows.remove(&(moment, at));
             }
-            if let Some(moment) = due {
+            if let Some((shard, moment)) = row {
+                let rows = self.index.entry(shard).or_default();
                 rows.insert((moment, at));
-                row.placed = Some(moment);
             }
         }
     }
+}
+
+/// The row of an order in the due index: its shard and moment.
+fn row(order: &Order) -> Option<(u32, u64)> {
+    order.due.map(|due| (order.due_shard(), due.0))
 }
 
 fn steps(order: &Order) -> String {

@@ -67,6 +67,8 @@ pub const WANTED: &[&str] = &[
     "saw: probe says applied",
     "saw: probe says not applied",
     "saw: expired record ignored",
+    "saw: order set aside",
+    "saw: order let in that was set aside",
     "saw: rate granted",
     "saw: calls claimed in the ledger",
     "saw: order rejected",
