@@ -171,7 +171,7 @@ impl Intake {
         }
     }
 
-    /// An order was let in and could not be written: it may come again.
+    /// An order was let in and could not be written, and may come again; or it is at nothing.
     pub(super) fn forget(&self, lane: Priority, order: &OrderId) {
         self.lane(lane).end(order);
     }

@@ -367,7 +367,7 @@ where
                 None
             }
             Task::Ended(End::Ignored(reason)) => {
-                self.track(&read, self.clock.now());
+                self.has_ended(&read);
                 tracing::debug!(
                     order = %work.id,
                     state = read.order.state.name(),

@@ -128,6 +128,15 @@ where
             .track(order.priority, &order.id, at, &needs, now);
     }
 
+    /// Notes of an order that an event did not change only that it is at nothing. The event may be one
+    /// that comes again and again: it is no sign that the order gets on.
+    pub(super) fn has_ended(&self, read: &Snapshot) {
+        let Snapshot { order, .. } = read;
+        if asked(&read.context(self.settings.timing), order).is_empty() {
+            self.intake.forget(order.priority, &order.id);
+        }
+    }
+
     /// Tells operators what is held back, now and then and only while something is.
     pub(super) async fn tell_pressure(&self) {
         let now = self.clock.now();
