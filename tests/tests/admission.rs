@@ -370,7 +370,9 @@ async fn an_order_that_is_set_aside_can_be_cancelled_and_delivered_again() {
         action: Action::Cancel,
         act: OperatorAct::new("ann", "no longer wanted"),
     };
-    let done = operator.operate(&OrderId::new("2").unwrap(), &act, false).await;
+    let done = operator
+        .operate(&OrderId::new("2").unwrap(), &act, false)
+        .await;
     assert!(done.is_ok(), "{done:?}");
     let found = world
         .engine
@@ -379,7 +381,10 @@ async fn an_order_that_is_set_aside_can_be_cancelled_and_delivered_again() {
         .await
         .remove(0);
     let order = found.unwrap().expect("it is stored");
-    assert_eq!((order.state.name(), order.set_aside), ("Compensating", None));
+    assert_eq!(
+        (order.state.name(), order.set_aside),
+        ("Compensating", None)
+    );
     world.finish("1").await;
     assert_eq!(
         world.sweep(World::settings()).await.admitted,

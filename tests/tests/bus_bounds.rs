@@ -38,9 +38,9 @@ async fn a_partition_whose_leader_is_away_holds_up_no_other_and_gets_each_messag
             message("dead", "third"),
         ];
         let sent = bus.publish(late).await;
-        assert!(matches!(sent[0], Err(BusError::Transient(_))), "{sent:?}");
+        assert!(matches!(sent[0], Err(BusError::Late(_))), "{sent:?}");
         assert_eq!(sent[1], Ok(()));
-        assert!(matches!(sent[2], Err(BusError::Transient(_))), "{sent:?}");
+        assert!(matches!(sent[2], Err(BusError::Late(_))), "{sent:?}");
     }
     mock.broker_up(2).expect("it comes back");
     until("what was late is acknowledged", async || {

@@ -111,10 +111,13 @@ where
             };
             let (item, alone) = take_up(item, &lane, &watch, &under_way);
             let (each, under_way) = (each.clone(), under_way.clone());
-            let (lane, watch) = (lane.clone(), watch.clone());
+            // A record that hangs must not keep its consumer, and so its partitions, when the loop ends.
+            let (lane, watch) = (Arc::downgrade(&lane), watch.clone());
             let task = tasks.spawn(async move {
                 let (item, is_done) = each.until_done(item).await;
-                locked(&watch).answered(lane.consumer(), item.record(), is_done);
+                if let Some(lane) = lane.upgrade() {
+                    locked(&watch).answered(lane.consumer(), item.record(), is_done);
+                }
                 if is_done {
                     under_way.end(&item);
                 }

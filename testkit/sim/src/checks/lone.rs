@@ -77,9 +77,13 @@ fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {
         || (*lone == Lone::Topic(topics::ALERTS.to_owned()) && ended.is_some_and(is_bad))
 }
 
-/// Partitions in which a record stands that cannot be finished before the fault is over: the later
-/// records of such a partition may have to wait behind it. What a service leaves unanswered holds up
-/// no partition: its agent gives it up.
+/// Partitions in which a record stands that cannot be finished before the fault is over, and those of
+/// its lane that the same Scheduler reads.
+///
+/// The later records of such a partition may have to wait behind it. Orders of which the replies wait
+/// there count as under way for their Scheduler until it forgets them, half a minute each, and it may
+/// have no room meanwhile to start others that need the same agents. What a service leaves unanswered
+/// holds up no partition: its agent gives it up.
 fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, usize)> {
     let mut held = BTreeSet::new();
     if matches!(lone, Lone::Service(_)) {
@@ -100,6 +104,15 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         for (topic, partitions) in &state.bus.topics {
             held.insert((topic.clone(), place(None, partitions.len())));
         }
+    }
+    for (topic, all) in &state.bus.topics {
+        let is_held = |at: usize| held.contains(&(topic.clone(), at));
+        let owners: BTreeSet<_> = (0..all.len())
+            .filter(|at| topics::is_scheduler(topic) && is_held(*at))
+            .map(|at| all[at].owner)
+            .collect();
+        let beside = (0..all.len()).filter(|at| owners.contains(&all[*at].owner));
+        held.extend(beside.map(|at| (topic.clone(), at)));
     }
     held
 }
