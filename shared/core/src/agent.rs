@@ -5,34 +5,39 @@ use triad_workflow::Millis;
 use crate::ids::Timestamp;
 use crate::message::StepRequest;
 
-/// What an agent may still do about a request.
+/// What an agent may still do for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Budget {
-    /// A call may be made, of at most this length.
+    /// One more call may be made. It must end within this time, in milliseconds, at least 1.
     Call(Millis),
-    /// Complete-by has come: silence.
+    /// The agent must be silent: it is at or after [`Span::silent_from`]. Nothing is called or
+    /// sent.
     OutOfTime,
-    /// The time that the step gives a call is over, and complete-by has not come: answer so.
+    /// The attempt timed out: it is at or after [`Span::ends`] and before [`Span::silent_from`].
+    /// The agent sends a failed reply.
     TimedOut,
-    /// The allowance is used up: answer that it failed.
+    /// The allowance is used up and there is time left. The agent sends a failed reply.
     OutOfCalls,
 }
 
-/// How long the work on one request may go on, from when the agent takes it.
+/// The two moments that end the work on one request, on the agent's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The step's complete-within is over: the attempt has failed.
+    /// When the attempt has failed because its time is over: the moment of taking plus
+    /// complete-within, or `silent_from` if that is earlier. No call is made at or after this
+    /// moment.
     pub ends: Timestamp,
-    /// Complete-by minus the skew, so that a reply is in time on the Scheduler's clock too: from
-    /// here on nothing is started or sent. At or after `ends`.
+    /// Complete-by minus the skew, so that a reply is in time on the Scheduler's clock too. At or
+    /// after this moment nothing is started or sent. Never before `ends`.
     pub silent_from: Timestamp,
 }
 
 impl Span {
-    /// The span of a request that is taken now.
+    /// The span of a request that the agent takes at `taken`. `skew` is the largest difference of
+    /// any two clocks.
     ///
-    /// A request without a complete-within, which an earlier version has sent, has the time until
-    /// it falls silent.
+    /// A request without a complete-within, as earlier versions of Triad sent it, may be worked on
+    /// until `silent_from`.
     #[must_use]
     pub fn of(request: &StepRequest, skew: Millis, taken: Timestamp) -> Self {
         let silent_from = request.complete_by.minus(skew);
@@ -43,8 +48,11 @@ impl Span {
         }
     }
 
-    /// Whether the request waited for so long that its agent has not the whole complete-within
-    /// left, but may still say so.
+    /// Whether the request waited in its topic for so long that less than its complete-within is
+    /// left before `silent_from`.
+    ///
+    /// False at or after `silent_from`, when the agent must not reply any more, and for a request
+    /// without a complete-within.
     #[must_use]
     pub fn is_cut_short(&self, request: &StepRequest, taken: Timestamp) -> bool {
         let whole = |ms: u64| taken.plus(Millis(ms)) > self.silent_from;
@@ -52,7 +60,10 @@ impl Span {
     }
 }
 
-/// Whether one more call may be made.
+/// Whether an agent may make one more call for a request, after `calls_made` calls of an
+/// `allowance`.
+///
+/// Time is checked before calls: a request without time and without calls is out of time.
 #[must_use]
 pub fn budget(calls_made: u32, allowance: u32, span: Span, now: Timestamp) -> Budget {
     let left = span.ends.since(now);
@@ -67,11 +78,13 @@ pub fn budget(calls_made: u32, allowance: u32, span: Span, now: Timestamp) -> Bu
     }
 }
 
-/// Wait before the call after the `calls_made`-th: exponential, bounded, with full jitter.
+/// How long to wait before the next call, after `calls_made` calls have failed: exponential,
+/// bounded, with full jitter.
 ///
-/// Full jitter draws evenly from zero to the bound; of the common schemes it spreads competing
-/// clients best for the same total of work (AWS Architecture Blog, "Exponential Backoff And
-/// Jitter"). `random` is any 64 random bits.
+/// The wait is from zero to a bound, both inclusive. The bound is `initial` after the first call
+/// and doubles after each further call, up to `max`. Full jitter draws evenly from that range; of
+/// the common schemes it spreads competing clients best for the same total of work (AWS
+/// Architecture Blog, "Exponential Backoff And Jitter"). `random` is any 64 random bits.
 #[must_use]
 pub fn backoff(calls_made: u32, initial: Millis, max: Millis, random: u64) -> Millis {
     let doublings = calls_made.saturating_sub(1).min(32);

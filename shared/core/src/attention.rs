@@ -3,22 +3,23 @@
 use crate::ids::Timestamp;
 use crate::order::{Order, ProcessState};
 
-/// What an order needs an operator for.
+/// Why an order needs an operator. The attention index of the stores lists orders by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Attention {
-    /// Stopped in Error and not closed.
+    /// The order is in state Error, and no operator has closed it.
     Error,
-    /// Half compensated and not closed.
+    /// The order is in state CompensationFailed, and no operator has closed it.
     CompensationFailed,
-    /// Held by an operator.
+    /// An operator has paused the order, and it has not finished.
     Paused,
 }
 
 impl Attention {
-    /// All of them.
+    /// Every reason, in the order of declaration.
     pub const ALL: [Self; 3] = [Self::Error, Self::CompensationFailed, Self::Paused];
 
-    /// As tables and people have it.
+    /// The reason as tables and the attention index spell it: `Error`, `CompensationFailed` or
+    /// `Paused`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,7 +29,8 @@ impl Attention {
         }
     }
 
-    /// What an order needs of an operator, and since when.
+    /// Why an order needs an operator, and since when: since the end of a finished order, or since
+    /// it was paused. `None` if it needs none.
     #[must_use]
     pub fn of(order: &Order) -> Option<(Self, Timestamp)> {
         use ProcessState::{CompensationFailed, Error};

@@ -11,23 +11,31 @@ use triad_workflow::Millis;
 
 use crate::ids::Timestamp;
 
-/// When a breaker opens, for how long, and what closes it.
+/// When a circuit breaker opens, for how long, and what closes it. A field that is absent has its
+/// default; an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerSettings {
-    /// Calls of one instance that are looked at together.
+    /// How many of its latest calls one instance looks at together; at least 1, and 0 counts as 1.
+    /// Default 20.
     pub window: u32,
-    /// Calls in the window below which it does not open.
+    /// The breaker does not open while fewer calls than this are in the window. Default 10. With
+    /// more than `window` it never opens by the share of failed calls.
     pub minimum: u32,
-    /// Share of failed calls in the window, in percent, from which on it opens.
+    /// The breaker opens when at least this share of the calls in the window failed, in percent.
+    /// Default 50.
     pub failure_percent: u32,
-    /// Longest first time that it stays open; doubled each time it opens again.
+    /// Upper bound of the time that the breaker stays open after it first opened. The bound doubles
+    /// each time it opens again, up to `max_open`. Default `1s`.
     pub open: Millis,
-    /// Bound of that time, and of what the service may ask for with `Retry-After`.
+    /// Upper bound of every time that the breaker stays open, and of the `Retry-After` of a service
+    /// that is obeyed. Default `60s`.
     pub max_open: Millis,
-    /// Good probes that close it; as many are out at once at most.
+    /// How many probes must succeed to close a half-open breaker. At most as many are out at once.
+    /// Default 2.
     pub probes: u32,
-    /// Time after which a probe that was not heard of counts as lost.
+    /// How long after the last probe was sent all probes without a result count as lost. Default
+    /// `30s`.
     pub probe_within: Millis,
 }
 
@@ -45,35 +53,36 @@ impl Default for BreakerSettings {
     }
 }
 
-/// Where a breaker is.
+/// The state of a circuit breaker. The default is closed, with `opens` 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Breaker {
-    /// Calls are made.
+    /// Calls are made freely.
     Closed {
-        /// How often it had opened, one time after the other, before it closed.
+        /// How many times in a row it had opened before it closed; 0 if it has never opened.
         #[serde(default)]
         opens: u32,
-        /// Since when.
+        /// When it closed. An opening later than twice [`BreakerSettings::max_open`] after this
+        /// counts as the first again.
         #[serde(default)]
         since: Timestamp,
     },
     /// No call is made.
     Open {
-        /// How often it has opened, one time after the other.
+        /// How many times in a row it has opened, this time included; at least 1.
         opens: u32,
-        /// When the next probe may be made.
+        /// From this moment on a probe may be made.
         until: Timestamp,
     },
-    /// Probes are made.
+    /// Only probes are made: calls that find out whether the service works again.
     HalfOpen {
-        /// How often it has opened, one time after the other.
+        /// How many times in a row it has opened.
         opens: u32,
-        /// After this, probes that have not been heard of are lost.
+        /// From this moment on, probes without a result count as lost, and new ones may be made.
         until: Timestamp,
-        /// Probes that are out.
+        /// Probes that were made and have no result yet.
         out: u32,
-        /// Probes that went well.
+        /// Probes that have succeeded since the breaker became half-open.
         good: u32,
     },
 }
@@ -87,19 +96,20 @@ impl Default for Breaker {
     }
 }
 
-/// What a breaker says to a call.
+/// A breaker's answer to an instance that wants to make a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerGate {
-    /// It may be made.
+    /// The call may be made.
     Call,
-    /// It may be made by whoever writes [`Breaker::probing`] first.
+    /// The call may be made as a probe, by the instance that first writes [`Breaker::probing`] to
+    /// the record by compare-and-set.
     Probe,
-    /// Not before this.
+    /// No call may be made before this moment. Then the instance is to ask again.
     Wait(Timestamp),
 }
 
 impl Breaker {
-    /// The state's name, as people have it.
+    /// The state's name as people see it: `closed`, `open` or `half-open`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -109,7 +119,8 @@ impl Breaker {
         }
     }
 
-    /// Whether a call may be made now.
+    /// Whether a call may be made at `now`. A half-open breaker whose probes are all out says to
+    /// wait for [`BreakerSettings::open`], but no longer than until those probes count as lost.
     #[must_use]
     pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> BreakerGate {
         match *self {
@@ -122,7 +133,10 @@ impl Breaker {
         }
     }
 
-    /// The breaker with one more probe out.
+    /// The breaker after one more probe was sent. An open or closed breaker becomes half-open;
+    /// probes of a half-open one that count as lost are forgotten.
+    ///
+    /// It does not check whether a probe may be sent: ask [`Breaker::gate`] first.
     #[must_use]
     pub fn probing(&self, settings: &BreakerSettings, now: Timestamp) -> Self {
         let until = now.plus(settings.probe_within);
@@ -155,7 +169,9 @@ impl Breaker {
         }
     }
 
-    /// What a good probe makes of it; `None` where it is not half-open any more.
+    /// The breaker after a probe succeeded: closed if as many as [`BreakerSettings::probes`] have
+    /// succeeded, otherwise still half-open. `None`, for no change, if the breaker is closed or
+    /// open.
     #[must_use]
     pub fn probe_succeeded(&self, settings: &BreakerSettings, now: Timestamp) -> Option<Self> {
         let Self::HalfOpen {
@@ -179,12 +195,14 @@ impl Breaker {
         })
     }
 
-    /// What failing calls, a failed probe or the service's own wish make of it; `None` where it
-    /// stays as it is.
+    /// The breaker, open, after too many calls of a window failed, a probe failed, or the service
+    /// asked to be left alone. `None` if it stays as it is: an open breaker stays open until the
+    /// same moment, unless `asked` makes that later.
     ///
-    /// `asked` is the service's `Retry-After`. The time that it stays open is drawn evenly from
-    /// the upper half of its bound, so that instances and orders come back spread; what the
-    /// service asked for is waited in full, up to the bound. `random` is any 64 random bits.
+    /// `asked` is the service's `Retry-After`; `None` if there was none. The breaker stays open for
+    /// a time drawn evenly from the upper half of its bound, so that instances and orders come back
+    /// spread, or for `asked` if that is longer, up to [`BreakerSettings::max_open`]. `random` is
+    /// any 64 random bits.
     #[must_use]
     pub fn tripped(
         &self,
@@ -214,10 +232,11 @@ impl Breaker {
         })
     }
 
-    /// What a failed probe makes of it, otherwise as [`Breaker::tripped`].
+    /// The breaker after a probe failed: as [`Breaker::tripped`], but `None` if the breaker is
+    /// closed and `asked` is `None`.
     ///
-    /// One that is heard of after other probes have closed the breaker is a failed call like any
-    /// other, and no reason to open it: the service has been found well since it was made.
+    /// Other probes have closed the breaker since that probe was made, so the service has been
+    /// found well, and the failure is that of one call.
     #[must_use]
     pub fn probe_failed(
         &self,
@@ -249,7 +268,8 @@ fn timer(settings: &BreakerSettings, opens: u32, random: u64) -> Millis {
     Millis(half + random % (bound - half + 1))
 }
 
-/// What one instance has seen of the last calls to a downstream.
+/// The latest calls of one instance to one downstream, and which of them failed. It is in the
+/// memory of the instance only.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     /// Newest last; true is a failure.
@@ -257,7 +277,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// Takes in a call; true if the breaker is to open.
+    /// Adds a call, and forgets the oldest ones beyond [`BreakerSettings::window`]. Returns true if
+    /// the breaker is to open: this call failed, at least [`BreakerSettings::minimum`] calls are in
+    /// the window, and at least [`BreakerSettings::failure_percent`] of them failed.
+    ///
+    /// `failed` is true for a call without an answer, or with one that says the fault may pass; an
+    /// answer that refuses the request is no failure.
     pub fn record(&mut self, failed: bool, settings: &BreakerSettings) -> bool {
         self.calls.push_back(failed);
         while self.calls.len() > settings.window.max(1) as usize {
@@ -271,7 +296,7 @@ impl Window {
         all >= settings.minimum && failed * 100 >= all * settings.failure_percent
     }
 
-    /// Failed calls and all calls in the window.
+    /// How many calls in the window failed, and how many there are in all.
     #[must_use]
     pub fn counts(&self) -> (u32, u32) {
         let failed = self.calls.iter().filter(|f| **f).count();
@@ -279,7 +304,7 @@ impl Window {
         (count(failed), count(self.calls.len()))
     }
 
-    /// Begins anew, after the breaker has changed.
+    /// Forgets all calls. To be called when the breaker has changed.
     pub fn clear(&mut self) {
         self.calls.clear();
     }

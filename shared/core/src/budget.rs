@@ -6,11 +6,13 @@ use crate::declared::declared;
 use crate::ids::Direction;
 use crate::step::StepRecord;
 
-/// Most calls of the attempt that is out, or would be made next: its own allowance, or what is
-/// left of the total if that is less. Zero: the total is used up, or there is no such action.
+/// How many calls to the remote service the attempt that is out may make, or the next attempt if
+/// none is out: the declared calls of one attempt, or what is left of the step's total if that is
+/// less.
 ///
-/// The calls of an attempt are added to the record only when it has ended, so the figure stays
-/// the same while it is out.
+/// 0 if the total is used up, or the step declares nothing for this direction. The calls of an
+/// attempt are added to the record only when it has ended, so the figure stays the same while it is
+/// out.
 #[must_use]
 pub fn allowance(step: &Step, record: &StepRecord, direction: Direction) -> u32 {
     declared(step, direction).map_or(0, |declared| {
@@ -21,7 +23,8 @@ pub fn allowance(step: &Step, record: &StepRecord, direction: Direction) -> u32 
     })
 }
 
-/// Whether the allowance is claimed in the call ledger before the first call.
+/// Whether an agent must claim the allowance in the call ledger ([`crate::ledger`]) before its
+/// first call. False if the step declares nothing for this direction.
 #[must_use]
 pub fn is_counted(step: &Step, direction: Direction) -> bool {
     declared(step, direction).is_some_and(|declared| declared.is_counted)

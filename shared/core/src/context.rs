@@ -5,21 +5,25 @@ use triad_workflow::{Millis, Workflow};
 
 use crate::ids::Timestamp;
 
-/// Spans that hold for the whole installation.
+/// Spans that hold for the whole installation, each in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Largest clock difference between any two machines: agents stop this much before
-    /// complete-by, the Supervisor acts this much after it.
+    /// Largest clock difference between any two machines: agents stop this much before complete-by,
+    /// the Supervisor acts this much after it. Default `500ms`.
     pub skew: Millis,
-    /// How long a request may wait in its agent's topic, beside the step's complete-within, which
-    /// begins when the agent takes it. Complete-by is the sum of both after the request was made.
+    /// How long a request may wait in its agent's topic. The step's complete-within begins only
+    /// when the agent takes the request, so complete-by is the time of the request plus both spans.
+    /// Default `60s`.
     pub queue_within: Millis,
-    /// How long the Supervisor leaves an attempt alone that it has met beyond its complete-by for
-    /// the first time: its reply may be on the topic `scheduler`, sent in time and not read yet.
+    /// How long the Supervisor still waits for a reply when it first finds an attempt beyond its
+    /// complete-by: the reply may have been sent in time and be unread on the topic `scheduler`.
+    /// Default `5s`.
     pub hear_within: Millis,
-    /// How long an announced order may wait for a claim before it is announced again.
+    /// How long an announced order may wait for a claim before it is announced again. Default
+    /// `60s`.
     pub announce_within: Millis,
-    /// How long after it finished an unconfirmed order is looked at by the Supervisor.
+    /// How long after its end the Supervisor looks at a finished order that is not confirmed: one
+    /// whose messages may be unsent. Default `30s`.
     pub confirm_within: Millis,
 }
 
@@ -36,20 +40,20 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The complete-by of an attempt whose request is made now, and that its agent is given
-    /// `complete_within` for.
+    /// The complete-by of an attempt whose request is made at `now`, and whose agent is given
+    /// `complete_within` from when it takes the request.
     #[must_use]
     pub fn complete_by(&self, complete_within: Millis, now: Timestamp) -> Timestamp {
         now.plus(self.queue_within).plus(complete_within)
     }
 }
 
-/// A decision depends on the order's details, and the caller has not read them: it is to read them
-/// and ask again.
+/// The error of a decision that depends on the order's details when [`Context::details`] is `None`:
+/// the caller is to read them and to decide again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeedsDetails;
 
-/// The pinned definition, the order's details and the installation's spans.
+/// What a decision may look at, besides the order, the event and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The definition that the order is pinned to.
@@ -57,6 +61,6 @@ pub struct Context<'a> {
     /// The order's details as submitted; `None` if they have not been read. A decision that needs
     /// them then says so: [`NeedsDetails`].
     pub details: Option<&'a Value>,
-    /// The installation's spans.
+    /// The installation's spans, in milliseconds.
     pub timing: Timing,
 }

@@ -18,18 +18,19 @@ use triad_workflow::{Probe, Repeat, Step};
 use crate::failure::{Failure, FailureKind};
 use crate::step::{StepRecord, StepState};
 
-/// Whether a step's effect has happened, as far as is known.
+/// What is known of a step's effect at the remote service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
-    /// It has not, or it has been compensated.
+    /// The effect has not happened, or has been compensated.
     No,
-    /// In doubt.
+    /// In doubt: it is not known whether the effect happened.
     Maybe,
-    /// It has.
+    /// The effect has happened, and is not compensated.
     Yes,
 }
 
-/// Whether a step's effect has happened.
+/// Whether a step's effect has happened, judged by the step's record and its declared rule of
+/// repetition ([`Step::repeat`]).
 ///
 /// # Example
 /// ```
@@ -75,18 +76,19 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
     }
 }
 
-/// What the next attempt at a step is.
+/// What the next attempt at a step does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NextAttempt<'a> {
-    /// Its action.
+    /// It carries out the step's action.
     Act,
-    /// The question whether an earlier attempt has had its effect.
+    /// It asks the service whether an earlier attempt has had its effect.
     Probe(&'a Probe),
-    /// None, before an operator has found out.
+    /// There is none until an operator has said whether the effect happened.
     Operator,
 }
 
-/// What the next attempt at a step is, with no attempt out.
+/// What the next attempt at a step does. To be asked while no attempt is out: an action that is out
+/// counts as in doubt.
 #[must_use]
 pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
     match (&step.repeat, happened(record, step)) {
@@ -96,14 +98,16 @@ pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> 
     }
 }
 
-/// Whether a step's effect is in doubt, and its policy lets nobody but an operator act on that: it
-/// is neither repeated unasked nor compensated.
+/// Whether a step's effect is in doubt and may not be repeated unasked ([`Repeat::Probe`] or
+/// [`Repeat::Never`]). Such a step is not compensated before an operator has said whether its
+/// effect happened.
 #[must_use]
 pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
     happened(record, step) == Happened::Maybe && !step.repeat.is_safe()
 }
 
-/// Whether an operator has to find out about a step before its order can be set going again.
+/// Whether an operator has to say if this step's effect happened before the step's order can go on:
+/// its compensation has failed or its next attempt is due, and the effect is in doubt.
 #[must_use]
 pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     match &record.state {
@@ -112,7 +116,9 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     }
 }
 
-/// Whether an operator can say about a step whether its effect happened.
+/// Whether there is a doubt about the step that an operator can end, by saying whether its effect
+/// happened. The states of the order in which that is allowed are those of
+/// [`crate::Action::Settle`].
 #[must_use]
 pub fn can_be_settled(record: &StepRecord) -> bool {
     record.in_doubt || record.state.is_running()

@@ -11,105 +11,111 @@ use crate::operate::OperationRefusal;
 use crate::order::{Hold, OperatorAct};
 use crate::topics;
 
-/// How long work that an operator holds is left alone before it is looked at again, where the
-/// installation says nothing else.
+/// How long an agent waits before it looks again whether an operator still holds work back. The
+/// default; an installation can set another value.
 pub const HELD_RECHECK: Millis = Millis(30_000);
-/// Most step types of one downstream that can be paused at once.
+/// How many step types of one downstream can be paused at once.
 pub const MAX_PAUSED_STEPS: usize = 64;
 
-/// Key of a downstream's record in the control store.
+/// Key of a downstream's record in the control store: `downstream/<agent>`.
 #[must_use]
 pub fn key(agent: &AgentName) -> String {
     format!("downstream/{agent}")
 }
 
-/// A downstream's record.
+/// The record of one downstream in the control store, shared by all instances. The default has a
+/// closed breaker and nothing set by operators.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Downstream {
-    /// Its circuit breaker.
+    /// The state of the circuit breaker. It is not asked while `forced` is set.
     #[serde(default)]
     pub breaker: Breaker,
-    /// An operator has taken the breaker's place.
+    /// What an operator has put in place of the breaker; `None` if the breaker decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced: Option<Forced>,
-    /// Step types that an operator has paused.
+    /// Step types that operators have paused; at most [`MAX_PAUSED_STEPS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paused: Vec<PausedStep>,
-    /// The last change.
+    /// The last change of this record.
     #[serde(default)]
     pub last: Change,
 }
 
-/// What an operator has made of a breaker.
+/// An operator's order that overrides the breaker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forced {
-    /// Whether no call is made, or every one.
+    /// Whether every call is made, or none.
     pub to: ForcedTo,
-    /// Who, why and since when.
+    /// Which operator did it, why and since when.
     #[serde(flatten)]
     pub hold: Hold,
 }
 
-/// How a breaker is forced.
+/// What an operator has put in place of the breaker's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForcedTo {
     /// No call is made: the downstream is paused.
     Open,
-    /// Every call is made, whatever becomes of it.
+    /// Every call is made, whatever fails.
     Closed,
 }
 
-/// A step type that is paused.
+/// A step type that is paused: one step of one workflow, in all its versions and orders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausedStep {
-    /// The workflow.
+    /// Name of the workflow.
     pub workflow: WorkflowName,
-    /// The step.
+    /// Id of the step.
     pub step: StepId,
-    /// Who, why and since when.
+    /// Which operator paused it, why and since when.
     #[serde(flatten)]
     pub hold: Hold,
 }
 
-/// The last change of a downstream's record, which is told to operators once.
+/// The last change of a downstream's record. Operators are told of it by one message on the topic
+/// `alerts`. The default, empty and at moment 0, is that nothing ever changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Change {
-    /// When.
+    /// When the record was changed.
     pub at: Timestamp,
-    /// From what to what, and why.
+    /// For a person: from what to what, why, and which operator if one did it.
     pub what: String,
-    /// Whether the bus has acknowledged the event.
+    /// Whether the bus has acknowledged the message that tells operators of the change.
     pub told: bool,
 }
 
-/// What an operator does to a downstream.
+/// What an operator can do to a downstream. [`Downstream::operated`] checks whether it is possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownstreamAction {
-    /// Make no call, or every one.
+    /// Make no call, or make every call, whatever the breaker says.
     Force(ForcedTo),
-    /// Leave it to the breaker again, which begins closed.
+    /// Let the breaker decide again. It begins closed, with no openings counted.
     Release,
-    /// Pause a step type.
+    /// Make no call for this step of this workflow.
     PauseStep(WorkflowName, StepId),
-    /// Let a step type go on.
+    /// Make calls for this paused step again.
     ResumeStep(WorkflowName, StepId),
 }
 
-/// Whether a call may be made, and if not, until when and why.
+/// Whether an agent may make a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// It may be made.
+    /// The call may be made.
     Call,
-    /// It may be made by whoever writes the breaker with one more probe first.
+    /// The call may be made as a probe, by the instance that first writes [`Breaker::probing`] to
+    /// the record by compare-and-set.
     Probe,
-    /// Not before then.
+    /// No call may be made before this moment, for this reason. The work is deferred, not failed.
     Wait(Timestamp, Failure),
 }
 
 impl Downstream {
-    /// Whether a call for a step may be made now; work that an operator holds is to be looked at
-    /// again after `recheck`.
+    /// Whether a call for a step may be made at `now`. A paused step is checked first, then an
+    /// operator's force, then the breaker.
+    ///
+    /// Where an operator holds the call back, it is to wait for `recheck`. `workflow` is `None` for
+    /// a request of an earlier version of Triad; no paused step fits it.
     #[must_use]
     pub fn admits(
         &self,
@@ -148,7 +154,8 @@ impl Downstream {
         }
     }
 
-    /// The record after a change of the breaker; the event is yet to be told.
+    /// The record with another breaker. If the breaker's name differs, `last` says so, with the
+    /// reason `why`, as a change that is still to be told to operators.
     #[must_use]
     pub fn with_breaker(&self, breaker: Breaker, why: &str, now: Timestamp) -> Self {
         let mut next = Self {
@@ -166,10 +173,12 @@ impl Downstream {
         next
     }
 
-    /// The record after an operator's act.
+    /// The record after an operator's act; `last` is a change that is still to be told to
+    /// operators.
     ///
     /// # Errors
-    /// [`OperationRefusal`] where it is so already.
+    /// [`OperationRefusal::Already`] if the act would change nothing, or if [`MAX_PAUSED_STEPS`]
+    /// step types are paused already.
     pub fn operated(
         &self,
         action: &DownstreamAction,
@@ -237,8 +246,8 @@ impl Downstream {
         Ok(next)
     }
 
-    /// The event that tells operators of the last change. Its id is the same however often it
-    /// is sent.
+    /// The message, on the topic `alerts`, that tells operators of the last change. Its id is made
+    /// of agent and time, so it is the same however often the message is sent.
     #[must_use]
     pub fn event(&self, agent: &AgentName) -> Envelope {
         let id = format!("downstream/{agent}/{}", self.last.at.0);
@@ -259,7 +268,7 @@ impl Downstream {
         )
     }
 
-    /// The record once its last change has been told.
+    /// The record once the bus has acknowledged the message about the last change.
     #[must_use]
     pub fn told(&self) -> Self {
         let mut next = self.clone();

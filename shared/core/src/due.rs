@@ -10,23 +10,26 @@ use triad_workflow::WorkflowName;
 
 use crate::ids::{OrderId, Timestamp};
 
-/// Shards of the due index. A sweep asks each one; a hot shard would need
-/// `SHARDS` times 1,000 due-index writes a second.
+/// Number of shards of the due index. A sweep reads each of them. DynamoDB takes 1,000 writes a
+/// second into one shard, so the index takes 16,000.
 pub const SHARDS: u32 = 16;
 
-/// The shard of an order: FNV-1a over its id. It must never change for stored orders.
+/// The shard of an order in the due index, from 0 to [`SHARDS`] - 1: the upper 32 bits of the
+/// 64-bit FNV-1a hash of its id, modulo [`SHARDS`]. It must never change for stored orders.
 #[must_use]
 pub fn shard_of(order: &OrderId) -> u32 {
     hash(order.as_str()) % SHARDS
 }
 
-/// Shards behind those of the due index, for orders that are set aside until their workflow's cap
-/// leaves them room. No sweep for what is due reads them, and they are not in flight: their rows lie
-/// in the order of age, so that the oldest is let in first.
+/// How many shards hold the orders that are set aside because their workflow's cap on orders in
+/// flight is reached. They have the numbers from [`SHARDS`] on.
+///
+/// A sweep for due orders does not read them. Their rows are in the order of age, so that the
+/// oldest order is let in first.
 pub const ASIDE_SHARDS: u32 = 16;
 
-/// The shard in which a workflow's orders are set aside; others may share it. It must never change
-/// for stored orders.
+/// The shard in which a workflow's orders are set aside, from [`SHARDS`] to [`SHARDS`] +
+/// [`ASIDE_SHARDS`] - 1. Several workflows may share one. It must never change for stored orders.
 ///
 /// # Example
 /// ```
@@ -47,7 +50,9 @@ fn hash(text: &str) -> u32 {
     (hash >> 32) as u32
 }
 
-/// The hint to write, given the one that stands and the true due time.
+/// The hint to write into the due index. The `standing` one stays if it is after `now` and not
+/// after `true_due`; otherwise, and where there is none, it is `true_due`. The result is never
+/// `None`.
 ///
 /// # Example
 /// ```

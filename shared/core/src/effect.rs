@@ -17,26 +17,27 @@ use crate::order::Order;
 use crate::outbox::Emission;
 use crate::step::Out;
 
-/// One thing to send.
+/// One message that a decision wants sent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// To the submitting application.
+    /// A status message to the submitting application.
     Status(StatusMessage),
-    /// To operators.
+    /// An alert to operators.
     Alert(Alert),
-    /// To the Scheduler: take the order up.
+    /// A message that has the Scheduler look at the order: it is to claim it.
     Wake,
-    /// To an agent.
+    /// A request to an agent.
     Request(Box<StepRequest>),
 }
 
-/// When an effect is sent by a writer that stands beside the order's line of events: the Supervisor
-/// or an operator.
+/// When an effect is sent by the Supervisor or an operator. Both write outside the Scheduler's line
+/// of events of the order. The Scheduler itself sends all effects at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// First: it must have reached the bus before anything that lets the next writer go on.
+    /// Before all others: the bus must have acknowledged it before anything is sent that lets the
+    /// next writer go on.
     First,
-    /// Once all that goes first is acknowledged.
+    /// After the bus has acknowledged every effect whose turn is [`Turn::First`].
     Then,
     /// Never: only the Scheduler sends it, in the order of the order's events.
     SchedulerOnly,
@@ -47,7 +48,7 @@ impl Effect {
         Self::Request(Box::new(request))
     }
 
-    /// When it is sent by somebody other than the Scheduler.
+    /// When the Supervisor or an operator sends this effect.
     #[must_use]
     pub fn turn(&self) -> Turn {
         match self {
@@ -58,13 +59,13 @@ impl Effect {
     }
 }
 
-/// Why a record's effects could not be made again.
+/// Why the effects of a record could not be made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unmade {
-    /// A request's input depends on the order's details.
+    /// A request's input depends on the order's details, and [`Context::details`] is `None`.
     NeedsDetails,
-    /// A request's input has no value, though it had one when the record was written: the record
-    /// or its definition is damaged.
+    /// A request's input has no value any more, although it had one when the record was written:
+    /// the record or its definition is damaged.
     Damaged(Illegal),
 }
 
@@ -74,10 +75,14 @@ impl From<NeedsDetails> for Unmade {
     }
 }
 
-/// Everything that a record's last write wanted sent, in the order of sending.
+/// Every effect of a record's last write, made again from its outbox: statuses and alerts, then
+/// wakes, then requests.
+///
+/// Left out are requests of attempts that are not out any more.
 ///
 /// # Errors
-/// [`Unmade`]; nothing is to be sent then.
+/// [`Unmade::NeedsDetails`] if the details have to be read first; [`Unmade::Damaged`] if an input
+/// has no value. In both cases nothing is to be sent.
 pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade> {
     let mut effects = told(order);
     for entry in &order.outbox.entries {
@@ -111,7 +116,8 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
     Ok(effects)
 }
 
-/// What of it anybody may send: statuses and alerts first, then what wakes the Scheduler.
+/// The effects of a record's outbox that every writer may send: statuses and alerts first, then
+/// wakes. Requests are left out: only the Scheduler sends them.
 #[must_use]
 pub fn told(order: &Order) -> Vec<Effect> {
     let entries = &order.outbox.entries;

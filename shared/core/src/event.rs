@@ -8,29 +8,31 @@ use crate::ids::ClaimId;
 use crate::message::Reply;
 use crate::operate::Operation;
 
-/// An event.
+/// One thing that happens to an order, as input of [`crate::decide()`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A Scheduler wants to take the order up, under this id.
+    /// A Scheduler wants to claim the order, under an id that is unique to this attempt to claim.
     Claim(ClaimId),
-    /// An agent answers.
+    /// An agent has answered a request.
     Reply(Reply),
-    /// The Supervisor found the order in the due index.
+    /// The Supervisor has found the order in the due index and revoked these attempts in the call
+    /// ledger.
     Overdue(Untaken),
-    /// There is room for an order that was set aside.
+    /// The Supervisor lets an order in that was set aside: its workflow's cap has room again.
     Admit,
-    /// All that a finished order wanted sent has been acknowledged by the bus.
+    /// The bus has acknowledged every message of a finished order.
     Confirmed,
-    /// An operator acts.
+    /// An operator acts on the order.
     Operate(Operation),
 }
 
-/// Steps whose attempt no agent has taken before its complete-by, and none can take any more: the
-/// Supervisor has revoked it in the call ledger. See [`crate::ledger`].
+/// Steps whose attempt was taken by no agent before its complete-by and can be taken by none any
+/// more, because the Supervisor has revoked it in the call ledger. See [`crate::ledger`]. Empty if
+/// there are none.
 pub type Untaken = BTreeSet<StepId>;
 
 impl Event {
-    /// The event's name, for logs and tables.
+    /// The event's name for logs and tables, such as `claim` or `overdue`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

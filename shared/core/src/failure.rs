@@ -5,26 +5,29 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
 
-/// Longest message of a failure, in bytes; longer ones are cut.
+/// Longest message of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
 pub const MAX_MESSAGE_BYTES: usize = 512;
-/// Longest code of a failure, in bytes; longer ones are cut.
+/// Longest code of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
 pub const MAX_CODE_BYTES: usize = 64;
 
 /// Class of a failure: retry code matches on this, never on text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// Nothing was heard before complete-by.
+    /// The time of an attempt or a call is over: no agent took the request, no reply came before
+    /// complete-by, or the service did not answer the call.
     TimedOut,
-    /// The service failed in a way that may pass, and the allowance is used up.
+    /// A fault that may pass, such as an overloaded service, an open circuit breaker or a reached
+    /// limit. Where an attempt failed so, its allowance of calls or time is used up.
     Transient,
-    /// The service refused; trying again is no use.
+    /// The service refused the request; the same request again would be refused too.
     Permanent,
-    /// An expression of the definition has no value for this order.
+    /// An expression of the workflow's definition has no value for this order. Another attempt
+    /// would fail in the same way.
     Definition,
-    /// It is not known whether an effect happened that may not be repeated.
+    /// In doubt: it is not known whether an effect happened, and the effect may not be repeated.
     Ambiguous,
-    /// An operator asked for it.
+    /// An operator wanted it: cancelled the order, or paused a step or a downstream.
     Operator,
 }
 
@@ -41,23 +44,26 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// One failure.
+/// One failure: its class, where it happened, and what a person reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Its class.
+    /// The failure's class.
     pub kind: FailureKind,
-    /// The step it happened in, if in one.
+    /// The step it happened in; `None` if it belongs to no step or is not yet placed in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
-    /// Short and stable, fit for grouping: `out-of-stock`, `http-503`.
+    /// Short and stable, fit for grouping, such as `out-of-stock` or `http-503`; [`Failure::new`]
+    /// keeps at most [`MAX_CODE_BYTES`].
     pub code: String,
-    /// For a person.
+    /// Text for a person; no code compares it. May be empty. [`Failure::new`] keeps at most
+    /// [`MAX_MESSAGE_BYTES`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 impl Failure {
-    /// A failure; over-long texts are cut at a character boundary.
+    /// A failure in no step. A code above [`MAX_CODE_BYTES`] and a message above
+    /// [`MAX_MESSAGE_BYTES`] are cut at a character boundary.
     #[must_use]
     pub fn new(kind: FailureKind, code: &str, message: &str) -> Self {
         Self {
@@ -68,21 +74,23 @@ impl Failure {
         }
     }
 
-    /// No attempt may be made any more: the declared total of calls is used up.
+    /// The failure of a step that may make no further call because its declared total is used up:
+    /// transient, with code `budget`.
     #[must_use]
     pub fn calls_used_up() -> Self {
         let text = "the declared total of calls is used up";
         Self::new(FailureKind::Transient, "budget", text)
     }
 
-    /// The same failure, placed in a step.
+    /// The same failure, placed in this step.
     #[must_use]
     pub fn in_step(mut self, step: &StepId) -> Self {
         self.step = Some(step.clone());
         self
     }
 
-    /// What equal failures of different orders have in common: class, step and code.
+    /// What equal failures of different orders have in common: `<class>/<step>/<code>`, or
+    /// `<class>/<code>` if it is in no step.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         match &self.step {
@@ -102,7 +110,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The longest prefix of at most `limit` bytes that ends at a character.
+/// The longest prefix of a text that has at most `limit` bytes and ends at a character boundary.
 #[must_use]
 pub fn cut(text: &str, limit: usize) -> String {
     let mut end = text.len().min(limit);

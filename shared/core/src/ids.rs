@@ -6,15 +6,17 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use triad_workflow::{DefinitionHash, Millis, StepId, WorkflowName};
 
-/// Longest order id, in bytes.
+/// Longest order id, in bytes, inclusive.
 pub const MAX_ORDER_ID_BYTES: usize = 128;
 
-/// A text that cannot be an order id.
+/// The error of [`OrderId::new`]: the text is empty, is longer than [`MAX_ORDER_ID_BYTES`], or has
+/// a `/` or a control character.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an order id has 1 to {MAX_ORDER_ID_BYTES} bytes and no control characters or '/'")]
 pub struct InvalidOrderId;
 
-/// A text that cannot be the id of a new order.
+/// The error of [`OrderId::check_portable`]: the id has another character than ASCII letters,
+/// digits and `- _ . ~ : @ = ,`, or does not begin with a letter or a digit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an order id has 1 to {MAX_ORDER_ID_BYTES} of a-z, A-Z, 0-9 and - _ . ~ : @ = , and begins with a \
@@ -24,18 +26,18 @@ pub struct NotPortable;
 
 /// Identity of an order: chosen by the application that submits it.
 ///
-/// It is the key of every message about the order. `/` is excluded because idempotency keys
-/// join their parts with it. New orders have [portable](Self::check_portable) ids; others are those of
-/// orders that were stored before that was asked.
+/// It is the key of every message about the order. `/` is excluded because idempotency keys join
+/// their parts with it. A new order needs a [portable](Self::check_portable) id; an order that was
+/// stored before that rule may have any other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OrderId(String);
 
 impl OrderId {
-    /// Takes a text that keeps the rule.
+    /// Takes a text of 1 to [`MAX_ORDER_ID_BYTES`] bytes without `/` and control characters.
     ///
     /// # Errors
-    /// [`InvalidOrderId`] if it does not.
+    /// [`InvalidOrderId`] for every other text.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidOrderId> {
         let text = text.into();
         let fits = !text.is_empty()
@@ -48,12 +50,13 @@ impl OrderId {
         }
     }
 
-    /// Whether every transport carries the id unchanged: HTTP headers and paths, keys of Kafka and
-    /// DynamoDB, JSON, logs and command lines. (HTTP drops blanks at either end of a header, so that
-    /// two ids could share an idempotency key; RFC 9110, section 5.5.)
+    /// Checks that every transport carries the id unchanged: HTTP headers and paths, keys of Kafka
+    /// and DynamoDB, JSON, logs and command lines. (HTTP drops blanks at either end of a header, so
+    /// that two ids could share an idempotency key; RFC 9110, section 5.5.)
     ///
     /// # Errors
-    /// [`NotPortable`], which says what is asked.
+    /// [`NotPortable`] if the id has another character than ASCII letters, digits and `- _ . ~ : @
+    /// = ,`, or does not begin with a letter or a digit.
     ///
     /// # Example
     /// ```
@@ -98,12 +101,13 @@ impl fmt::Display for OrderId {
     }
 }
 
-/// The definition an order is pinned to.
+/// The version of a workflow that an order runs on, from its start to its end. As text it is
+/// `<name>@<hash>`; other texts are an error that says why.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkflowRef {
     /// Name of the workflow.
     pub name: WorkflowName,
-    /// Content hash of the version.
+    /// Content hash of the version's definition.
     pub hash: DefinitionHash,
 }
 
@@ -140,18 +144,20 @@ impl<'de> Deserialize<'de> for WorkflowRef {
     }
 }
 
-/// Lane of an order.
+/// Priority of an order, which decides the topics of its messages. Normal if a message does not
+/// say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
-    /// The usual lane.
+    /// The normal lane.
     #[default]
     Normal,
-    /// Drained before the usual lane.
+    /// The high lane: the same functions drain it before the normal one.
     High,
 }
 
-/// Version of a process record; 1 when created, raised by every write, checked by every write.
+/// Version of a process record: 1 when it is created. Each write raises it by one, on the condition
+/// that the stored version is still the one the write was decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(pub u64);
@@ -173,7 +179,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Number of an attempt at a step, from 1; 0 is before the first.
+/// Number of an attempt at one leg of a step, counted from 1 and on through all rounds. 0 if none
+/// was made yet.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -202,26 +209,27 @@ impl fmt::Display for Attempt {
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// This moment plus a span; saturates.
+    /// This moment plus a span; the largest possible moment if the sum is larger.
     #[must_use]
     pub const fn plus(self, span: Millis) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// This moment minus a span; saturates.
+    /// This moment minus a span; the Unix epoch if the span is longer.
     #[must_use]
     pub const fn minus(self, span: Millis) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// Span from an earlier moment to this one; zero if it is not earlier.
+    /// Span from an earlier moment to this one; zero if the other moment is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Identity of one claim of one order, unique to the attempt to claim.
+/// Identity of one claim of one order: the value of `LockedBy`. It is unique to the attempt to
+/// claim, not to the process that claims.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimId(pub String);
@@ -232,16 +240,16 @@ impl fmt::Display for ClaimId {
     }
 }
 
-/// What an agent is asked to do about a step.
+/// What an agent is asked to do about a step. Names in messages: `forward`, `undo` and `probe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// The step's action.
+    /// To carry out the step's action.
     Forward,
-    /// The step's compensation.
+    /// To carry out the step's compensation.
     #[serde(rename = "undo")]
     Compensate,
-    /// The question whether the step's action has had its effect.
+    /// To ask the service whether the step's action has had its effect.
     Probe,
 }
 
@@ -255,17 +263,20 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The key that makes all tries of one effect the same effect: order, step and direction.
+/// The key by which a remote service knows all calls for one effect as the same: made of order,
+/// step and direction, the same for every attempt and every call. See [`IdempotencyKey::of`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IdempotencyKey(pub String);
 
 impl IdempotencyKey {
-    /// The key of a step's effect; the same for every attempt and every call.
+    /// The key of a step's effect: `<order>/<step>/forward` or `<order>/<step>/undo`. A `number`
+    /// above 0 is put behind it as `/<number>`. A probe asks about the forward effect and carries
+    /// that effect's key.
     ///
-    /// `number` tells a step that an operator has had done again after it was compensated or refused
-    /// from the first time: the earlier keys are spent for ever at the remote service. A probe
-    /// asks about the forward effect, and carries its key.
+    /// `number` is [`crate::StepRecord::key`]. It is raised when an operator has a step done again
+    /// after it was compensated or refused, because the service has answered the earlier keys for
+    /// ever.
     #[must_use]
     pub fn of(order: &OrderId, step: &StepId, direction: Direction, number: u32) -> Self {
         let effect = match direction {

@@ -1,28 +1,29 @@
 //! Events that cannot happen to a sound order.
 
-/// An event that cannot happen to a sound order: its sender is broken or forged it.
+/// An event that cannot happen to a sound order: its sender is broken, or the record is damaged.
+/// Nothing is written then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
-    /// The workflow has no such step.
+    /// A reply names a step that the workflow does not have.
     #[error("the workflow has no step {0}")]
     UnknownStep(String),
-    /// The attempt has not been made yet.
+    /// A reply names an attempt that has not been made yet.
     #[error("step {step} has not made attempt {attempt}")]
     FutureAttempt {
-        /// The step.
+        /// The step that the reply names.
         step: String,
-        /// The attempt.
+        /// The attempt that the reply names.
         attempt: u32,
     },
-    /// The input of a request that was made before has no value any more.
+    /// A request is to be sent again, and the expressions of its input have no value any more.
     #[error("the input of step {step} cannot be computed again: {why}")]
     NoInput {
-        /// The step.
+        /// The step that the request is about.
         step: String,
-        /// Why.
+        /// For a person: which expression has no value, and why.
         why: String,
     },
-    /// The record does not fit the definition it is pinned to.
+    /// The record has not as many steps as the definition that was given for it.
     #[error("the record has {record} steps and its workflow {workflow}")]
     WrongWorkflow {
         /// Steps in the record.

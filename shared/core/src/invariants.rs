@@ -10,19 +10,20 @@ use crate::order::{IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::step::{StepRecord, StepState, Work};
 
-/// An invariant that does not hold.
+/// An invariant that a record or a write does not keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
-    /// Its name.
+    /// Name of the invariant, as in [`OF_RECORD`] and [`OF_WRITE`].
     pub invariant: &'static str,
-    /// The order and what was seen.
+    /// For a person: the order, its version and state, and its steps.
     pub seen: String,
 }
 
 type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
-/// Every invariant of a record by itself.
+/// Every invariant of a record by itself: a name, and a function that is true where it holds. Names
+/// that begin with `g` and a digit are guarantees of the design, such as G1.
 pub const OF_RECORD: [(&str, OfRecord); 12] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
@@ -99,7 +100,8 @@ pub const OF_RECORD: [(&str, OfRecord); 12] = [
     }),
 ];
 
-/// Every invariant of a write: the version before, the version after.
+/// Every invariant of a write: a name, and a function of the record before it and after it, which
+/// is true where the invariant holds.
 pub const OF_WRITE: [(&str, OfWrite); 9] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
@@ -177,7 +179,10 @@ pub const OF_WRITE: [(&str, OfWrite); 9] = [
     }),
 ];
 
-/// Breaches in a record by itself.
+/// The invariants of [`OF_RECORD`] that a record does not keep; empty if it keeps all.
+///
+/// # Panics
+/// If the record has more steps than the workflow, and one of those has been started.
 #[must_use]
 pub fn of_record(order: &Order, workflow: &Workflow) -> Vec<Breach> {
     OF_RECORD
@@ -187,7 +192,11 @@ pub fn of_record(order: &Order, workflow: &Workflow) -> Vec<Breach> {
         .collect()
 }
 
-/// Breaches in a write, those of the record it leaves included.
+/// The invariants of [`OF_WRITE`] that a write does not keep, after those of [`OF_RECORD`] that the
+/// record `after` it does not keep; empty if it keeps all.
+///
+/// # Panics
+/// As [`of_record`], for the record `after`.
 #[must_use]
 pub fn of_write(before: &Order, after: &Order, workflow: &Workflow) -> Vec<Breach> {
     let mut found = of_record(after, workflow);

@@ -17,46 +17,52 @@ use crate::decide::is_unheard;
 use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
 use crate::order::Order;
 
-/// How long a mark is kept after its attempt's complete-by; nobody calls after that.
+/// How long after its attempt's complete-by a mark is kept: 24 hours. An agent makes no call after
+/// complete-by.
 pub const KEPT: Millis = Millis(24 * 3_600_000);
 
-/// What a mark says.
+/// The record of one attempt in the call ledger. It is written once and never changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Calls that whoever wrote it may make: the whole allowance of an agent, 0 of the Supervisor.
+    /// How many calls its writer may make: the whole allowance of the request for an agent, 0 for
+    /// the Supervisor.
     pub allowance: u32,
-    /// The Supervisor wrote it: no agent has taken the attempt.
+    /// True if the Supervisor wrote it: no agent has taken the attempt, and none can any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revoked: bool,
 }
 
 impl Mark {
-    /// The Supervisor's.
+    /// The mark that the Supervisor writes.
     pub const REVOKED: Self = Self {
         allowance: 0,
         revoked: true,
     };
 }
 
-/// Key of an attempt's mark in the control store.
+/// Key of an attempt's mark in the control store: `call/<idempotency key>/<direction>/<attempt>`.
 #[must_use]
 pub fn key(of: &IdempotencyKey, direction: Direction, attempt: Attempt) -> String {
     format!("call/{of}/{direction}/{attempt}")
 }
 
-/// An attempt that is to be revoked before the Supervisor decides about it.
+/// An attempt that the Supervisor is to revoke before it decides about the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unheard {
-    /// The step.
+    /// The step of the attempt.
     pub step: StepId,
-    /// Key of its mark.
+    /// Key of the mark to write.
     pub key: String,
-    /// When the mark may be deleted.
+    /// When the mark may be deleted: [`KEPT`] after the attempt's complete-by.
     pub expires: Timestamp,
 }
 
-/// The attempts of an overdue order that nobody was heard of, and of which the ledger knows
-/// whether an agent has taken them.
+/// The attempts of an order that the Supervisor is to revoke: each passed its complete-by by the
+/// skew, was met so before, got no reply for [`hear_within`](crate::Timing::hear_within) since, and
+/// has its calls counted in the ledger.
+///
+/// Empty for a finished order. An attempt whose mark may have been deleted already ([`KEPT`]) is
+/// left out: it counts as taken.
 #[must_use]
 pub fn to_revoke(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Vec<Unheard> {
     if order.state.is_finished() {

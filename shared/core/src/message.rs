@@ -15,25 +15,27 @@ use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::ids::{Priority, WorkflowRef};
 use crate::trace::TraceContext;
 
-/// A message ready to be sent: everything that the bus needs.
+/// A message ready to be sent: everything that the bus needs. Its value and headers are those of a
+/// CloudEvent in Kafka's binary mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// Topic.
+    /// The topic to send it to.
     pub topic: String,
-    /// Key; for messages about an order, its id.
+    /// The Kafka key, which decides the partition: of a message about an order, the order's id.
     pub key: Option<Vec<u8>>,
-    /// Value.
+    /// The body, as JSON.
     pub value: Vec<u8>,
-    /// Headers, in order, but for the trace context.
+    /// Headers in the order of sending, without the trace context. A value of `None` is a null
+    /// header.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// The hop that it is in its trace, where it belongs to one: the bus carries it on.
+    /// This message's own hop in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
 }
 
-/// The header of the trace context (W3C Trace Context, section 3.2).
+/// Name of the header that carries the trace context (W3C Trace Context, section 3.2).
 pub const TRACEPARENT: &str = "traceparent";
 
-/// CloudEvents `source` of everything that Triad sends.
+/// The CloudEvents attribute `source` of every message that Triad sends.
 pub const SOURCE: &str = "triad";
 
 impl Envelope {
@@ -76,7 +78,8 @@ impl Envelope {
         }
     }
 
-    /// The same message, as a hop that another one has caused; without a cause it stays what it is.
+    /// The same message as a hop that the hop `cause` has caused. Unchanged if `cause` is `None` or
+    /// the message has no header `ce_id`.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<TraceContext>) -> Self {
         let id = self.headers.iter().find(|(name, _)| name == "ce_id");
@@ -87,7 +90,7 @@ impl Envelope {
         self
     }
 
-    /// The same, copied: for a bus that hands messages over within a process.
+    /// [`Envelope::sent_headers`], copied: for a bus that hands messages over within a process.
     #[must_use]
     pub fn copied_headers(&self) -> Vec<(String, Option<Vec<u8>>)> {
         let sent = self.sent_headers();
@@ -104,125 +107,129 @@ impl Envelope {
     }
 }
 
-/// Everything that can be on the topic `scheduler`.
+/// The body of every message on the topics `scheduler` and `scheduler.high`, told apart by its
+/// field `type`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum SchedulerMessage {
-    /// An order was accepted.
+    /// An order was accepted and stored; it waits for its first claim.
     Accepted(Accepted),
-    /// The Supervisor wants an order taken up again.
+    /// An order is to be taken up again: the Supervisor or an operator asks for it.
     Retry(Retry),
-    /// An agent answers.
+    /// An agent has answered a request.
     Reply(Reply),
 }
 
-/// An order was accepted: what its first process record was made of, and its details, so that
-/// the claim needs no read.
+/// An order was accepted: what its first process record was made of, and its details, so that the
+/// claim needs no read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The order.
+    /// Id of the order.
     pub order_id: OrderId,
-    /// Pinned definition.
+    /// The version of the workflow that the order runs on.
     pub workflow: WorkflowRef,
-    /// Lane.
+    /// The order's priority; absent: normal.
     #[serde(default)]
     pub priority: Priority,
-    /// Topic for status messages.
+    /// Topic for the order's status messages; `None` is the topic `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
-    /// W3C trace context.
+    /// W3C trace context of the submission; `None` if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// When it was accepted.
+    /// When the submission was accepted.
     pub submitted_at: Timestamp,
-    /// First hint in the due index.
+    /// The order's first hint in the due index.
     pub due: Timestamp,
-    /// The order's details.
+    /// The order's details as submitted.
     pub details: Value,
 }
 
-/// An order waits to be taken up again.
+/// The message that wakes the Scheduler: an order waits to be claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// The order.
+    /// Id of the order.
     pub order_id: OrderId,
 }
 
-/// The Scheduler asks an agent.
+/// A request of the Scheduler to an agent: one attempt at a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepRequest {
-    /// The order.
+    /// Id of the order.
     pub order_id: OrderId,
-    /// The step.
+    /// Id of the step.
     pub step: StepId,
-    /// Doing or undoing.
+    /// Whether the step's action, its compensation or its probe is wanted.
     pub direction: Direction,
-    /// Attempt; the reply carries it back.
+    /// Number of the attempt; the reply carries it back.
     pub attempt: Attempt,
-    /// After this nothing may be started or sent.
+    /// After this nothing may be started or sent. An agent stops earlier, by the skew.
     pub complete_by: Timestamp,
-    /// What the step gives the attempt, from when its agent takes the request, in milliseconds;
-    /// `None` in a request of an earlier version.
+    /// How long the attempt may take from when its agent takes the request, in milliseconds; `None`
+    /// in a request of an earlier version of Triad.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within_ms: Option<u64>,
-    /// Most calls to the remote service for this request.
+    /// Most calls to the remote service for this request, the first one included.
     pub allowance: u32,
-    /// The allowance must be claimed in the call ledger before the first call, so that a
-    /// redelivery after a crash cannot use it again.
+    /// True if the agent must claim the allowance in the call ledger before its first call, so that
+    /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
-    /// Upper bound of the first wait between calls.
+    /// Upper bound of the wait after the first call, in milliseconds.
     pub backoff_initial_ms: u64,
-    /// Upper bound of any wait between calls.
+    /// Upper bound of the wait after any call, in milliseconds.
     pub backoff_max_ms: u64,
-    /// The same for every attempt and every call.
+    /// The key of the effect, which every call to the remote service carries; the same for every
+    /// attempt and every call.
     pub idempotency_key: IdempotencyKey,
-    /// Of a compensation: the key of the effect that it compensates.
+    /// The key of the effect that is to be compensated; `None` if this is no compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<IdempotencyKey>,
-    /// What is to be done.
+    /// Name of the action, as the definition has it.
     pub action: String,
-    /// With what.
+    /// Input of the action, with its expressions computed.
     pub input: Value,
-    /// The order's lane.
+    /// The order's priority; absent: normal.
     #[serde(default)]
     pub priority: Priority,
     /// The agent that is asked; a request on another agent's topic is refused.
     pub agent: AgentName,
-    /// The workflow: with the step it names a step type, which operators can pause.
+    /// Name of the workflow. With the step it names a step type, which operators can pause. `None`
+    /// in a request of an earlier version of Triad.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<WorkflowName>,
 }
 
 impl StepRequest {
-    /// Backoff bounds as spans: the first and the largest.
+    /// The bounds of the wait between calls: after the first call, and after any call.
     #[must_use]
     pub fn backoff(&self) -> (Millis, Millis) {
         (Millis(self.backoff_initial_ms), Millis(self.backoff_max_ms))
     }
 }
 
-/// An agent's answer.
+/// An agent's answer to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The order.
+    /// Id of the order, as in the request.
     pub order_id: OrderId,
-    /// The step.
+    /// Id of the step, as in the request.
     pub step: StepId,
-    /// Doing or undoing.
+    /// The request's direction.
     pub direction: Direction,
-    /// The request's attempt.
+    /// Number of the attempt, as in the request.
     pub attempt: Attempt,
-    /// The request's complete-by.
+    /// The complete-by, as in the request.
     pub complete_by: Timestamp,
-    /// Calls that were made for this request.
+    /// How many calls to the remote service the agent made for this request.
     pub calls: u32,
-    /// What came of it.
+    /// What became of the request.
     pub outcome: Outcome,
-    /// When the agent sent it; `None` from an earlier version.
+    /// When the agent sent the reply, by its clock; `None` from an earlier version of Triad, and
+    /// then the time of reading counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// How the request fared in the agent's topic and hands; `None` from an earlier version.
+    /// How long the request waited and took; `None` from an earlier version of Triad.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
 }
@@ -232,85 +239,89 @@ pub struct Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pace {
     /// From when the request was written to the agent's topic until the agent took it, in
-    /// milliseconds. Two clocks are in it: it is wrong by at most the skew.
+    /// milliseconds. The two moments are of two clocks, so it is wrong by at most the skew.
     pub waited_ms: u64,
-    /// From then until the answer, in milliseconds.
+    /// From when the agent took the request until its reply, in milliseconds.
     pub took_ms: u64,
 }
 
-/// What came of a request.
+/// What became of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Done.
+    /// The service has done what was asked; of a probe: it has answered.
     Succeeded {
-        /// What the service answered.
+        /// What the service answered, at most [`MAX_OUTPUT_BYTES`].
         output: Value,
     },
-    /// Not done, as far as the agent knows.
+    /// The attempt failed, as far as the agent knows.
     Failed {
-        /// Class and cause.
+        /// Class and cause. A permanent one ends the step at once.
         failure: Failure,
-        /// Whether a call may have had an effect all the same: an answer was lost or unusable.
+        /// True if a call may have had its effect all the same: its answer was lost or unusable.
         maybe_applied: bool,
     },
-    /// Put off: the service is paused, its circuit breaker is open, or its limits are reached.
-    /// Not a failure.
+    /// The attempt is deferred: the service is paused, its circuit breaker is open, or its limits
+    /// are reached. Not a failure.
     Deferred {
-        /// When to try again.
+        /// When to try again. The Scheduler waits 15 minutes at most.
         until: Timestamp,
-        /// Why.
+        /// Why the attempt is deferred.
         failure: Failure,
-        /// As of a failure, of the calls that were made before it was deferred.
+        /// True if a call that was made before the attempt was deferred may have had its effect.
         maybe_applied: bool,
     },
 }
 
-/// Largest output of a step, as JSON, in bytes: a process record holds them all.
+/// Largest output of one step, as JSON, in bytes, inclusive: 8 KiB. A process record holds the
+/// outputs of all its steps.
 pub const MAX_OUTPUT_BYTES: usize = 8 * 1024;
 
-/// What the submitting application is told.
+/// A status message: what the submitting application is told about its order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusMessage {
-    /// The order.
+    /// Id of the order.
     pub order_id: OrderId,
-    /// From 1, without gaps; a repeated one is the same message again.
+    /// Counted from 1 for each order, without gaps; a message with the same sequence is the same
+    /// message again. 0 for [`Rejected`](crate::status::Status::Rejected), which belongs to no
+    /// stored order.
     pub sequence: u32,
     /// What happened.
     pub status: crate::status::Status,
-    /// The failure behind it, if there is one.
+    /// The failure behind it; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Failure>,
-    /// When it was written down.
+    /// When the status was written to the record.
     pub at: Timestamp,
 }
 
-/// What an operator must know.
+/// An alert: what an operator must know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
-    /// The same for every repetition of the same alert.
+    /// Identity of the alert: the same however often it is sent.
     pub alert_id: String,
-    /// What it is about.
+    /// What the alert is about.
     pub kind: AlertKind,
-    /// The order, if about one.
+    /// The order; `None` if the alert is not about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_id: Option<String>,
-    /// Why.
+    /// Why, for a person.
     pub cause: String,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
 }
 
-/// Kinds of alert.
+/// What an alert is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlertKind {
-    /// An order stopped in Error.
+    /// An order has ended in state Error.
     OrderError,
-    /// An order is half compensated.
+    /// An order has ended in state CompensationFailed.
     CompensationFailed,
-    /// A record was dead-lettered.
+    /// A record was sent to the topic `dead-letter`.
     DeadLetter,
-    /// The circuit breaker of a downstream has changed.
+    /// The circuit breaker of a downstream has changed, or an operator has changed the downstream's
+    /// record.
     Breaker,
 }

@@ -17,22 +17,27 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
 
-/// What a migration changes about one step of an order.
+/// One difference that a migration makes to a step of an order.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Change {
-    /// The step.
+    /// The step, by its id in the old or the new version.
     pub step: StepId,
-    /// What, for a person.
+    /// The difference, for a person, such as `removed` or `complete_within changed`.
     pub what: String,
 }
 
-/// Moves an order, or says everything that stands against it.
+/// Moves an order from one version of its workflow to another one, or says everything that stands
+/// against it.
 ///
-/// The first value is the change, to be written on the condition that the present version still
-/// stands; a dry run shows the changes and writes nothing.
+/// The transition is to be written on the condition that the present version of the record still
+/// stands. The changes are what a dry run shows; empty if the steps do not differ.
 ///
 /// # Errors
-/// One line for each thing that stands against it.
+/// One line, for a person, for each thing that stands against it; nothing is to be written then.
+/// Such things are: another workflow, or the same version; a state other than Pending, Processing
+/// and Error; a started step that the new version does not have, asks for differently, or puts
+/// after a step that is not done; and a point of no return that was reached and is not one in the
+/// new version.
 pub fn migrate(
     order: &Order,
     from: &Workflow,

@@ -10,11 +10,12 @@ use crate::input;
 use crate::order::{Order, ProcessState};
 use crate::step::StepState;
 
-/// The agents that are still to be asked on an order's present way, forward or back. A step whose
-/// condition is already known to be false needs nobody.
+/// The agents that an order still has to ask, on its present way: forward, or back in compensation.
+/// Empty for a finished order. A step that waits is left out if its condition is already known to
+/// be false.
 ///
 /// # Errors
-/// [`NeedsDetails`] where a condition depends on them.
+/// [`NeedsDetails`] if a condition has to be computed and [`Context::details`] is `None`.
 pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, NeedsDetails> {
     let steps = || order.steps.iter().zip(&ctx.workflow.steps);
     Ok(match &order.state {
@@ -51,7 +52,7 @@ pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, Ne
     })
 }
 
-/// The agents that have something of the order in their topics or hands.
+/// The agents that have been sent a request of this order and have not answered it.
 #[must_use]
 pub fn asked(ctx: &Context<'_>, order: &Order) -> BTreeSet<AgentName> {
     let steps = order.steps.iter().zip(&ctx.workflow.steps);

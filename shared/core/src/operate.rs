@@ -5,49 +5,60 @@ use triad_workflow::StepId;
 
 use crate::order::OperatorAct;
 
-/// Largest corrected input, as JSON, in bytes: the process record holds it.
+/// Largest corrected input of a step, as JSON, in bytes, inclusive: 8 KiB. The process record holds
+/// it.
 pub const MAX_INPUT_BYTES: usize = 8 * 1024;
 
-/// One act of an operator.
+/// One act of an operator on one order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operation {
-    /// What.
+    /// What the operator wants.
     pub action: Action,
-    /// Who and why.
+    /// Who the operator is, and why.
     pub act: OperatorAct,
 }
 
-/// What an operator can do to an order.
+/// What an operator can do to an order. Whether the order allows it is checked by
+/// [`crate::decide()`], which answers [`OperationRefusal`] if not.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Of an order in Error: have the failed step done again, with its failures and calls
-    /// counted from zero. Of a Compensated order: run it again from the beginning.
+    /// Of an order in Error: have the steps that did not complete done again, with their failures
+    /// and calls counted from zero. Of a Compensated order: run it again from the beginning.
+    /// Refused in other states, and while a step is in doubt that may not be repeated.
     Resubmit {
-        /// Replaces the input of a step that has had no effect.
+        /// A step and its new input, at most [`MAX_INPUT_BYTES`], with the same fields and types as
+        /// the present one. `None` if no input is replaced. Refused if the step may have had its
+        /// effect.
         input: Option<(StepId, Value)>,
     },
-    /// Compensate an order that has not reached its point of no return.
+    /// Compensate an order that is Pending, Processing or in Error. Refused once it has reached its
+    /// point of no return.
     Cancel,
-    /// Try the failed compensations again.
+    /// Try the failed compensations of an order in CompensationFailed again, with their failures
+    /// and calls counted from zero. Refused while a step is in doubt that may not be repeated.
     RetryCompensation,
-    /// Take an order in Error or CompensationFailed as settled by hand.
+    /// Note that an order in Error or CompensationFailed was put right by hand: it needs no
+    /// operator any more. Its state stays.
     Close,
-    /// Start no further step until it is resumed.
+    /// Start no further step of an order that has not finished, until it is resumed. What is out
+    /// may still be answered.
     Pause,
     /// Let a paused order go on.
     Resume,
-    /// Say whether an effect happened that may not be repeated. The order goes on when nothing
-    /// else is in doubt; a Compensated one stays compensated, and can then be resubmitted.
+    /// Say whether an effect in doubt happened, of an order in Error, CompensationFailed or
+    /// Compensated. The order goes on when nothing else is in doubt; a Compensated one stays
+    /// compensated, and can then be resubmitted.
     Settle {
         /// The step in doubt.
         step: StepId,
-        /// Its output, if it happened; `None` if it did not.
+        /// The step's output, at most [`crate::message::MAX_OUTPUT_BYTES`], if its effect happened;
+        /// `None` if it did not.
         applied: Option<Value>,
     },
 }
 
 impl Action {
-    /// The action's name, as the CLI has it.
+    /// The action's name as the CLI has it, such as `resubmit` or `retry-undo`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -62,36 +73,39 @@ impl Action {
     }
 }
 
-/// Why an operator's act is not possible. Nothing is written.
+/// Why an operator's act is not possible. Nothing is written then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OperationRefusal {
-    /// The state does not allow it.
+    /// The action is not allowed in the order's state.
     #[error("{action} is for orders in {wanted}; this one is {state}")]
     State {
-        /// The action.
+        /// Name of the action.
         action: &'static str,
-        /// States that allow it.
+        /// Names of the states that allow it, for a person.
         wanted: &'static str,
-        /// The order's.
+        /// Name of the order's state.
         state: &'static str,
     },
-    /// The point of no return has been reached.
+    /// The order cannot be cancelled: this step is its point of no return, and was skipped or may
+    /// have had its effect.
     #[error("step {0} is its point of no return and has been started: it can only go forward")]
     PastPivot(StepId),
-    /// It is not known whether an effect happened that may not be repeated.
+    /// It is not known whether the effect of this step happened, and it may not be repeated: the
+    /// operator is to settle it first.
     #[error(
         "it is not known whether step {0} has had its effect, which may not be repeated: find out, and say so with triad settle"
     )]
     InDoubt(StepId),
-    /// There is no such step to act on.
+    /// The action cannot be done to the step that it names: the workflow does not have it, it is in
+    /// another state, or its new input or output is not allowed.
     #[error("step {step}: {why}")]
     Step {
-        /// The step.
+        /// The step that the action names.
         step: StepId,
-        /// Why not.
+        /// Why not, for a person.
         why: String,
     },
-    /// It is so already.
+    /// The action would change nothing; the text says what the order or downstream is already.
     #[error("it is {0} already")]
     Already(&'static str),
 }

@@ -11,99 +11,107 @@ use crate::step::StepRecord;
 use crate::timeline::MAX_NOTE_BYTES;
 pub use crate::timeline::{Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
 
-/// A process record.
+/// A process record: the whole state of one order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// Identity.
+    /// The order's id.
     pub id: OrderId,
-    /// Raised by every write, checked by every write.
+    /// Raised by one with every write, and checked by every write.
     pub version: Version,
-    /// Pinned definition.
+    /// The version of the workflow that the order runs on.
     pub workflow: WorkflowRef,
-    /// Lane.
+    /// Decides the topics of the order's messages.
     pub priority: Priority,
-    /// Topic for status messages; `None` is the default one.
+    /// Topic for status messages; `None` is the topic `status`.
     pub reply_topic: Option<String>,
-    /// W3C trace context of the submission.
+    /// W3C trace context of the submission; `None` if it had none.
     pub traceparent: Option<String>,
     /// When the submission was accepted.
     pub submitted_at: Timestamp,
     /// Where the order is in its life.
     pub state: ProcessState,
-    /// One record a step, in the workflow's order.
+    /// One record for each step, in the order of [`Workflow::steps`].
     pub steps: Vec<StepRecord>,
-    /// Sequence of the last status message that was written down.
+    /// Sequence of the last status message that was put into the outbox; at least 1, the status
+    /// `received`.
     pub sequence: u32,
-    /// What the last write wants sent.
+    /// What the last write wants sent, and what earlier ones wanted that may be unsent.
     pub outbox: Outbox,
-    /// Sort key in the due index: at or before the moment at which somebody must look; absent
-    /// where nobody must.
+    /// Sort key in the due index: at or before the moment at which somebody must look at the order;
+    /// `None` where nobody must.
     pub due: Option<Timestamp>,
-    /// Recoveries, failures and operators' acts, oldest first, at most [`MAX_INCIDENTS`].
+    /// The timeline: recoveries, failures and operators' acts, oldest first, at most
+    /// [`MAX_INCIDENTS`].
     pub incidents: Vec<Incident>,
-    /// How often an operator has set it going again after it had finished.
+    /// How often an operator has set the order going again after it had finished; 0 at first.
     pub round: u32,
-    /// Since when it waits for room under the cap on its workflow's orders in flight: nothing of it
-    /// starts until it is let in. See [`crate::due::aside_shard`].
+    /// Since when the order is set aside: it waits for room under its workflow's cap on orders in
+    /// flight, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
-    /// An operator holds it: no step starts until it is let go on. Its end lifts the hold.
+    /// Who paused the order, why and since when: no further step starts until it is resumed. `None`
+    /// if it is not paused. The end of the order lifts it.
     pub paused: Option<Hold>,
-    /// An operator has closed it by hand: it needs nobody's attention any more.
+    /// Who closed the order by hand, why and when: it needs no operator any more. `None` if it is
+    /// not closed.
     pub closed: Option<Hold>,
 }
 
-/// Something that an operator has set, and since when.
+/// What an operator has set: who, why and since when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Since when.
+    /// When the operator set it.
     pub at: Timestamp,
-    /// Who and why.
+    /// Who the operator is, and why.
     #[serde(flatten)]
     pub act: OperatorAct,
 }
 
-/// Where an order is in its life.
+/// Where an order is in its life. The states marked as finished change only when an operator sets
+/// the order going again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum ProcessState {
-    /// Waits for a Scheduler to claim it.
+    /// The order waits for a Scheduler to claim it.
     Pending {
-        /// When the Supervisor looks at it again; `None` when new.
+        /// When the Supervisor looks at the order if nobody has claimed it; `None` of a new order,
+        /// for which [`crate::Timing::announce_within`] counts.
         complete_by: Option<Timestamp>,
     },
-    /// A Scheduler has claimed it; steps are running.
+    /// A Scheduler has claimed the order; steps are running.
     Processing(Claim),
-    /// All steps completed or skipped. Finished.
+    /// All steps are completed or skipped. Finished.
     Processed {
-        /// When.
+        /// When the order finished.
         at: Timestamp,
     },
-    /// Stopped, for an operator. Finished.
+    /// The order has stopped and needs an operator. Finished.
     Error {
-        /// When.
+        /// When the order finished.
         at: Timestamp,
-        /// Why.
+        /// Why it stopped.
         cause: Failure,
     },
-    /// What was done is being compensated.
+    /// The steps that had an effect are being compensated.
     Compensating {
         /// The claim; `None` while it waits for a Scheduler.
         locked_by: Option<ClaimId>,
-        /// When the compensation that is out must have answered, or somebody must look.
+        /// The earliest complete-by of the compensations that are out, or when the Supervisor looks
+        /// at the order if there is none.
         complete_by: Timestamp,
-        /// Why it is compensated.
+        /// Why the order is compensated.
         cause: Failure,
     },
-    /// All that was done is compensated. Finished.
+    /// Every effect that has a compensation is compensated. Finished.
     Compensated {
-        /// When.
+        /// When the order finished.
         at: Timestamp,
-        /// Why it was compensated.
+        /// Why the order was compensated.
         cause: Failure,
     },
-    /// Half compensated, for an operator. Finished.
+    /// An effect could not be compensated, so the order is half compensated and needs an operator.
+    /// Finished.
     CompensationFailed {
-        /// When.
+        /// When the order finished.
         at: Timestamp,
         /// What could not be compensated, and why.
         cause: Failure,
@@ -113,17 +121,19 @@ pub enum ProcessState {
     },
 }
 
-/// A Scheduler's hold on an order.
+/// The claim of one Scheduler on one order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Unique to the claim.
+    /// Id of the claim, unique to the attempt to claim.
     pub locked_by: ClaimId,
-    /// Earliest complete-by of what is running.
+    /// Earliest moment by which a running step must be answered, or a deferred one is to be tried
+    /// again.
     pub complete_by: Timestamp,
 }
 
 impl ProcessState {
-    /// The state's name, as tables and people have it.
+    /// The state's name, as the attribute `ProcessState` and people have it: one of
+    /// [`ProcessState::NAMES`].
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -137,7 +147,7 @@ impl ProcessState {
         }
     }
 
-    /// All names, in the order of an order's life.
+    /// The names of all states, those of orders in flight first.
     pub const NAMES: [&'static str; 7] = [
         "Pending",
         "Processing",
@@ -148,13 +158,14 @@ impl ProcessState {
         "CompensationFailed",
     ];
 
-    /// Whether the order has reached its end, operators aside.
+    /// Whether the order has reached its end. Only an operator can set a finished order going
+    /// again.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.finished_at().is_some()
     }
 
-    /// When the order reached its end.
+    /// When the order reached its end; `None` while it is in flight.
     #[must_use]
     pub fn finished_at(&self) -> Option<Timestamp> {
         match self {
@@ -166,7 +177,7 @@ impl ProcessState {
         }
     }
 
-    /// The live claim.
+    /// The live claim; `None` if no Scheduler holds the order.
     #[must_use]
     pub fn locked_by(&self) -> Option<&ClaimId> {
         match self {
@@ -180,7 +191,8 @@ impl ProcessState {
         }
     }
 
-    /// Why it failed or is being compensated.
+    /// Why the order failed or is being compensated; `None` of one that is Pending, Processing or
+    /// Processed.
     #[must_use]
     pub fn cause(&self) -> Option<&Failure> {
         match self {
@@ -194,7 +206,8 @@ impl ProcessState {
 }
 
 impl Order {
-    /// A new process record, as Submission writes it.
+    /// A new process record, as Submission writes it: Pending, version 1, with its announcement in
+    /// the outbox. `due` is its first hint in the due index.
     #[must_use]
     pub fn new(accepted: &crate::message::Accepted, workflow: &Workflow, due: Timestamp) -> Self {
         Self {
@@ -222,7 +235,7 @@ impl Order {
         }
     }
 
-    /// The same new record, set aside until there is room for it.
+    /// The same new record, set aside since its submission, until its workflow has room for it.
     #[must_use]
     pub fn aside(mut self) -> Self {
         self.set_aside = Some(self.submitted_at);
@@ -230,7 +243,8 @@ impl Order {
         self
     }
 
-    /// The shard of the due index in which its row is, while it has one.
+    /// The number of the shard of the due index that the order's row is in, if it has one: see
+    /// [`shard_of`], and [`aside_shard`] for an order that is set aside.
     #[must_use]
     pub fn due_shard(&self) -> u32 {
         match self.set_aside {
@@ -252,7 +266,8 @@ impl Order {
         self.incidents.push(incident);
     }
 
-    /// The pattern's FailureCount: the most failures of any one step in the present direction.
+    /// The pattern's `FailureCount`: the most failures of any one step in this round; of the
+    /// compensations once the order is being compensated, of the actions before.
     #[must_use]
     pub fn failure_count(&self) -> u32 {
         let undo = matches!(
@@ -274,7 +289,8 @@ impl Order {
             .unwrap_or(0)
     }
 
-    /// The pattern's CompleteBy: when somebody must have finished or looked.
+    /// The pattern's `CompleteBy`: when the Supervisor looks at the order if nothing has happened
+    /// to it by then. `None` of a new order and of a finished one.
     #[must_use]
     pub fn complete_by(&self) -> Option<Timestamp> {
         match &self.state {

@@ -18,72 +18,75 @@ use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::AlertKind;
 use crate::status::Status;
 
-/// Who wrote the record last.
+/// Which actor wrote a process record last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Writer {
-    /// Submission, when it created the record.
+    /// Submission, which created the record; no one has written it since.
     Submission,
-    /// The Scheduler, in the order of the order's events.
+    /// The Scheduler, which handles the order's events one after the other.
     Scheduler,
-    /// The Supervisor, beside that order.
+    /// The Supervisor, which does not wait for the Scheduler's events of the order.
     Supervisor,
-    /// An operator, beside that order.
+    /// An operator, who does not wait for them either.
     Operator,
 }
 
-/// What a record's last write wants sent.
+/// What a record's last write wants sent, and the statuses and alerts of earlier writes that may be
+/// unsent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outbox {
-    /// Who wanted it.
+    /// The actor that made the last write.
     pub writer: Writer,
-    /// The Scheduler's input that the write answered: met again, it is known as done.
+    /// Identity of the Scheduler's input that the write answered: the input is known as done when
+    /// it is redelivered. `None` if no such input led to the write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
-    /// What, in the order of sending.
+    /// What to send, in the order of sending.
     pub entries: Vec<Emission>,
 }
 
-/// Most entries in an outbox. Status entries are carried on only while unsent; beyond this
-/// bound a write that would add more keeps the newest alert and statuses of one life.
+/// How many unsent statuses and alerts a write carries on from the one before it; the oldest ones
+/// above this number are dropped. What the write itself wants sent comes on top.
 pub const MAX_ENTRIES: usize = 64;
 
-/// One thing to send, as small as it can be stored: the effect is made from the record.
+/// One thing to send, as small as it can be stored: the [effect](crate::effect) is made from the
+/// record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
-    /// Announce the order to the Scheduler for the first time.
+    /// Announce the new order to the Scheduler.
     Announce,
-    /// Ask the Scheduler to take it up again.
+    /// Ask the Scheduler to claim the order again.
     Retry,
-    /// Ask an agent; skipped when the attempt is no longer the running one.
+    /// Ask an agent for an attempt at a step. It is not sent once the attempt is not out any more.
     Request {
         /// The step.
         step: StepId,
-        /// Doing or undoing.
+        /// The step's action, its compensation or its probe.
         direction: Direction,
-        /// The attempt.
+        /// Number of the attempt.
         attempt: Attempt,
     },
-    /// Tell the submitting application.
+    /// Tell the submitting application what happened.
     Status {
-        /// Its sequence.
+        /// Sequence of the status message, from 1.
         sequence: u32,
         /// What happened.
         status: Status,
-        /// When.
+        /// When it happened.
         at: Timestamp,
-        /// Why, for those that have a cause.
+        /// Why; `None` for a status without a cause.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Failure>,
     },
-    /// Tell operators that the order finished badly.
+    /// Tell operators that the order ended in Error or CompensationFailed.
     Alert {
-        /// How.
+        /// In which of the two it ended.
         kind: AlertKind,
-        /// When.
+        /// When it ended.
         at: Timestamp,
-        /// Why.
+        /// Why it ended so.
         cause: Failure,
     },
 }
@@ -96,7 +99,7 @@ impl Emission {
 }
 
 impl Outbox {
-    /// Nothing to send.
+    /// An outbox with nothing to send.
     #[must_use]
     pub fn empty(writer: Writer) -> Self {
         Self {
@@ -106,7 +109,8 @@ impl Outbox {
         }
     }
 
-    /// What Submission leaves: the status `received`, which it sends itself, and the announcement.
+    /// The outbox of a new record: the announcement. Submission sends the status `received` by
+    /// itself.
     #[must_use]
     pub fn submission() -> Self {
         Self {
@@ -116,7 +120,7 @@ impl Outbox {
         }
     }
 
-    /// What is left of it once the bus has acknowledged every message.
+    /// The same outbox once the bus has acknowledged every message: without entries.
     #[must_use]
     pub fn settled(&self) -> Self {
         Self {
@@ -125,7 +129,8 @@ impl Outbox {
         }
     }
 
-    /// The outbox with which the next writer starts.
+    /// The outbox with which the next writer starts: the statuses and alerts of this one, the
+    /// newest [`MAX_ENTRIES`] at most.
     #[must_use]
     pub fn carried_to(&self, writer: Writer) -> Self {
         let mut entries: Vec<_> = self

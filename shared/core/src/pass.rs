@@ -37,28 +37,29 @@ use crate::operate::OperationRefusal;
 use crate::order::Order;
 use crate::render;
 
-/// Where a writer stands.
+/// Where a writer stands to the order's line of events, which one Scheduler handles one after the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In the order's line of events, as the Scheduler does: its input comes again until it is done.
+    /// In it, as the Scheduler: its input is redelivered until it is done.
     InLine,
-    /// Beside it, as the Supervisor and operators do.
+    /// Beside it, as the Supervisor and operators: they write without waiting for the Scheduler.
     Beside,
 }
 
-/// An order as it was read.
+/// An order as it was read, with its definition.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The record.
+    /// The record that was read.
     pub order: Arc<Order>,
-    /// The definition that it is pinned to.
+    /// The definition that the order runs on.
     pub workflow: Arc<Workflow>,
-    /// The order's details, if they were read.
+    /// The order's details; `None` if they were not read.
     pub details: Option<Arc<Value>>,
 }
 
 impl Snapshot {
-    /// What decisions may look at.
+    /// What a decision about this order may look at.
     #[must_use]
     pub fn context(&self, timing: Timing) -> Context<'_> {
         Context {
@@ -69,92 +70,94 @@ impl Snapshot {
     }
 }
 
-/// How sure it is that a snapshot is the record.
+/// Whether a snapshot is surely the record as it is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A copy, or an eventually consistent read.
+    /// A copy that was kept, or an eventually consistent read: the record may be newer.
     Copy,
     /// The record itself, read consistently.
     Record,
 }
 
-/// What to do next about a pass.
+/// What the caller of a pass is to do next.
 #[derive(Debug, Clone, Copy)]
 pub enum Task<'a> {
-    /// Read the record itself, consistently, and [decide](Pass::decide).
+    /// Read the record itself, consistently; then [`Pass::decide`] or [`Pass::absent`].
     Read,
-    /// Read the order's details, and [decide](Pass::decide) on the same record with them.
+    /// Read the order's details; then [`Pass::decide`] on the same record with the details.
     ReadDetails,
-    /// Write the next version if `expected` still stands; then [`Pass::written`].
+    /// Write the next version if `expected` is still the stored one; then [`Pass::written`].
     Write {
-        /// The version that it was decided on.
+        /// The version that was decided on.
         expected: Version,
-        /// The next version.
+        /// The record to write.
         next: &'a Arc<Order>,
     },
-    /// Publish these; then [`Pass::published`].
+    /// Publish these messages, at least one; then [`Pass::published`].
     Publish(&'a [Envelope]),
-    /// Write this version, in which nothing is unsent any more; then [`Pass::confirmed`]. To lose
-    /// the race or to fail is harmless: a sweep confirms it.
+    /// Write that nothing of a finished order is unsent, if `expected` is still the stored version;
+    /// then [`Pass::confirmed`]. A lost race or a failure is harmless: a sweep of the Supervisor
+    /// confirms the order later.
     Confirm {
-        /// The version that is finished.
+        /// The version that finished the order.
         expected: Version,
-        /// The next version.
+        /// The record to write.
         next: &'a Arc<Order>,
     },
-    /// Nothing: the pass has ended.
+    /// Do nothing more: the pass has ended so.
     Ended(&'a End),
 }
 
-/// What came of a conditional write.
+/// What became of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It took place.
+    /// The write took place.
     Written,
-    /// Somebody was faster.
+    /// The write did not take place: the stored version was another one.
     Conflict,
-    /// It failed, and may have taken place all the same.
+    /// The write failed, and may have taken place all the same.
     Unknown,
 }
 
 /// How a pass ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// Everything is written, sent and acknowledged.
+    /// Everything is written, sent and acknowledged. If only the confirmation of a finished order
+    /// failed, a sweep makes up for it.
     Done(Carried),
-    /// The event changes nothing.
+    /// The event changes nothing, for this reason.
     Ignored(Reason),
-    /// What the operator wants is not possible.
+    /// The operator's act is not possible, for this reason.
     Refused(OperationRefusal),
-    /// The event cannot happen to a sound order.
+    /// The event cannot happen to a sound order, or the record is damaged.
     Illegal(Illegal),
-    /// There is no such order.
+    /// The store has no such order.
     Absent,
-    /// Others were faster every time.
+    /// Other writers were faster, once more often than the pass allows.
     Raced,
-    /// The write failed, and may have taken place all the same.
+    /// The write failed, and may have taken place all the same. Nothing was sent.
     Unwritten,
-    /// It is written, and not all of it was acknowledged by the bus.
+    /// The record is written, or was before, and the bus did not acknowledge every message.
     Unsent(Carried),
 }
 
-/// What a pass has carried out.
+/// What a pass has done by its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Carried {
-    /// The record that it wrote, or sent again.
+    /// The record that the pass wrote, or whose messages it sent again.
     pub order: Arc<Order>,
-    /// Whether it was written by this pass, and not only sent again.
+    /// True if this pass wrote the record; false if it only sent its messages again.
     pub was_written: bool,
-    /// Whether anything was sent.
+    /// True if the pass published anything.
     pub was_sent: bool,
-    /// Whether it was confirmed that everything is sent.
+    /// True if the pass wrote that nothing of a finished order is unsent.
     pub was_confirmed: bool,
-    /// The record with nothing unsent, fit to be decided on; `None` of a finished order, and where
-    /// the pass did not write in the order's line.
+    /// The record with an empty outbox, fit to be kept and decided on. `None` of a finished order,
+    /// where not everything was sent, and where the pass did not write in line.
     pub copy: Option<Arc<Order>>,
 }
 
-/// One event of one order on its way.
+/// One event of one order on its way from what was read to what was confirmed.
 #[derive(Debug, Clone)]
 pub struct Pass {
     place: Place,
@@ -194,7 +197,8 @@ struct Sent {
 }
 
 impl Pass {
-    /// A pass that has not read anything. Of a race that is lost it goes on at most `races` times.
+    /// A pass that begins with [`Task::Read`]. It decides again after a lost race at most `races`
+    /// times.
     #[must_use]
     pub fn new(place: Place, races: u32) -> Self {
         Self {
@@ -204,7 +208,7 @@ impl Pass {
         }
     }
 
-    /// What is to be done next.
+    /// What is to be done next. The answer stays the same until the pass is told what came of it.
     #[must_use]
     pub fn task(&self) -> Task<'_> {
         match &self.stage {
@@ -223,7 +227,8 @@ impl Pass {
         }
     }
 
-    /// The record that is being sent or confirmed, and whether this pass has written it.
+    /// The record whose messages are being sent or whose end is being confirmed, and whether this
+    /// pass has written it. `None` in every other stage.
     #[must_use]
     pub fn sending(&self) -> Option<(&Arc<Order>, bool)> {
         match &self.stage {
@@ -236,8 +241,8 @@ impl Pass {
         }
     }
 
-    /// Decides what an event makes of the order as it was read. Invariants that the decision breaks
-    /// are returned; it stands all the same.
+    /// Decides what an event makes of the order as it was read. Returns the invariants that the
+    /// decision breaks, to be reported; the decision stands all the same.
     pub fn decide(
         &mut self,
         read: Snapshot,
@@ -278,8 +283,9 @@ impl Pass {
         breaches
     }
 
-    /// Takes a change that was decided elsewhere, of an order as it was read. Invariants that its
-    /// record breaks are returned; it stands all the same.
+    /// Takes a change that was decided elsewhere, such as a migration, of an order as it was read.
+    /// Returns the invariants that the new record breaks, to be reported; the change stands all the
+    /// same.
     pub fn take(
         &mut self,
         read: Snapshot,
@@ -292,7 +298,8 @@ impl Pass {
         breaches
     }
 
-    /// There was nothing to read. On a copy's word that is not believed either.
+    /// Takes note that there was no record to read. If that was the word of a copy, the record is
+    /// read next; otherwise the pass has ended.
     pub fn absent(&mut self, source: Source) {
         self.stage = match source {
             Source::Copy => Stage::Reading,
@@ -300,7 +307,7 @@ impl Pass {
         };
     }
 
-    /// What came of the write. Without a write to be done nothing happens.
+    /// Takes note of what became of the write. Does nothing if the task is not [`Task::Write`].
     pub fn written(&mut self, outcome: Outcome) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, effects) = match stage {
@@ -321,8 +328,8 @@ impl Pass {
         };
     }
 
-    /// Whether the bus has acknowledged all that was to be published. Without anything to be
-    /// published nothing happens.
+    /// Takes note of whether the bus has acknowledged all messages of the task. Does nothing if the
+    /// task is not [`Task::Publish`].
     pub fn published(&mut self, all: bool) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, mut waves) = match stage {
@@ -342,7 +349,8 @@ impl Pass {
         };
     }
 
-    /// Whether the confirmation was written. Without one to be written nothing happens.
+    /// Takes note of whether the confirmation was written. Does nothing if the task is not
+    /// [`Task::Confirm`].
     pub fn confirmed(&mut self, was_written: bool) {
         if let Stage::Confirming { sent, .. } = &self.stage {
             let carried = sent.carried(was_written, None);

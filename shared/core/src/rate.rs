@@ -14,36 +14,39 @@ use crate::ids::Timestamp;
 const CHUNKS: u32 = 8;
 const SECOND: u64 = 1_000;
 
-/// Key of a downstream's record in the control store.
+/// Key of a downstream's rate record in the control store: `rate/<agent>`.
 #[must_use]
 pub fn key(agent: &AgentName) -> String {
     format!("rate/{agent}")
 }
 
-/// What has been granted of a second.
+/// The rate record of a downstream: how many calls of one second are granted. The default is that
+/// nothing was ever granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Granted {
-    /// The second, since the Unix epoch.
+    /// Number of the second, counted from the Unix epoch.
     pub second: u64,
-    /// Calls that have been granted of it.
+    /// How many calls are granted of that second.
     pub calls: u32,
 }
 
-/// A grant: the record to write, and the calls that this makes one's own.
+/// A chunk of calls. It may be used once [`Grant::record`] has been written by compare-and-set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The record after it.
+    /// The rate record with this grant in it.
     pub record: Granted,
-    /// Calls.
+    /// How many calls may be made in the second of `record`; at least 1.
     pub calls: u32,
 }
 
 impl Granted {
-    /// The next chunk of the present second, or when the next second begins. A record of a
-    /// later second, written by a clock that is ahead, is taken as the present one.
+    /// The next chunk of the present second: an eighth of `per_second`, at least 1 call, or what is
+    /// left if that is less. A record of a later second, written by a clock that is ahead, counts
+    /// as the present second.
     ///
     /// # Errors
-    /// When to ask again.
+    /// The beginning of the next second, when to ask again, if nothing is left of this one. With a
+    /// `per_second` of 0 that is always so.
     pub fn grant(&self, per_second: u32, now: Timestamp) -> Result<Grant, Timestamp> {
         let present = now.0 / SECOND;
         let (second, taken) = if self.second >= present {

@@ -17,7 +17,8 @@ fn trace_of(order: &Order) -> Option<TraceContext> {
     order.traceparent.as_deref().and_then(TraceContext::parse)
 }
 
-/// An effect of an order as a message.
+/// The message of an effect: to the order's reply topic, to `alerts`, to the Scheduler or to the
+/// agent. Its id is the same however often it is made from the same record.
 #[must_use]
 pub fn effect(effect: &Effect, order: &Order) -> Envelope {
     match effect {
@@ -84,7 +85,8 @@ fn request(order: &Order, body: &StepRequest) -> Envelope {
     )
 }
 
-/// The announcement of an order that was just accepted.
+/// The message that announces an order to the Scheduler once it was accepted. Its id is
+/// `<order>/accepted`.
 #[must_use]
 pub fn announcement(accepted: Accepted) -> Envelope {
     let order = accepted.order_id.clone();
@@ -102,8 +104,8 @@ pub fn announcement(accepted: Accepted) -> Envelope {
     )
 }
 
-/// The status of a submission that was not accepted because too many orders are in flight.
-/// It has sequence 0: no order was stored.
+/// The status `rejected` of a submission that was not accepted because too many orders are in
+/// flight. It has sequence 0: no order was stored. A `reply_topic` of `None` is the topic `status`.
 #[must_use]
 pub fn rejected(
     order: &OrderId,
@@ -129,7 +131,7 @@ pub fn rejected(
     )
 }
 
-/// The status `received`, which is sequence 1 of every order.
+/// The status `received`, which has sequence 1 of every order.
 #[must_use]
 pub fn received(order: &Order) -> Envelope {
     status(
@@ -144,7 +146,8 @@ pub fn received(order: &Order) -> Envelope {
     )
 }
 
-/// An agent's answer, as a message to the Scheduler.
+/// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
+/// remote service were made for the request.
 #[must_use]
 pub fn reply(
     request: &StepRequest,

@@ -13,15 +13,16 @@ use crate::ids::Timestamp;
 /// One call, in the budget's unit.
 const CALL: u64 = 1_000;
 
-/// How many calls may repeat earlier ones.
+/// How many calls to a downstream may repeat earlier ones. A field that is absent has its default;
+/// an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryBudgetSettings {
-    /// Repeated calls in a hundred first ones.
+    /// How many repeated calls a hundred first calls pay for. Default 20.
     pub percent: u32,
-    /// Repeated calls a second that may be made however few first ones there are.
+    /// How many repeated calls each second pays for, however few first calls there are. Default 10.
     pub per_second: u32,
-    /// Most repeated calls that can be saved up.
+    /// How many repeated calls can be saved up at most; 0 counts as 1. Default 100.
     pub saved: u32,
 }
 
@@ -35,7 +36,8 @@ impl Default for RetryBudgetSettings {
     }
 }
 
-/// What one instance may still spend on repeated calls to one downstream.
+/// What one agent instance may still spend on repeated calls to one downstream. The default has all
+/// of [`RetryBudgetSettings::saved`] left.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryBudget {
     spent: u64,
@@ -43,13 +45,15 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// A first call is made.
+    /// Pays for a call that repeats none: [`RetryBudgetSettings::percent`] of a repeated call comes
+    /// into the budget, up to what can be saved.
     pub fn first(&mut self, settings: &RetryBudgetSettings) {
         let paid = u64::from(settings.percent) * CALL / 100;
         self.spent = self.spent.saturating_sub(paid);
     }
 
-    /// Whether a call that repeats an earlier one may be made now; if so it is paid for.
+    /// Whether a call that repeats an earlier one may be made at `now`. If true, one call is taken
+    /// from the budget; if false, nothing is, and the work is to be deferred.
     pub fn repeat(&mut self, settings: &RetryBudgetSettings, now: Timestamp) -> bool {
         let paid = now
             .since(self.paid_at)

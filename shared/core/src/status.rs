@@ -2,34 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A step in an order's public life.
+/// What a status message tells the submitting application about its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// Accepted and stored.
+    /// The order was accepted and stored.
     Received,
-    /// Claimed for the first time.
+    /// A Scheduler has claimed the order for the first time.
     Started,
-    /// A step is being tried again.
+    /// An attempt at a step failed, and the step is tried again.
     Retrying,
-    /// Finished: every step completed.
+    /// Finished: every step is completed or skipped.
     Completed,
-    /// Being compensated.
+    /// The order's effects are being compensated.
     Compensating,
-    /// Finished: compensated.
+    /// Finished: the order's effects are compensated.
     Compensated,
-    /// Finished: half compensated, an operator must look.
+    /// Finished: the order is half compensated and needs an operator.
     CompensationFailed,
-    /// Finished: stopped, an operator must look.
+    /// Finished: the order stopped in Error and needs an operator.
     Failed,
-    /// An operator has set the finished order going again.
+    /// An operator has set the finished order going again, forward.
     Resubmitted,
     /// Not accepted: too many orders are in flight. Nothing was stored; submit it again later.
     Rejected,
 }
 
 impl Status {
-    /// As it is on the wire.
+    /// The status as it is in messages, such as `compensation-failed`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -19,85 +19,91 @@ use crate::order::{Claim, Order, ProcessState};
 
 /// Names of attributes.
 pub mod attribute {
-    /// The order's id: the key.
+    /// The order's id, as text: the key of the record.
     pub const ORDER_ID: &str = "OrderID";
-    /// The record's version.
+    /// The record's version, as a number.
     pub const VERSION: &str = "Version";
-    /// Name of the process state.
+    /// Name of the process state: one of [`ProcessState::NAMES`](crate::ProcessState::NAMES).
     pub const PROCESS_STATE: &str = "ProcessState";
-    /// The live claim; null while nobody holds the order.
+    /// Id of the live claim; null while no Scheduler holds the order.
     pub const LOCKED_BY: &str = "LockedBy";
-    /// When somebody must have finished or looked, in milliseconds; null where nobody must.
+    /// When the Supervisor looks at the order if nothing has happened by then, in milliseconds
+    /// since the Unix epoch; null of new and finished orders.
     pub const COMPLETE_BY: &str = "CompleteBy";
-    /// Most failures of one step in the present direction.
+    /// Most failures of any one step in this round: of the compensations once the order is being
+    /// compensated, of the actions before.
     pub const FAILURE_COUNT: &str = "FailureCount";
-    /// The pinned definition.
+    /// The version of the workflow, as `<name>@<hash>`.
     pub const WORKFLOW: &str = "Workflow";
-    /// `high`, or absent.
+    /// `high`; absent for normal priority.
     pub const PRIORITY: &str = "Priority";
-    /// Topic for status messages, where it is not the default one.
+    /// Topic for status messages; absent for the topic `status`.
     pub const REPLY_TOPIC: &str = "ReplyTopic";
-    /// W3C trace context of the submission.
+    /// W3C trace context of the submission; absent if it had none.
     pub const TRACE: &str = "TraceParent";
-    /// When the submission was accepted, in milliseconds.
+    /// When the submission was accepted, in milliseconds since the Unix epoch.
     pub const SUBMITTED_AT: &str = "SubmittedAt";
-    /// When the order finished, in milliseconds.
+    /// When the order finished, in milliseconds since the Unix epoch; absent while it is in flight.
     pub const FINISHED_AT: &str = "FinishedAt";
-    /// Why the order failed or is being compensated, as JSON.
+    /// Why the order failed or is being compensated, as JSON; absent without such a cause.
     pub const CAUSE: &str = "Cause";
-    /// Why an order was being compensated whose compensation failed, as JSON.
+    /// Why an order in CompensationFailed was being compensated, as JSON; absent in other states.
     pub const COMPENSATED_FOR: &str = "CompensatedFor";
-    /// The steps' records, as JSON.
+    /// The records of all steps, as a JSON list.
     pub const STEPS: &str = "Steps";
-    /// Sequence of the last status.
+    /// Sequence of the last status message, as a number.
     pub const SEQUENCE: &str = "Sequence";
-    /// What the last write wants sent, as JSON.
+    /// What the last write wants sent and what earlier ones wanted that may be unsent, as JSON.
     pub const OUTBOX: &str = "Outbox";
-    /// The timeline, as JSON.
+    /// The timeline, as a JSON list; absent while it is empty.
     pub const INCIDENTS: &str = "Incidents";
-    /// How often an operator has set the order going again.
+    /// How often an operator has set the order going again; absent for 0.
     pub const ROUND: &str = "Round";
-    /// Since when the order is set aside until it has room, in milliseconds.
+    /// Since when the order is set aside until its workflow has room, in milliseconds since the
+    /// Unix epoch; absent if it is not.
     pub const SET_ASIDE: &str = "SetAside";
-    /// An operator's hold, as JSON.
+    /// Who paused the order, why and when, as JSON; absent if it is not paused.
     pub const PAUSED: &str = "Paused";
-    /// An operator's closing, as JSON.
+    /// Who closed the order, why and when, as JSON; absent if it is not closed.
     pub const CLOSED: &str = "Closed";
-    /// Unique to the write that made the record what it is.
+    /// A number unique to the last write: by it a writer recognises its own write.
     pub const WRITE_TOKEN: &str = "WriteToken";
-    /// Due index: its shard.
+    /// Due index, hash key: number of the shard; absent if nobody must look at the order.
     pub const DUE_SHARD: &str = "DueShard";
-    /// Due index: when somebody must look, in milliseconds.
+    /// Due index, sort key: when somebody must look, in milliseconds since the Unix epoch; absent
+    /// if nobody must.
     pub const DUE_AT: &str = "DueAt";
-    /// Attention index: what an operator is needed for, and the shard.
+    /// Attention index, hash key: `<reason>/<shard>`, as [`attention_key`](super::attention_key)
+    /// makes it; absent if the order needs no operator.
     pub const ATTENTION: &str = "Attention";
-    /// Attention index: since when, in milliseconds.
+    /// Attention index, sort key: since when the order needs an operator, in milliseconds since the
+    /// Unix epoch; absent if it needs none.
     pub const ATTENTION_AT: &str = "AttentionAt";
-    /// When the record may be deleted, in seconds.
+    /// When the record may be deleted, in seconds since the Unix epoch; absent while it is kept.
     pub const EXPIRES_AT: &str = "ExpiresAt";
 }
 use attribute as attr;
 
 const HIGH: &str = "high";
 
-/// The value of an attribute.
+/// The value of one attribute, as every state store can keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scalar {
-    /// Text; also JSON.
+    /// A text, which may be JSON.
     Text(String),
-    /// A whole number.
+    /// A whole number, not negative.
     Number(u64),
-    /// Nothing.
+    /// No value. When read, the same as an absent attribute.
     Null,
 }
 
-/// An attribute of a stored record cannot be read.
+/// The error of [`decode`]: an attribute of a stored record is missing or cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("attribute {attribute} of a stored record: {why}")]
 pub struct Damaged {
-    /// Its name.
+    /// Name of the attribute, one of [`attribute`].
     pub attribute: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with it, for a person.
     pub why: String,
 }
 
@@ -109,8 +115,8 @@ fn json(value: &impl serde::Serialize) -> Scalar {
     text(serde_json::to_string(value).expect("records hold only JSON values"))
 }
 
-/// A record's attributes. `token` is unique to the write, `retention` is how long a finished record
-/// is kept.
+/// The attributes of a record, without those that are absent. `token` is unique to the write.
+/// `retention` is how long a finished record is kept.
 #[must_use]
 pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str, Scalar)> {
     let mut attributes = Vec::with_capacity(24);
@@ -190,8 +196,8 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     attributes
 }
 
-/// When a record may be deleted, in seconds as DynamoDB's time to live counts; `None` while it is
-/// kept whatever its age. `retention` is how long a finished record is kept.
+/// When a record may be deleted, in seconds since the Unix epoch, as DynamoDB's time to live
+/// counts: `retention` after [`Order::kept_from`]. `None` while it is kept whatever its age.
 ///
 /// A store never lowers what it has stored here: where the record that a write replaces may be
 /// deleted later than this, the store keeps the later moment. A writer that was told a shorter
@@ -201,13 +207,15 @@ pub fn expires_at(order: &Order, retention: Millis) -> Option<u64> {
     order.kept_from().map(|at| at.plus(retention).0 / 1000)
 }
 
-/// Hash key of a shard of the attention index.
+/// Hash key of one shard of the attention index: `<reason>/<shard>`. The shard of an order is
+/// [`shard_of`].
 #[must_use]
 pub fn attention_key(kind: Attention, shard: u32) -> String {
     format!("{}/{shard}", kind.name())
 }
 
-/// A record from its attributes; `read` gives the value of one, or says why it has none that fits.
+/// The record with these attributes. `read` gives the value of the attribute with that name: `None`
+/// or [`Scalar::Null`] if it is absent, an error text if it has another type.
 ///
 /// # Errors
 /// [`Damaged`] naming the first attribute that is missing or cannot be read.

@@ -7,60 +7,67 @@ use triad_workflow::WorkflowName;
 
 use crate::ids::{NotPortable, OrderId, Priority};
 
-/// Largest submission, in bytes, as it comes and with its details as they are stored: numbers may
-/// grow when they are written again. DynamoDB's items end at 400 KB.
+/// Largest submission, in bytes, inclusive: 256 KiB. It bounds both the value as it comes and its
+/// details as they are stored, because numbers may grow when they are written again. DynamoDB's
+/// items end at 400 KB.
 pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;
 
-/// A bare JSON order: all that an application needs to send.
+/// An order as a bare JSON object: all that an application needs to send. Unknown fields are an
+/// error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// Chosen by the application; the same id is the same order.
+    /// Chosen by the application; the same id is the same order. New ids must be
+    /// [portable](OrderId::check_portable).
     pub order_id: OrderId,
-    /// The workflow to run, in its present version.
+    /// Name of the workflow to run, in the version that is published now.
     pub workflow: WorkflowName,
-    /// What the workflow's expressions see.
+    /// The order's details, which the workflow's expressions read; absent: an empty object.
     #[serde(default)]
     pub details: Map<String, Value>,
-    /// Where to send status messages; must be allow-listed. Absent: the topic `status`.
+    /// Topic for status messages; must be on the installation's allow-list. `None` is the topic
+    /// `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
 }
 
-/// Why a submission cannot be taken.
+/// Why a submission cannot be taken, now or ever. A record with such a submission is dead-lettered
+/// with this cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmissionRefusal {
-    /// The record has no value.
+    /// The Kafka record has no value: it is a tombstone.
     #[error("the record has no value (a tombstone)")]
     Tombstone,
-    /// The record is too large.
+    /// The value, or its details as they are stored, has this many bytes: more than
+    /// [`MAX_SUBMISSION_BYTES`].
     #[error("the order has {0} bytes; {MAX_SUBMISSION_BYTES} are allowed")]
     TooLarge(usize),
-    /// The value is not text.
+    /// The value is not UTF-8; the text says where.
     #[error("the value is not UTF-8: {0}")]
     NotUtf8(String),
-    /// The value is not an order.
+    /// The value is not JSON, is nested deeper than 128, or is not a [`Submission`]; the text says
+    /// what is wrong.
     #[error("the value is not an order: {0}")]
     NotAnOrder(String),
-    /// The order's id is not one that every transport carries unchanged.
+    /// The order's id, given here, is not [portable](OrderId::check_portable).
     #[error("the order id {0:?} cannot be taken: {NotPortable}")]
     OrderId(String),
-    /// There is no such workflow.
+    /// No workflow of this name is published.
     #[error("there is no workflow {0}")]
     UnknownWorkflow(String),
-    /// The reply topic is not allowed.
+    /// The reply topic, given here, is not on the allow-list, or has not the form `reply.<name>`.
     #[error("the reply topic {0:?} is not on the allow-list")]
     ReplyTopic(String),
-    /// The store refuses its item, now and ever.
+    /// The store refuses the order's item, now and at every later try; the text says why.
     #[error("the order cannot be stored: {0}")]
     Unstorable(String),
-    /// The id is taken by a different order.
+    /// This order id is taken by an order with different content.
     #[error("order {0} exists already with different content")]
     Conflict(String),
 }
 
 impl SubmissionRefusal {
-    /// Short and stable, fit for grouping.
+    /// The refusal's name: short and stable, fit for grouping, such as `not-utf8`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -78,10 +85,13 @@ impl SubmissionRefusal {
 }
 
 impl Submission {
-    /// Reads a record's value.
+    /// Reads the value of a record of the topic `orders`; `None` is a tombstone. Whether the
+    /// workflow exists and the reply topic is allowed is not checked here.
     ///
     /// # Errors
-    /// The [`SubmissionRefusal`] with which the record is dead-lettered.
+    /// [`SubmissionRefusal::Tombstone`], [`TooLarge`](SubmissionRefusal::TooLarge),
+    /// [`NotUtf8`](SubmissionRefusal::NotUtf8), [`NotAnOrder`](SubmissionRefusal::NotAnOrder) or
+    /// [`OrderId`](SubmissionRefusal::OrderId), in this order of checks.
     ///
     /// # Example
     /// ```
@@ -110,7 +120,9 @@ impl Submission {
         Ok(order)
     }
 
-    /// What tells a repeated submission from a conflicting one: a digest of all that it asks for.
+    /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 hex digits,
+    /// over workflow, details, reply topic and priority. It tells a repeated submission of an order
+    /// id from a conflicting one.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
         let content = serde_json::json!([

@@ -6,25 +6,26 @@ use triad_workflow::StepId;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Timestamp};
 
-/// Incidents kept in a record; beyond it the oldest are dropped, operators' acts last.
+/// Most lines of a timeline that a record keeps. For each line above this number the oldest one
+/// without an operator's act is dropped, or the oldest of all if there are only acts.
 pub const MAX_INCIDENTS: usize = 40;
-/// Longest name and longest reason of an operator, in bytes; longer ones are cut.
+/// Longest name and longest reason of an operator, in bytes each, inclusive; longer ones are cut.
 pub const MAX_ACT_BYTES: usize = 256;
-/// Longest note of a line, in bytes; longer ones are cut. What a note is about is in the record
-/// whole.
+/// Longest note of a line, in bytes, inclusive; longer ones are cut. What the note is about is in
+/// the record in full.
 pub const MAX_NOTE_BYTES: usize = 1_024;
 
-/// Who did something to an order, and why.
+/// Which operator did something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorAct {
-    /// Who.
+    /// Name of the operator.
     pub by: String,
-    /// Why.
+    /// The operator's reason.
     pub why: String,
 }
 
 impl OperatorAct {
-    /// An act; over-long texts are cut at a character boundary.
+    /// An act. A name or reason above [`MAX_ACT_BYTES`] is cut at a character boundary.
     #[must_use]
     pub fn new(by: &str, why: &str) -> Self {
         Self {
@@ -34,38 +35,40 @@ impl OperatorAct {
     }
 }
 
-/// One line of the timeline.
+/// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
-    /// When it was written down.
+    /// When the line was written.
     pub at: Timestamp,
-    /// What happened.
+    /// What happened, by kind.
     pub what: IncidentKind,
-    /// The step, if it is about one.
+    /// The step; `None` if the line is about the whole order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
-    /// The attempt it happened to, if to one.
+    /// The attempt; `None` if the line is about none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
-    /// When that attempt was asked for.
+    /// When that attempt's request was made; of a wait that ended as a failure, when it began.
+    /// `None` if not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
-    /// Calls that the attempt made, if it said so.
+    /// How many calls the attempt made; `None` if no reply said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
-    /// The failure, with its step.
+    /// What failed; `None` if nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// The operator, if one did it.
+    /// Which operator did it, and why; `None` if no operator did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<OperatorAct>,
-    /// What was changed, where the kind does not say it: the corrected input, the new version.
+    /// What was changed or found, such as the corrected input or the new version; `None` if the
+    /// kind says it all. At most [`MAX_NOTE_BYTES`] in a record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Incident {
-    /// A line with nothing but its time and kind.
+    /// A line of this kind at this time, with every other field `None`.
     #[must_use]
     pub fn new(what: IncidentKind, at: Timestamp) -> Self {
         Self {
@@ -81,7 +84,7 @@ impl Incident {
         }
     }
 
-    /// The same, about a failure and its step.
+    /// The same line, about this failure and the step of it.
     #[must_use]
     pub fn of(self, failure: &Failure) -> Self {
         Self {
@@ -92,35 +95,38 @@ impl Incident {
     }
 }
 
-/// Kinds of line.
+/// What a line of the timeline is about. In records and messages some names are older than the
+/// variants, such as `parked` and `undo-failed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
-    /// An attempt at a step failed.
+    /// An attempt at a step's action or probe failed and was counted, or its input or condition had
+    /// no value.
     AttemptFailed,
-    /// An attempt at a compensation failed.
+    /// An attempt at a compensation failed and was counted.
     #[serde(rename = "undo-failed")]
     CompensationFailed,
     /// The compensation of the order began.
     #[serde(rename = "undo-began")]
     CompensationBegan,
-    /// Work was deferred: the service is paused, or its circuit breaker is open.
+    /// An attempt was deferred, or no agent took it before its complete-by. It does not count as a
+    /// failure.
     #[serde(rename = "parked")]
     Deferred,
-    /// The service was asked whether an effect happened, and said so.
+    /// The service answered a probe: it said whether an effect in doubt happened.
     Probed,
     /// An operator had the failed step, or the whole compensated order, done again.
     Resubmitted,
     /// An operator cancelled the order.
     Cancelled,
-    /// An operator had the failed compensation tried again.
+    /// An operator had failed compensations tried again.
     #[serde(rename = "undo-retried")]
     CompensationRetried,
     /// An operator closed the order by hand.
     Closed,
-    /// An operator held the order.
+    /// An operator paused the order.
     Paused,
-    /// An operator let the order go on.
+    /// An operator let the paused order go on.
     Resumed,
     /// An operator said whether an effect in doubt happened.
     Settled,

@@ -4,24 +4,24 @@ use triad_workflow::{AgentName, names::check_name};
 
 use crate::ids::Priority;
 
-/// Order submissions.
+/// Orders of normal priority, as applications submit them.
 pub const ORDERS: &str = "orders";
-/// Order submissions of the high lane.
+/// Orders of high priority, as applications submit them.
 pub const ORDERS_HIGH: &str = "orders.high";
-/// Everything that the Scheduler handles about orders of the normal lane.
+/// All messages to the Scheduler about orders of normal priority.
 pub const SCHEDULER: &str = "scheduler";
-/// Everything that the Scheduler handles about orders of the high lane.
+/// All messages to the Scheduler about orders of high priority.
 pub const SCHEDULER_HIGH: &str = "scheduler.high";
-/// Default topic of status messages.
+/// Status messages of orders without a reply topic.
 pub const STATUS: &str = "status";
-/// Alerts for operators.
+/// Alerts for operators, about orders, dead letters and downstreams.
 pub const ALERTS: &str = "alerts";
-/// Records that could not be taken, with their cause.
+/// Records that no function can take, each with its cause.
 pub const DEAD_LETTER: &str = "dead-letter";
-/// What every allow-listed reply topic begins with.
+/// What the name of every reply topic begins with.
 pub const REPLY_PREFIX: &str = "reply.";
 
-/// Topic of an agent's requests.
+/// Topic of an agent's requests: `agent.<name>`, or `agent.<name>.high` for high priority.
 #[must_use]
 pub fn agent(name: &AgentName, priority: Priority) -> String {
     match priority {
@@ -30,7 +30,7 @@ pub fn agent(name: &AgentName, priority: Priority) -> String {
     }
 }
 
-/// Topic of submissions.
+/// Topic to which applications submit orders of this priority.
 #[must_use]
 pub fn orders(priority: Priority) -> &'static str {
     match priority {
@@ -39,8 +39,8 @@ pub fn orders(priority: Priority) -> &'static str {
     }
 }
 
-/// Topic of the Scheduler for an order of this priority. All messages about an order go to the
-/// same one: its events stay in their order.
+/// Topic of the Scheduler for orders of this priority. All messages about one order go to the same
+/// topic, so that its events stay in their order.
 #[must_use]
 pub fn scheduler(priority: Priority) -> &'static str {
     match priority {
@@ -49,13 +49,14 @@ pub fn scheduler(priority: Priority) -> &'static str {
     }
 }
 
-/// Whether a topic is one that the Scheduler reads.
+/// Whether this is one of the two topics that the Scheduler reads.
 #[must_use]
 pub fn is_scheduler(topic: &str) -> bool {
     [SCHEDULER, SCHEDULER_HIGH].contains(&topic)
 }
 
-/// Whether a topic is one from which Triad takes its input: what a dead letter can come from.
+/// Whether this is a topic that Triad reads: of orders, of the Scheduler or of an agent. A dead
+/// letter comes from one of these.
 #[must_use]
 pub fn is_input(topic: &str) -> bool {
     [ORDERS, ORDERS_HIGH].contains(&topic) || is_scheduler(topic) || {
@@ -64,14 +65,16 @@ pub fn is_input(topic: &str) -> bool {
     }
 }
 
-/// Whether a text has the form of a reply topic: `reply.` and a name.
+/// Whether a text has the form of a reply topic: `reply.` and a name that keeps the rule of
+/// [`check_name`]. Whether the topic is on the allow-list is not checked here.
 #[must_use]
 pub fn is_reply_topic(text: &str) -> bool {
     text.strip_prefix(REPLY_PREFIX)
         .is_some_and(|app| check_name(app).is_ok())
 }
 
-/// Every topic of an installation.
+/// Every topic of an installation with these agents and reply topics: seven fixed ones, two for
+/// each agent, then the reply topics.
 #[must_use]
 pub fn all(agents: &[AgentName], reply_topics: &[String]) -> Vec<String> {
     let fixed = [

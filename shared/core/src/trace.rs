@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 /// Length of the form that every version begins with: `00-<trace>-<parent>-<flags>`.
 const LENGTH: usize = 55;
 
-/// A place in a trace.
+/// One hop in a trace: the id of the trace, the id of the hop, and the flags. As text it is the
+/// value of a header `traceparent` in version 00.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace: u128,
@@ -20,8 +21,9 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads the value of a header `traceparent`; `None` where the standard has it ignored: another
-    /// form, an id of zeros, capitals.
+    /// Reads the value of a header `traceparent`. `None` if W3C Trace Context, section 3.2, says to
+    /// ignore it: it has another form or capital letters, its version is `ff`, or an id is all
+    /// zeros.
     ///
     /// # Example
     /// ```
@@ -51,7 +53,9 @@ impl TraceContext {
         })
     }
 
-    /// The hop of a message that this one caused, by the message's id.
+    /// The hop of a message that this hop has caused: in the same trace and with the same flags.
+    /// Its id is made of the trace and of the message's `id` by SHA-256, so the same message is
+    /// always the same hop.
     #[must_use]
     pub fn child(self, id: &str) -> Self {
         let mut digest = Sha256::new();

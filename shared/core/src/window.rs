@@ -17,17 +17,19 @@ use triad_workflow::Millis;
 use crate::ids::Timestamp;
 use crate::message::Pace;
 
-/// Orders with which a window begins.
+/// How many orders a new window lets through at once.
 pub const FIRST: u32 = 16;
-/// Most orders of one window: what a Scheduler keeps copies of, so that a reply needs no read.
+/// Most orders that a window ever lets through at once: as many as a Scheduler keeps copies of, so
+/// that a reply needs no read.
 pub const MOST: u32 = 1_024;
-/// Fewest orders of a window that is not shut.
+/// Fewest orders that a window lets through at once, unless it was shut.
 pub const FEWEST: u32 = 2;
-/// Waits up to this are what a hop takes on a busy machine, and no sign of a queue.
+/// A wait of at most this long is never taken for a queue: a message takes as long on a busy
+/// machine.
 pub const SHORT_WAIT: Millis = Millis(100);
-/// Waits from this on are a queue, however slow the service.
+/// A wait of more than this is always taken for a queue, however slow the service.
 pub const LONG_WAIT: Millis = Millis(2_000);
-/// A window is shut for at most so long before one order tries the downstream again.
+/// Longest that a window is shut before one order tries the downstream again.
 pub const SHUT_AT_MOST: Millis = Millis(60_000);
 
 /// Longer spans in a reply are no measurement.
@@ -38,7 +40,8 @@ const ONE: u64 = 1_000;
 /// Orders that a window in use grows by in the time in which each of its orders is answered once.
 const GROWTH: u64 = 8;
 
-/// How many orders may be under way that still need a downstream.
+/// How many orders that still need a downstream may be under way. Each Scheduler keeps its own
+/// windows, in memory. The default begins with [`FIRST`] orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// The bound, in thousandths.
@@ -80,32 +83,39 @@ impl Window {
         now >= self.shut_until && under_way < self.bound()
     }
 
-    /// Most orders under way.
+    /// Most orders that may be under way now. It is 1 after the window was shut, never shrinks
+    /// below [`FEWEST`] and never grows above [`MOST`].
     #[must_use]
     pub fn bound(&self) -> u32 {
         u32::try_from(self.bound / ONE).unwrap_or(MOST)
     }
 
-    /// Until when it is shut.
+    /// Until when the window is shut; in the past if it is open.
     #[must_use]
     pub fn shut_until(&self) -> Timestamp {
         self.shut_until
     }
 
-    /// How long requests waited of late before an agent took them.
+    /// How long requests waited of late before an agent took them: a smoothed mean, for operators.
+    /// Zero if none was answered yet.
     #[must_use]
     pub fn waited(&self) -> Millis {
         Millis(self.waited_ms)
     }
 
-    /// The wait from which on there is a queue: half of what an answer takes, within bounds.
+    /// The longest wait that is not taken for a queue: half of the time that the service takes for
+    /// an answer, but not less than [`SHORT_WAIT`] or more than [`LONG_WAIT`].
     #[must_use]
     pub fn target(&self) -> Millis {
         Millis((self.took_ms / 2).clamp(SHORT_WAIT.0, LONG_WAIT.0))
     }
 
-    /// A request was answered, while so many orders were under way. A wait is measured with two
-    /// clocks, which are at most `skew` apart.
+    /// Learns from the reply to a request, which came while `under_way` orders were under way. The
+    /// window shrinks if the request waited longer than [`target`](Self::target), and otherwise
+    /// grows if at least three quarters of it are in use.
+    ///
+    /// A wait is measured with two clocks, which differ by at most `skew`; up to so much of every
+    /// wait is taken for that difference.
     pub fn answered(&mut self, pace: Pace, under_way: u32, skew: Millis, now: Timestamp) {
         let pace = Pace {
             waited_ms: pace.waited_ms.min(LONGEST.0),
@@ -148,7 +158,9 @@ impl Window {
         self.bound = (self.bound * 3 / 4).max(u64::from(FEWEST) * ONE);
     }
 
-    /// The downstream is not to be called before a moment: one order tries it then.
+    /// Takes note that the downstream is not to be called before `until`. No order is started
+    /// before then, or before [`SHUT_AT_MOST`] from `now` if that is earlier; after it a single
+    /// order is let through to try.
     pub fn shut(&mut self, until: Timestamp, now: Timestamp) {
         self.shut_until = until.min(now.plus(SHUT_AT_MOST));
         self.bound = ONE;

@@ -8,29 +8,33 @@
 
 use serde_json::Value;
 
-/// Deepest nesting of an input or output: objects and lists that are inside one another.
+/// Deepest nesting of an input or output, inclusive: how many objects and lists may be inside one
+/// another.
 pub const MAX_NESTING: usize = 64;
 
-/// Why a value is not kept. Reads on from what the value is: "the output …".
+/// Why a value cannot be kept with an order. As text it goes on after the value's name: "the output
+/// has 9000 bytes as it is stored; …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfBounds {
-    /// It is too large.
+    /// The value is too large.
     #[error("has {bytes} bytes as it is stored; {allowed} are allowed")]
     Bytes {
-        /// Its size as JSON, in bytes.
+        /// The value's size as JSON, in bytes.
         bytes: usize,
-        /// The most that is allowed.
+        /// The largest size that is allowed, in bytes, inclusive.
         allowed: usize,
     },
-    /// It is too deep.
+    /// The value is nested deeper than [`MAX_NESTING`].
     #[error("is nested deeper than {MAX_NESTING}")]
     Nesting,
 }
 
-/// Checks that a value can be kept: at most so many bytes as JSON, nested at most [`MAX_NESTING`].
+/// Checks that a value can be kept: at most `allowed` bytes as JSON, and nested at most
+/// [`MAX_NESTING`] deep.
 ///
 /// # Errors
-/// The bound that it does not keep.
+/// [`OutOfBounds::Nesting`] if it is nested deeper, checked first; [`OutOfBounds::Bytes`] if it is
+/// larger.
 ///
 /// # Example
 /// ```
@@ -47,10 +51,10 @@ pub fn check(value: &Value, allowed: usize) -> Result<(), OutOfBounds> {
     }
 }
 
-/// Checks that a value is nested at most [`MAX_NESTING`] deep.
+/// Checks that a value is nested at most [`MAX_NESTING`] deep. A text or a number is nested 0 deep.
 ///
 /// # Errors
-/// [`OutOfBounds::Nesting`]
+/// [`OutOfBounds::Nesting`] if it is nested deeper.
 pub fn check_nesting(value: &Value) -> Result<(), OutOfBounds> {
     match fits(value, MAX_NESTING) {
         true => Ok(()),

@@ -12,23 +12,28 @@ use crate::model::{CompensationDefinition, Definition, ThenDefinition};
 use crate::names::check_name;
 use crate::workflow::{StepIndex, Workflow};
 
-/// Most steps of one workflow: the process record holds a line for each.
+/// Most steps of one workflow, inclusive; at least one is needed. The process record holds a record
+/// for each.
 pub const MAX_STEPS: usize = 32;
-/// Most calls in one attempt.
+/// Most calls to the remote service that an author may allow one attempt, inclusive. At least one
+/// call is needed.
 pub const MAX_CALLS: u32 = 100;
-/// Largest threshold.
+/// Largest number of failed attempts, inclusive, that an author may have met with another attempt;
+/// the same for extra attempts after a longer wait.
 pub const MAX_THRESHOLD: u32 = 100;
-/// Most calls that one order may cause in all.
+/// Most calls that one order may cause in all, inclusive, as [`Workflow::worst_case_calls`] counts
+/// them.
 pub const MAX_CALLS_PER_ORDER: u64 = 10_000;
-/// Longest action name, in bytes.
+/// Longest name of an action, in bytes, inclusive. It consists of ASCII letters, digits, `-` and
+/// `_`.
 pub const MAX_ACTION_BYTES: usize = 64;
 
-/// Something wrong with a definition.
+/// One thing that is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The step, if it is about one.
+    /// Id of the step; `None` if the problem is of the whole definition.
     pub step: Option<String>,
-    /// What is wrong, and what to write instead.
+    /// For the author: what is wrong, and often what to write instead.
     pub reason: String,
 }
 
@@ -41,17 +46,19 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a definition is held against.
+/// What the installation allows a definition.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Agents that exist; `None` where the caller cannot know them.
+    /// Names of the agents that exist; `None` where the caller cannot know them, and then any name
+    /// is allowed.
     pub agents: Option<BTreeSet<String>>,
-    /// Largest clock difference between any two machines.
+    /// Largest clock difference between any two machines. Each complete-within has to be at least
+    /// twice this plus 10 ms.
     pub skew: Millis,
 }
 
 impl Limits {
-    /// Limits of a definition that was checked when it was published.
+    /// The limits for a definition that was checked when it was published: any agents, no skew.
     #[must_use]
     pub fn published() -> Self {
         Self {

@@ -23,10 +23,11 @@ const DELAY_GROWTH_LIMIT: u64 = 64;
 const DEFAULT_PARK: Millis = Millis(24 * 3_600_000);
 
 impl Workflow {
-    /// Checks and compiles a definition.
+    /// Checks a definition as a whole and compiles it, with every default resolved.
     ///
     /// # Errors
-    /// Every problem found, not only the first.
+    /// Every problem that was found, at least one. Problems that only compiled steps show are
+    /// looked for once there are no others.
     pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
         let order = check::check(&definition, limits)?;
         let defaults = &definition.defaults;
@@ -61,10 +62,11 @@ impl Workflow {
         }
     }
 
-    /// Compiles a definition that was checked before it was published.
+    /// Compiles a published definition from its canonical JSON. Agents and skew were checked when
+    /// it was published, and are not checked again.
     ///
     /// # Errors
-    /// The problems, where a stored definition is damaged or of a later format.
+    /// The problems, at least one, if the stored definition is damaged or of a later format.
     pub fn from_published(canonical_json: &str) -> Result<Self, Vec<Problem>> {
         let definition: Definition = serde_json::from_str(canonical_json).map_err(|e| {
             vec![Problem {

@@ -8,18 +8,20 @@ use serde::{Deserialize, Serialize};
 /// A span of time in whole milliseconds.
 ///
 /// Written in definitions as `250ms`, `10s`, `5m`, `2h 30m`; printed the same way, so that a
-/// definition's canonical form does not depend on how its author spelled a span.
+/// definition's canonical form does not depend on how its author spelled a span. To read a text
+/// that is no such span, or one above [`MAX_SPAN`], is an error; parts of a millisecond are cut
+/// off.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct Millis(pub u64);
 
-/// Longest span that a definition may name: 366 days.
+/// Longest span that a definition may name, inclusive: 366 days.
 pub const MAX_SPAN: Millis = Millis(366 * 24 * 3_600_000);
 
 impl Millis {
-    /// As the standard library's type.
+    /// The span as a type of the standard library.
     #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)

@@ -21,7 +21,7 @@ pub struct DefinitionHash(Arc<str>);
 const DIGITS: usize = 16;
 
 impl DefinitionHash {
-    /// Hash of a definition's meaning.
+    /// The hash of a definition.
     #[must_use]
     pub fn of(definition: &Definition) -> Self {
         let digest = Sha256::digest(canonical_json(definition).as_bytes());
@@ -29,14 +29,15 @@ impl DefinitionHash {
         Self(hex[..DIGITS].into())
     }
 
-    /// As text.
+    /// The 16 lower-case hex digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The canonical JSON of a definition: what is published, stored and hashed.
+/// The canonical JSON of a definition, on one line: what is published, stored and hashed. Keys are
+/// sorted and absent fields are left out.
 #[must_use]
 pub fn canonical_json(definition: &Definition) -> String {
     // `serde_json::Value` keeps its keys sorted (the `preserve_order` feature is off), and going

@@ -10,15 +10,15 @@ use crate::duration::Millis;
 use crate::model::Definition;
 use crate::workflow::Workflow;
 
-/// Largest workflow file, in bytes.
+/// Largest workflow file, in bytes, inclusive: 256 KiB.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
 
-/// All that is wrong with one file.
+/// Everything that is wrong with one workflow file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
-    /// The file, as the caller named it.
+    /// Name of the file, as the caller gave it.
     pub file: String,
-    /// The problems, at least one.
+    /// What is wrong, at least one problem.
     pub problems: Vec<Problem>,
 }
 
@@ -36,10 +36,13 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Reads, checks and compiles one workflow file.
+/// Reads, checks and compiles the text of one workflow file. `file` is its name for error messages;
+/// nothing is read from disk. YAML is read as version 1.2 has it: `yes`, `no` and `on` are texts.
 ///
 /// # Errors
-/// [`LoadError`] that names file, step and reason of everything wrong.
+/// [`LoadError`] if the text has more than [`MAX_FILE_BYTES`], is not YAML, breaks the JSON Schema,
+/// or has problems that [`Workflow::compile`] finds. It has every problem of the first of these
+/// checks that fails.
 ///
 /// # Example
 /// ```
@@ -69,7 +72,7 @@ pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, Lo
     Workflow::compile(definition, limits).map_err(fail)
 }
 
-/// The JSON Schema of workflow files.
+/// The JSON Schema of workflow files, made from [`Definition`].
 #[must_use]
 pub fn json_schema() -> Value {
     let mut schema = schemars::schema_for!(Definition).to_value();

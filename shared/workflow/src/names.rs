@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest name, in bytes. Topic names are made of agent names, and Kafka allows 249.
+/// Longest name, in bytes, inclusive. Topic names are made of agent names, and Kafka allows 249
+/// characters for a topic.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// A name that breaks the rule of [`check_name`].
+/// The error of [`check_name`]: a name that breaks the rule. It holds the first [`MAX_NAME_BYTES`]
+/// characters of the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a valid name: use 1 to {MAX_NAME_BYTES} of a-z, 0-9, '-' and '_', starting with a letter"
 )]
 pub struct InvalidName(pub String);
 
-/// One rule for all names: a lower-case letter, then lower-case letters, digits, `-` and `_`.
+/// Checks the one rule for all names: 1 to [`MAX_NAME_BYTES`] lower-case ASCII letters, digits, `-`
+/// and `_`, and a letter first.
 ///
 /// # Errors
-/// [`InvalidName`] with the offending text.
+/// [`InvalidName`] if the text breaks it.
 pub fn check_name(text: &str) -> Result<(), InvalidName> {
     let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
     let rest = text
@@ -40,7 +43,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes a text that keeps the naming rule.
+            /// Takes a text that keeps the rule of [`check_name`].
             ///
             /// # Errors
             /// [`InvalidName`] if it does not.

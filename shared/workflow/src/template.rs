@@ -5,28 +5,29 @@ use serde_json::Value;
 use crate::bounds;
 use crate::expr::{EvalError, Expression, Scope};
 
-/// Largest result of one template, as JSON, in bytes.
+/// Largest value that one template may come to, as JSON, in bytes, inclusive: 128 KiB.
 pub const MAX_RESULT_BYTES: usize = 128 * 1024;
 
-/// A JSON value in which strings may hold expressions.
+/// A JSON value in which strings may hold expressions, `${ … }`.
 ///
-/// A string that is one `${ … }` becomes the expression's value, of whatever type; a string
-/// with text around becomes a string. Keys are never expressions.
+/// A string that is one `${ … }` and nothing else becomes the expression's value, of whatever type.
+/// A string with text around it becomes a string, in which values that are not strings stand as
+/// JSON. Keys are never expressions.
 #[derive(Debug)]
 pub enum Template {
-    /// A value without expressions.
+    /// A value without any expression in it.
     Constant(Value),
     /// The value of one expression.
     Value(Expression),
-    /// Text and expressions, joined to a string.
+    /// Text and expressions, at least two parts, which are joined to one string.
     Text(Vec<Part>),
-    /// A list of templates.
+    /// A list, at least one element of which holds an expression.
     List(Vec<Template>),
-    /// Named templates, in the order of their names.
+    /// An object, by names in sorted order, at least one field of which holds an expression.
     Object(Vec<(String, Template)>),
 }
 
-/// A piece of a text template.
+/// A piece of a [`Template::Text`].
 #[derive(Debug)]
 pub enum Part {
     /// Literal text.
@@ -39,7 +40,7 @@ impl Template {
     /// Compiles a value of a definition.
     ///
     /// # Errors
-    /// The reason of the first expression that does not compile.
+    /// For the author: why the first expression does not compile, or that a `${` has no `}`.
     pub fn compile(value: &Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::compile_text(text)?,
@@ -94,7 +95,7 @@ impl Template {
         Ok(Self::Text(parts))
     }
 
-    /// Every expression in the template.
+    /// Every expression in the template, in the order of reading; empty for a constant.
     pub fn expressions(&self) -> Vec<&Expression> {
         match self {
             Self::Constant(_) => Vec::new(),
@@ -111,10 +112,10 @@ impl Template {
         }
     }
 
-    /// Computes the value in a scope.
+    /// Computes the template's value in a scope.
     ///
     /// # Errors
-    /// [`EvalError`] of the first expression without a value, or if the whole is larger than
+    /// [`EvalError`] of the first expression without a value, or if the whole value is larger than
     /// [`MAX_RESULT_BYTES`] or nested deeper than [`MAX_NESTING`](crate::bounds::MAX_NESTING).
     pub fn render(&self, scope: &Scope) -> Result<Value, EvalError> {
         let value = self.value(scope)?;

@@ -7,159 +7,177 @@ use crate::model::Definition;
 use crate::names::{AgentName, StepId, WorkflowName};
 use crate::template::Template;
 
-/// Position of a step in [`Workflow::steps`].
+/// Position of a step in [`Workflow::steps`], from 0.
 pub type StepIndex = usize;
 
 pub(crate) const DEFAULT_COMPLETE_WITHIN: Millis = Millis(30_000);
 
-/// A definition that has passed every check.
+/// A definition that has passed every check, compiled.
 ///
-/// Steps are in an order in which each comes after all that it depends on.
+/// Each step stands behind every step that it depends on.
 #[derive(Debug)]
 pub struct Workflow {
-    /// Name shared by all versions.
+    /// Name of the workflow, the same for all its versions.
     pub name: WorkflowName,
-    /// Content hash; with the name, the identity that orders pin.
+    /// Content hash of the definition; with the name, the identity that orders pin.
     pub hash: DefinitionHash,
-    /// The steps.
+    /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
     pub steps: Vec<Step>,
-    /// What was written.
+    /// The definition as its author wrote it.
     pub definition: Definition,
 }
 
-/// One step, with every default resolved.
+/// One step of a workflow, with every default resolved.
 #[derive(Debug)]
 pub struct Step {
-    /// Unique in the workflow.
+    /// Id of the step, unique in the workflow.
     pub id: StepId,
-    /// Who carries it out.
+    /// The agent that carries the action out.
     pub agent: AgentName,
-    /// What the agent is asked to do.
+    /// Name of the action that the agent is asked for.
     pub action: String,
-    /// Input of the action.
+    /// Input of the action; an empty object if the author gave none.
     pub input: Template,
-    /// Steps that must have completed or been skipped first; each index is below this step's own.
+    /// Positions of the steps that must be completed or skipped first; each is below this step's
+    /// own. Empty: the step starts at once.
     pub after: Vec<StepIndex>,
-    /// The step is skipped where this is false.
+    /// The condition: the step is skipped where it is false. `None`: the step always runs.
     pub when: Option<Expression>,
-    /// From an attempt's request to its complete-by.
+    /// How long one attempt may take, from when its agent takes the request. Default `30s`.
     pub complete_within: Millis,
-    /// Allowance of one attempt.
+    /// How often and at what intervals the agent calls the service in one attempt; once only, where
+    /// the effect may not be repeated.
     pub retry: Retry,
-    /// Most calls in all, over every attempt: declared, or what the attempts add up to.
+    /// Most calls to the service in one round, over every attempt: the declared total, or the calls
+    /// of as many attempts and probes as there can be.
     pub total_calls: u32,
-    /// Whether the total is kept over redeliveries too, in the call ledger.
+    /// Whether the calls of each attempt are claimed in the call ledger, so that redeliveries make
+    /// none beyond the total. True if a total is declared, or the effect may not be repeated.
     pub is_counted: bool,
-    /// Whether the effect may be repeated while it is unknown whether it happened.
+    /// What is done while it is in doubt whether the effect happened.
     pub repeat: Repeat,
-    /// What the Supervisor does about failed attempts.
+    /// What the Supervisor does about failed attempts of the action.
     pub policy: Policy,
-    /// How the effect is compensated; `None` where there is nothing to compensate or no way back.
+    /// How the effect is compensated; `None` if there is nothing to compensate, and from the point
+    /// of no return on.
     pub compensation: Option<Compensation>,
-    /// Whether this is the point of no return.
+    /// Whether this is the point of no return: a failure of this step or of a later one never has
+    /// the order compensated. A workflow has one at most.
     pub is_pivot: bool,
 }
 
-/// What is done while it is unknown whether an effect happened.
+/// What is done while it is in doubt whether a step's effect happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeat {
-    /// The call is repeated under the same key.
+    /// The action is called again under the same idempotency key.
     Safe,
-    /// The order stops for an operator.
+    /// Nothing is called again, and the order stops for an operator.
     Never,
-    /// The service is asked.
+    /// The service is asked whether the effect happened.
     Probe(Probe),
 }
 
 impl Repeat {
-    /// Whether the call may be repeated in doubt.
+    /// Whether the action may be called again while its effect is in doubt.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         *self == Self::Safe
     }
 }
 
-/// The question whether an effect happened.
+/// How the service is asked whether an effect happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// What the agent is asked to do.
+    /// Name of the probe's action that the agent is asked for.
     pub action: String,
-    /// From the request to its complete-by.
+    /// How long one probe may take, from when its agent takes the request. Default: as the step's.
     pub complete_within: Millis,
-    /// Allowance of one question.
+    /// How often and at what intervals the agent calls the service in one probe; 3 calls at most.
     pub retry: Retry,
 }
 
-/// The agent's allowance within one attempt.
+/// How often and at what intervals an agent calls the service in one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Most calls, the first included; at least 1.
+    /// Most calls, the first one included; at least 1. Default 3.
     pub calls: u32,
-    /// Upper bound of the first wait between calls.
+    /// Upper bound of the wait after the first call; it doubles with each further call. Default
+    /// `100ms`.
     pub initial: Millis,
-    /// Upper bound of any wait between calls.
+    /// Upper bound of the wait after any call, at least `initial`. Default `5s`.
     pub max: Millis,
 }
 
-/// What the Supervisor does about failed attempts.
+/// What the Supervisor does about failed attempts of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Failures met with another attempt.
+    /// How many failed attempts in one round are each met with another attempt. Default 3.
     pub threshold: u32,
-    /// Wait before the first retried attempt; zero is at once.
+    /// Wait before the attempt after the first failure; it doubles with each further one. Zero, the
+    /// default, is no wait.
     pub delay: Millis,
-    /// Bound of the growing wait.
+    /// Upper bound of that wait, at least `delay`. Default: 64 times `delay`.
     pub max_delay: Millis,
-    /// Extra attempts above the threshold, each after this wait.
+    /// Extra attempts above the threshold: the wait before each, and how many there are. `None`: no
+    /// extra ones.
     pub wait: Option<(Millis, u32)>,
-    /// How long work may be deferred before that counts as a failure.
+    /// How long an attempt may be deferred without counting as a failure. Default 24 hours.
     pub park: Millis,
-    /// What ends it.
+    /// What is done when no further attempt is made.
     pub then: Above,
 }
 
-/// What ends the Supervisor's patience with a step.
+/// What is done when the Supervisor makes no further attempt at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Above {
-    /// Compensate what has been done.
+    /// The order is compensated.
     Compensate,
-    /// Stop in Error, with an alert.
+    /// The order stops in Error, with an alert.
     Error,
 }
 
-/// A compensation, with every default resolved.
+/// The compensation of a step, with every default resolved.
 #[derive(Debug)]
 pub struct Compensation {
-    /// Who carries it out.
+    /// The agent that carries the compensation out. Default: the step's.
     pub agent: AgentName,
-    /// What the agent is asked to do.
+    /// Name of the action that the agent is asked for.
     pub action: String,
-    /// Input of the action.
+    /// Input of the compensation; an empty object if the author gave none.
     pub input: Template,
-    /// From an attempt's request to its complete-by.
+    /// How long one attempt may take, from when its agent takes the request. Default: as the
+    /// step's.
     pub complete_within: Millis,
-    /// Allowance of one attempt.
+    /// How often and at what intervals the agent calls the service in one attempt. Default: as the
+    /// step's.
     pub retry: Retry,
-    /// Most calls in all, over every attempt.
+    /// Most calls to the service in one round, over every attempt: the declared total, or the calls
+    /// of as many attempts as there can be.
     pub total_calls: u32,
-    /// Whether the total is kept over redeliveries too, in the call ledger.
+    /// Whether the calls of each attempt are claimed in the call ledger, so that redeliveries make
+    /// none beyond the total. True if a total is declared.
     pub is_counted: bool,
-    /// How long work may be deferred before that counts as a failure.
+    /// How long an attempt may be deferred without counting as a failure: as [`Policy::park`] of
+    /// the step.
     pub park: Millis,
-    /// Failures met with another attempt; the next is CompensationFailed.
+    /// How many failed attempts in one round are each met with another attempt; the next failure is
+    /// CompensationFailed. Default: as the step's.
     pub threshold: u32,
-    /// Wait before a retried attempt, doubled each time up to the second value.
+    /// Wait before the attempt after the first failure, and the upper bound of that wait, which
+    /// doubles with each further failure: the step's.
     pub delay: (Millis, Millis),
 }
 
 impl Policy {
-    /// Attempts that a step can ever have without an operator.
+    /// How many attempts a step can fail in one round: the first one, one for each failure up to
+    /// the threshold, and the extra ones after a longer wait.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
         1 + self.threshold + self.wait.map_or(0, |(_, times)| times)
     }
 
-    /// Wait before the attempt that follows the `failures`-th failure, if there is one.
+    /// Wait before the attempt that follows the `failures`-th failure, counted from 1; `None` if no
+    /// further attempt is made.
     #[must_use]
     pub fn retry_after(&self, failures: u32) -> Option<Millis> {
         if failures <= self.threshold {
@@ -172,7 +190,8 @@ impl Policy {
 }
 
 impl Compensation {
-    /// Wait before the attempt that follows the `failures`-th failure, if there is one.
+    /// Wait before the attempt that follows the `failures`-th failure, counted from 1; `None` if no
+    /// further attempt is made.
     #[must_use]
     pub fn retry_after(&self, failures: u32) -> Option<Millis> {
         (failures <= self.threshold).then(|| growing(self.delay.0, self.delay.1, failures))
@@ -185,19 +204,23 @@ fn growing(first: Millis, max: Millis, failures: u32) -> Millis {
 }
 
 impl Workflow {
-    /// Index of a step.
+    /// Position of the step with this id; `None` if there is no such step.
     #[must_use]
     pub fn step_index(&self, id: &str) -> Option<StepIndex> {
         self.steps.iter().position(|s| s.id.as_str() == id)
     }
 
-    /// Index of the point of no return.
+    /// Position of the point of no return; `None` if the workflow has none.
     #[must_use]
     pub fn pivot(&self) -> Option<StepIndex> {
         self.steps.iter().position(|s| s.is_pivot)
     }
 
-    /// Whether `later` comes after `earlier`, directly or not.
+    /// Whether `later` comes after `earlier`, directly or over other steps. False for a step and
+    /// itself.
+    ///
+    /// # Panics
+    /// If `later` is not the position of a step.
     #[must_use]
     pub fn is_after(&self, later: StepIndex, earlier: StepIndex) -> bool {
         let mut open = self.steps[later].after.clone();
@@ -213,7 +236,9 @@ impl Workflow {
         false
     }
 
-    /// Most calls that one order can ever cause, forward and back, without an operator.
+    /// Most calls to remote services that one order can cause in one round: the total calls of all
+    /// steps and of all compensations. Calls that no ledger counts ([`Step::is_counted`]) can be
+    /// more where a request is redelivered after a crash.
     #[must_use]
     pub fn worst_case_calls(&self) -> u64 {
         self.steps
@@ -228,7 +253,7 @@ impl Workflow {
             .sum()
     }
 
-    /// Shortest complete-within of any step.
+    /// Shortest complete-within of any step's action, in milliseconds.
     #[must_use]
     pub fn shortest_complete_within(&self) -> Millis {
         self.steps

@@ -41,8 +41,8 @@ pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     }
 }
 
-/// When somebody must look at the order; `None` if nobody must. One that is set aside is looked at as
-/// soon as there is room, the oldest first.
+/// When somebody must look at an order; `None` if nobody must. For an order that is set aside it is
+/// the moment since when it waits, so that the oldest comes first.
 #[must_use]
 pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     if order.set_aside.is_some() {

@@ -33,27 +33,30 @@ use crate::order::{Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::status::Status;
 
-/// What to do about an event.
+/// What is to be done about an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Write the next version on the condition that the present one still stands; then send.
+    /// Write the next version on the condition that the present one still stands; then send its
+    /// effects.
     Transition(Box<Transition>),
-    /// The event's work is done already: send again what the record says, write nothing.
+    /// The event was answered by an earlier write: write nothing, and send again what the record
+    /// says ([`crate::effect::of_record`]).
     Repeat,
-    /// It depends on the order's details, which the context does not have: read them, ask again.
+    /// The decision depends on the order's details, and [`Context::details`] is `None`: read them
+    /// and decide again.
     NeedsDetails,
-    /// Nothing is to be done.
+    /// Nothing is to be done, for this reason.
     Ignore(Reason),
-    /// What the operator wants is not possible.
+    /// The operator's act is not possible, for this reason. Nothing is written.
     Refuse(OperationRefusal),
 }
 
-/// A decided change.
+/// A change that was decided and is yet to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transition {
-    /// The next version of the record.
+    /// The record to write. Its version is one above that of the record that was decided on.
     pub next: Order,
-    /// What to send once it is written, in this order.
+    /// What to send once the record is written, in this order.
     pub effects: Vec<Effect>,
 }
 
@@ -93,35 +96,41 @@ impl From<OperationRefusal> for Halt {
     }
 }
 
-/// Why an event changes nothing. Each is a normal outcome of running several of everything.
+/// Why an event changes nothing. Each reason is a normal outcome where several instances of every
+/// actor run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// Somebody holds the order already.
+    /// A Scheduler has claimed the order already.
     Claimed,
     /// The order has finished.
     Finished,
-    /// The reply belongs to an attempt that is over.
+    /// The reply belongs to an earlier attempt, or its complete-by is not that of the attempt that
+    /// is out.
     OlderAttempt,
-    /// The reply came after its complete-by.
+    /// The reply was sent after its complete-by.
     Late,
-    /// The step is not waiting for such a reply.
+    /// No request of the reply's direction is out for that step.
     NotAwaited,
-    /// The order is not due, and the due index says so.
+    /// The order is not due, and its hint in the due index needs no change.
     NotDue,
-    /// There is nothing to confirm.
+    /// The order has not finished, so its end cannot be confirmed.
     Unfinished,
-    /// An operator holds the order.
+    /// An operator has paused the order.
     Paused,
-    /// The order is set aside until it has room.
+    /// The order is set aside until its workflow has room.
     SetAside,
-    /// The order is in flight already.
+    /// The order is not set aside, so it need not be let in.
     InFlight,
 }
 
-/// Decides what an event makes of an order.
+/// Decides what an event makes of an order. The same arguments always give the same decision.
+///
+/// `order` has to be on the definition in `ctx`. `now` is the time of deciding, by the caller's
+/// clock.
 ///
 /// # Errors
-/// [`Illegal`] for events that cannot happen; nothing is to be written then.
+/// [`Illegal`] for an event that cannot happen to a sound order, and for a record that does not fit
+/// its definition; nothing is to be written then.
 ///
 /// # Example
 /// ```

@@ -12,43 +12,47 @@ use triad_workflow::StepId;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
 
-/// One step's record.
+/// The record of one step of one order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "stored::StoredStep", into = "stored::StoredStep")]
 pub struct StepRecord {
-    /// The step.
+    /// Id of the step.
     pub step: StepId,
-    /// Where it is.
+    /// Where the step is in its life.
     pub state: StepState,
-    /// What its action has used up.
+    /// What the action has used up, probes included.
     pub action: Leg,
-    /// What its compensation has used up.
+    /// What the compensation has used up.
     pub compensation: Leg,
-    /// Number of the idempotency key: raised when an operator has the step done again after it
-    /// was compensated or refused, because the earlier key is spent.
+    /// Number in the step's idempotency keys, 0 at first: raised when an operator has the step done
+    /// again after it was compensated or refused, because the service has answered the earlier keys
+    /// for ever.
     pub key: u32,
-    /// An attempt was silent or lost its answer: the effect may have happened.
+    /// True if the action may have had its effect without anybody knowing: an attempt at it got no
+    /// answer, or none that can be read.
     pub in_doubt: bool,
-    /// Since when it has been waiting for a service that is not to be called for now.
+    /// Since when the step waits for a service that is not to be called, or for an agent that takes
+    /// its request. `None` if it does not wait so.
     pub deferred_since: Option<Timestamp>,
-    /// When the Supervisor first met the attempt that is out beyond its complete-by.
+    /// When the Supervisor first found the attempt that is out beyond its complete-by; `None` if it
+    /// did not.
     pub unheard_since: Option<Timestamp>,
-    /// The input that an operator has put in the place of the definition's.
+    /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,
-    /// The last failure.
+    /// The last failure of the step, or the reason of its last wait; `None` if there was none.
     pub error: Option<Failure>,
 }
 
 /// What one leg of a step, its action or its compensation, has used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Leg {
-    /// Failed attempts in this round.
+    /// Failed attempts in this round of the order.
     pub failures: u32,
-    /// Calls to the remote service in this round: those reported, and the whole allowance of
-    /// silent attempts.
+    /// Calls to the remote service in this round: those that replies reported, and the whole
+    /// allowance of each attempt that an agent took and never answered.
     pub calls: u32,
-    /// Attempts in the rounds before this one: attempts are numbered on, so that no reply of an
-    /// earlier round fits a later one.
+    /// At least the number of every attempt from before the step last began anew; 0 at first.
+    /// Attempts are numbered on from it, so that no reply of an earlier round fits a later one.
     pub earlier: u32,
 }
 
@@ -60,91 +64,96 @@ impl Leg {
     }
 }
 
-/// Where a step is.
+/// Where a step is in its life.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepState {
-    /// Not started.
+    /// The step has not been started.
     Waiting,
-    /// Its condition was false.
+    /// The step's condition was false.
     Skipped,
-    /// Its action is worked on.
+    /// The action is worked on: an attempt at it is due, out, deferred or failed.
     Acting(Work),
-    /// Done.
+    /// The action has had its effect.
     Completed {
-        /// Number of the attempt.
+        /// Number of the attempt that succeeded.
         attempt: Attempt,
         /// When its request was made.
         started: Timestamp,
-        /// When its reply was sent; when it was taken, if it does not say.
+        /// When the agent sent its reply; when the reply was read, if it does not say.
         finished: Timestamp,
-        /// Place in the order of completion, from 0.
+        /// Place in the order in which the steps completed, from 0.
         position: u32,
         /// What the service answered.
         output: Value,
     },
-    /// The service refused, and cannot have had an effect.
+    /// The service refused the action, and it has had no effect.
     Refused {
-        /// Number of the attempt.
+        /// Number of the attempt that was refused.
         attempt: Attempt,
     },
-    /// Given up without knowing whether it had an effect, and without a way to compensate.
+    /// The action was given up while its effect was in doubt, and the step has no compensation.
     Ambiguous {
         /// Number of the last attempt.
         attempt: Attempt,
     },
-    /// Its compensation is worked on.
+    /// The compensation is worked on: an attempt at it is due, out, deferred or failed.
     Compensating {
-        /// Where that is.
+        /// Where the work on the compensation is.
         work: Work,
-        /// What is compensated.
+        /// The effect that is compensated.
         applied: Applied,
     },
-    /// The Supervisor's patience with the compensation has ended: for an operator.
+    /// No further attempt at the compensation is made, and an operator is needed: the compensation
+    /// has failed above its threshold, its input has no value, its calls are used up, or the effect
+    /// is in doubt and may not be compensated.
     NotCompensated {
-        /// Number of the last attempt at it; 0 if none was ever made.
+        /// Number of the last attempt at the compensation; 0 if none was made.
         attempt: Attempt,
-        /// What is not compensated.
+        /// The effect that is not compensated.
         applied: Applied,
     },
-    /// Compensated.
+    /// The effect is compensated.
     Compensated {
-        /// Number of the attempt.
+        /// Number of the attempt at the compensation that succeeded.
         attempt: Attempt,
-        /// When its reply was sent; when it was taken, if it does not say.
+        /// When the agent sent its reply; when the reply was read, if it does not say.
         finished: Timestamp,
     },
 }
 
-/// Where the work on one leg of a step is.
+/// Where the work on one leg of a step, its action or its compensation, is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Another attempt is to be made: at the next claim, or when its turn comes.
+    /// An attempt is to be made: at the next claim or, of a compensation, once everything that came
+    /// after the step is compensated.
     Due {
-        /// Number of the last attempt; before the first of a round, of the last one of earlier rounds.
+        /// Number of the last attempt, of this round or an earlier one; 0 if none was made.
         last: Attempt,
     },
-    /// A request is out.
+    /// A request is out: made, and not answered yet.
     Out(Out),
-    /// The service is not to be called for now: paused, or its circuit breaker is open.
+    /// The attempt was deferred: the service is paused, its circuit breaker is open, or its limits
+    /// are reached.
     Deferred {
         /// Number of the attempt that was deferred.
         attempt: Attempt,
         /// When to try again.
         until: Timestamp,
     },
-    /// The agent reported that the attempt failed; the Supervisor will count it.
+    /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
+    /// about another attempt.
     Failed {
         /// Number of the attempt.
         attempt: Attempt,
         /// When its request was made.
         started: Timestamp,
-        /// Calls that it made. The leg's `calls` is the sum of them all.
+        /// How many calls this attempt made; the leg's `calls` has them already.
         calls: u32,
     },
 }
 
 impl Work {
-    /// Number of the last attempt that was made.
+    /// Number of the last attempt that was made; 0 if none was.
     #[must_use]
     pub fn attempt(&self) -> Attempt {
         match self {
@@ -155,25 +164,27 @@ impl Work {
     }
 }
 
-/// A request that is out.
+/// An attempt whose request is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Out {
-    /// What is asked for: the action, the question whether it happened, or the compensation.
+    /// Whether the action, the probe or the compensation is asked for.
     pub direction: Direction,
     /// Number of the attempt.
     pub attempt: Attempt,
     /// When the request was made.
     pub started: Timestamp,
-    /// After this, its reply changes nothing.
+    /// A reply that was sent after this moment changes nothing.
     pub complete_by: Timestamp,
 }
 
-/// What is known about an effect that is to be compensated.
+/// What is known of an effect that is to be compensated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
-    /// Place in the order of completion; `None` if it is ambiguous whether it was applied.
+    /// Place in the order in which the steps completed, from 0; `None` if it was in doubt whether
+    /// the effect happened.
     pub position: Option<u32>,
-    /// What the service answered; null if ambiguous.
+    /// The action's output, from the service or from an operator who settled the step; null while
+    /// the effect is in doubt.
     pub output: Value,
 }
 
@@ -183,7 +194,8 @@ impl StepState {
         Self::Acting(Work::Due { last })
     }
 
-    /// The state's name, as people have it and as it is stored.
+    /// The state's name as people see it and as it is stored, such as `retry-due` or `undoing`.
+    /// Some names are older than the variants.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -208,7 +220,7 @@ impl StepState {
         }
     }
 
-    /// What is worked on, on either leg.
+    /// The work on the action or the compensation; `None` if neither is worked on.
     #[must_use]
     pub fn work(&self) -> Option<&Work> {
         match self {
@@ -225,7 +237,8 @@ impl StepState {
         }
     }
 
-    /// The request that is out, on either leg.
+    /// The attempt whose request is out: at the action, its probe or the compensation. `None` if
+    /// none is out.
     #[must_use]
     pub fn out(&self) -> Option<Out> {
         match self.work() {
@@ -234,32 +247,33 @@ impl StepState {
         }
     }
 
-    /// Whether the action itself has been asked for and not answered.
+    /// Whether the action's own request is out. False while a probe or a compensation is.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.out()
             .is_some_and(|out| out.direction == Direction::Forward)
     }
 
-    /// Whether another attempt at the action is to be made.
+    /// Whether an attempt at the action is to be made.
     #[must_use]
     pub fn is_retry_due(&self) -> bool {
         matches!(self, Self::Acting(Work::Due { .. }))
     }
 
-    /// Whether an attempt has failed, on either leg, and is not counted yet.
+    /// Whether an attempt at the action or the compensation has failed and the Supervisor has not
+    /// counted it yet.
     #[must_use]
     pub fn is_failed(&self) -> bool {
         matches!(self.work(), Some(Work::Failed { .. }))
     }
 
-    /// When the request that is out must have been answered.
+    /// The complete-by of the request that is out; `None` if none is out.
     #[must_use]
     pub fn complete_by(&self) -> Option<Timestamp> {
         self.out().map(|out| out.complete_by)
     }
 
-    /// When deferred work is to be tried again.
+    /// When the deferred attempt is to be made again; `None` if none is deferred.
     #[must_use]
     pub fn deferred_until(&self) -> Option<Timestamp> {
         match self.work() {
@@ -268,13 +282,14 @@ impl StepState {
         }
     }
 
-    /// Until when an answer or a second try is awaited: the first of the two above that there is.
+    /// The moment that the step waits for: [`complete_by`](Self::complete_by) of the request that
+    /// is out, or [`deferred_until`](Self::deferred_until). `None` if it waits for neither.
     #[must_use]
     pub fn awaited_until(&self) -> Option<Timestamp> {
         self.complete_by().or(self.deferred_until())
     }
 
-    /// What is to be compensated and is not yet.
+    /// The effect that is to be compensated and is not yet; `None` if there is none.
     #[must_use]
     pub fn to_compensate(&self) -> Option<&Applied> {
         match self {
@@ -285,7 +300,8 @@ impl StepState {
         }
     }
 
-    /// Number of the last attempt at the action, as far as the state knows it.
+    /// Number of the last attempt at the action; `None` where the state does not tell it: waiting,
+    /// skipped, and every state of a compensation.
     #[must_use]
     pub fn attempt(&self) -> Option<Attempt> {
         match self {
@@ -297,7 +313,7 @@ impl StepState {
         }
     }
 
-    /// Whether steps that come after this one may start.
+    /// Whether the step is completed or skipped, so that steps after it may start.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Completed { .. } | Self::Skipped)
@@ -305,7 +321,7 @@ impl StepState {
 }
 
 impl StepRecord {
-    /// A step that has not been started.
+    /// The record of a step that has not been started.
     #[must_use]
     pub fn new(step: StepId) -> Self {
         Self {
@@ -322,7 +338,7 @@ impl StepRecord {
         }
     }
 
-    /// The leg that a request in a direction belongs to: a probe asks on behalf of the action.
+    /// The leg that a request of this direction belongs to. A probe belongs to the action.
     #[must_use]
     pub fn leg(&self, direction: Direction) -> &Leg {
         match direction {
@@ -339,7 +355,7 @@ impl StepRecord {
         }
     }
 
-    /// The direction that the step is worked on in, as a whole: forward, or back.
+    /// Whether the step as a whole goes forward or is compensated. Never [`Direction::Probe`].
     #[must_use]
     pub fn direction(&self) -> Direction {
         match self.state {

@@ -22,31 +22,31 @@ use serde_json::Value;
 
 pub use meter::MAX_WORK;
 
-/// Longest source of one expression, in bytes.
+/// Longest text of one expression, in bytes, inclusive.
 pub const MAX_SOURCE_BYTES: usize = 1_024;
-/// Brackets within brackets.
+/// Most brackets, of any kind, that may be inside one another in an expression, inclusive.
 pub const MAX_NESTING: usize = 12;
-/// Operators and selectors in one expression. Each may be a level of the syntax tree, which
-/// parsing and evaluation recurse over; the library's own recursion limit does not count them
-/// all, so this bound on the bare text, with [`with_stack`], keeps a hostile expression from the
-/// end of the stack.
+/// Most operator characters in one expression, inclusive, counted in its text: each of
+/// `+-*/%<>=!&|?.[`, so `&&` is two. Each may be a level of the syntax tree, which parsing and
+/// evaluation recurse over; the library's own recursion limit does not count them all, so this
+/// bound keeps a hostile expression from the end of the stack.
 pub const MAX_OPERATORS: usize = 96;
-/// Macros (`map`, `filter`, `all`, …) within macros.
+/// Most macros (`map`, `filter`, `all`, …) that may be inside one another, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
 
 const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
-/// A value could not be computed; the text says which expression and why.
+/// The error of an expression, or of a whole template, that has no value for an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression `{source_text}`: {reason}")]
 pub struct EvalError {
-    /// The expression as written.
+    /// The expression as written; `input` if the value of a whole template is too large.
     pub source_text: String,
-    /// Why it has no value.
+    /// Why there is no value, for a person.
     pub reason: String,
 }
 
-/// One compiled expression.
+/// A compiled expression of the Common Expression Language, within the bounds of this module.
 #[derive(Debug)]
 pub struct Expression {
     source: String,
@@ -57,10 +57,11 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Parses and bounds an expression.
+    /// Parses an expression and checks the bounds of this module.
     ///
     /// # Errors
-    /// A reason fit to be shown: a syntax error, an unknown variable, or a bound exceeded.
+    /// For the author: a syntax error, an unknown variable, a step that is not named outright, or a
+    /// bound that is exceeded.
     ///
     /// # Example
     /// ```
@@ -109,7 +110,8 @@ impl Expression {
         })
     }
 
-    /// Steps whose outputs the expression reads.
+    /// Ids of the steps whose outputs the expression reads, each once. Whether the workflow has
+    /// them is not checked here.
     #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
@@ -125,11 +127,12 @@ impl Expression {
         self.program.expression()
     }
 
-    /// Computes the value in a scope.
+    /// Computes the expression's value in a scope.
     ///
     /// # Errors
-    /// [`EvalError`] where a field is missing or types do not fit, or where more than [`MAX_WORK`]
-    /// would be needed for this and what was computed in the scope before.
+    /// [`EvalError`] if a field is missing or types do not fit, or if the scope's work would pass
+    /// [`MAX_WORK`]: that of this expression and of those that were computed in the same scope
+    /// before.
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
         let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
@@ -143,10 +146,10 @@ impl Expression {
         value.json().map_err(|e| self.error(e.to_string()))
     }
 
-    /// Computes a condition.
+    /// Computes a condition in a scope.
     ///
     /// # Errors
-    /// [`EvalError`] where there is no value or it is not a boolean.
+    /// [`EvalError`] as of [`Expression::evaluate`], or if the value is neither true nor false.
     pub fn holds(&self, scope: &Scope) -> Result<bool, EvalError> {
         match self.evaluate(scope)? {
             Value::Bool(b) => Ok(b),
@@ -287,7 +290,8 @@ fn is_steps(node: &IdedExpr) -> bool {
 /// rest of an evaluation.
 static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// The variables that expressions see, for one order at one moment.
+/// The variables that expressions read, for one order at one moment, and how much work is left for
+/// them: [`MAX_WORK`] at first.
 pub struct Scope {
     context: Context<'static, 'static>,
     /// Work that is left to what is computed here.
@@ -295,7 +299,8 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// A scope of the four variables.
+    /// A scope of the four variables. `steps` are the outputs by step id; an `output` of `None` is
+    /// null.
     #[must_use]
     pub fn new<'a>(
         order: &Value,
