@@ -27,7 +27,9 @@ pub struct InputRecord {
 }
 
 impl InputRecord {
-    /// The hop that it is in its trace, where its sender has said so as the standard has it.
+    /// The trace context in the record's first header `traceparent` (any case), read as the W3C
+    /// Trace Context recommendation has it. `None` if there is no such header, or it does not
+    /// follow the recommendation.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         let mut headers = self.headers.iter();
