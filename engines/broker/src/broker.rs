@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::server::tls::Tls;
 use crate::server::{self, Door};
 
-/// The entry point; see [`Broker::start`].
+/// The entry point: [`Broker::start`] starts a broker in this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Broker;
 
@@ -85,24 +85,24 @@ impl Broker {
 }
 
 impl BrokerHandle {
-    /// Where clients connect: `bootstrap.servers`.
+    /// The address of the plain listener, for clients' `bootstrap.servers`.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Where clients connect that use TLS, if there is a [`BrokerConfig::secured`] listener.
+    /// The address of the listener with TLS; `None` without [`BrokerConfig::secured`].
     #[must_use]
     pub fn secured_addr(&self) -> Option<SocketAddr> {
         self.secured_addr
     }
 
-    /// Closes all connections, makes everything durable and waits until that is done. Works under
-    /// any async runtime.
+    /// Closes all connections, makes everything durable, and waits until that is done. It works
+    /// under any async runtime.
     ///
     /// # Errors
-    ///
-    /// If something could not be made durable, now or earlier.
+    /// [`Error::Storage`] if something could not be made durable, now or earlier; [`Error::Thread`]
+    /// if the broker's thread had ended by itself.
     pub async fn shutdown(mut self) -> Result<(), Error> {
         self.stop.notify_one();
         match self.done.take() {

@@ -35,11 +35,12 @@ pub struct SecuredListener {
     pub listen: SocketAddr,
     /// The broker's certificate and those between it and its root, in PEM.
     pub certificate: String,
-    /// Its key, in PEM, not encrypted.
+    /// The certificate's private key, in PEM, not encrypted.
     pub key: String,
-    /// Certificates (PEM) that a client's must descend from. `None`: clients need none.
+    /// Certificates (PEM) from which a client's certificate must descend. `None`: clients need
+    /// none.
     pub client_ca: Option<String>,
-    /// Who may log in by SASL. `None`: there is no login but by certificate.
+    /// Who may log in by SASL. `None`: nobody logs in by SASL.
     pub sasl: Option<SaslConfig>,
 }
 
@@ -73,7 +74,8 @@ pub struct BrokerConfig {
     pub flush: FlushPolicy,
     /// Create a topic when a client asks for the metadata of one that is missing. Default yes.
     pub auto_create_topics: bool,
-    /// Partitions of a topic for which nobody said a number. Default 1.
+    /// Partitions of a topic for which nobody said a number, from 1 to
+    /// [`BrokerConfig::max_partitions`]. Default 1.
     pub default_partitions: i32,
     /// Bound: partitions of all topics. One that has data on disk keeps a file open, so the
     /// process must be allowed that many. Default 1,000.
@@ -81,10 +83,10 @@ pub struct BrokerConfig {
     /// Bound: one record batch in bytes, unless the topic's `max.message.bytes` says otherwise.
     /// Default 1,048,588, which is Kafka's.
     pub max_batch_bytes: usize,
-    /// A segment file is finished at this size in bytes. Default 64 MiB.
+    /// A segment file is finished at this size in bytes, at least 64 KiB. Default 64 MiB.
     pub segment_bytes: u64,
-    /// A checkpoint is made when the write-ahead log has grown by so many bytes; at most twice as
-    /// much is read at the start after a crash. Default 32 MiB.
+    /// A checkpoint is made when the write-ahead log has grown by so many bytes, at least 64 KiB.
+    /// At most twice as much is read at the start after a crash. Default 32 MiB.
     pub checkpoint_bytes: u64,
     /// Delete a partition's oldest finished segments while the rest is at least this large, in
     /// bytes, unless the topic's `retention.bytes` says otherwise. Default none: nothing is ever
@@ -105,11 +107,14 @@ pub struct BrokerConfig {
     pub max_groups: usize,
     /// Bound: members of a group. Default 1,000.
     pub max_group_members: usize,
-    /// Bound: connections, each with a buffer of 64 KiB; one more is closed at once. Default 1,024.
+    /// Bound: connections, at least 1, each with a buffer of 64 KiB; one more is closed at once.
+    /// Default 1,024.
     pub max_connections: usize,
-    /// Bound: unanswered requests of one connection; then reading pauses. Default 64.
+    /// Bound: unanswered requests of one connection, at least 1; at the bound no more are read.
+    /// Default 64.
     pub max_in_flight: usize,
-    /// Bound: one request in bytes; a larger one closes its connection. Default 32 MiB.
+    /// Bound: one request in bytes, at least [`BrokerConfig::max_batch_bytes`]; a larger one closes
+    /// its connection. Default 32 MiB.
     pub max_request_bytes: usize,
     /// Bound: records in one fetch answer in bytes (a larger single batch still comes whole).
     /// Default 8 MiB.
