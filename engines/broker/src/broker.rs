@@ -19,7 +19,8 @@ use crate::server::{self, Door};
 #[derive(Debug, Clone, Copy)]
 pub struct Broker;
 
-/// A running broker. Dropping it stops the broker without waiting for it.
+/// A running broker. Dropping the handle stops the broker and does not wait until it has stopped;
+/// [`shutdown`](Self::shutdown) does.
 #[derive(Debug)]
 pub struct BrokerHandle {
     addr: SocketAddr,
@@ -38,8 +39,10 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// If the configuration makes no sense, the address is taken, or the data directory is locked
-    /// by another broker, damaged or unreadable.
+    /// [`Error::Config`] or [`Error::NotLoopback`] if a setting is out of its bounds,
+    /// [`Error::Listen`] if an address is taken, [`Error::Locked`], [`Error::Damaged`] or
+    /// [`Error::Storage`] if the data directory is in use, damaged or unreadable, [`Error::Random`]
+    /// or [`Error::Thread`] if the system gives no random numbers or the thread ends.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

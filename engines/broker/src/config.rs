@@ -14,10 +14,12 @@ const MAX_USERS: usize = 1_000;
 /// When an acknowledged record is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushPolicy {
-    /// It survives power loss: written and synced (`fdatasync`), many producers sharing one sync.
+    /// When it is written and synced (`fdatasync`): it survives power loss. Many producers share
+    /// one sync.
     #[default]
     Sync,
-    /// It survives the death of the process, not of the machine: written, and left to the system.
+    /// When it is written and left to the system: it survives the death of the process, not that of
+    /// the machine.
     System,
 }
 
@@ -33,7 +35,7 @@ pub struct SecuredListener {
     /// Where to listen; port 0 takes a free one. The certificate must be for this address, because
     /// it is the one that clients are told.
     pub listen: SocketAddr,
-    /// The broker's certificate and those between it and its root, in PEM.
+    /// The broker's certificate, and those between it and its root, in PEM.
     pub certificate: String,
     /// The certificate's private key, in PEM, not encrypted.
     pub key: String,
@@ -64,13 +66,14 @@ pub struct BrokerConfig {
     pub listen: SocketAddr,
     /// A second listener, with TLS and login. Default none.
     pub secured: Option<SecuredListener>,
-    /// Allow addresses that other machines can reach. The plain listener has no authentication.
-    /// Default no.
+    /// Whether addresses that other machines can reach are allowed. The plain listener has no
+    /// authentication. Default no.
     pub allow_remote: bool,
-    /// Keep everything in this directory. Default none: nothing survives the process, records
-    /// beyond the first 256 KiB a partition go to unnamed temporary files.
+    /// The directory that keeps everything. Default none: nothing survives the process, and records
+    /// beyond the first 256 KiB of a partition go to unnamed temporary files.
     pub data: Option<PathBuf>,
-    /// When an acknowledged record is safe, with [`BrokerConfig::data`]. Default [`FlushPolicy::Sync`].
+    /// When an acknowledged record is safe. It matters only with [`BrokerConfig::data`]. Default
+    /// [`FlushPolicy::Sync`].
     pub flush: FlushPolicy,
     /// Create a topic when a client asks for the metadata of one that is missing. Default yes.
     pub auto_create_topics: bool,

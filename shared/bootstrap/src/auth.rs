@@ -78,10 +78,12 @@ impl AuthConfig {
         problems
     }
 
-    /// Reads the credentials: the secrets are this account's, and MSK is told its name.
+    /// Reads the credentials: secrets with this account; for `msk-iam` each token is signed with
+    /// its credentials later.
     ///
     /// # Errors
-    /// Why they cannot be had.
+    /// A text for people, if a secret cannot be read or has another form, or if the settings do not
+    /// fit together: see [`Self::problems`].
     #[cfg(feature = "kafka-auth")]
     pub async fn log_in(&self, account: &Account) -> Result<Login, String> {
         use std::sync::Arc;
@@ -111,10 +113,10 @@ impl AuthConfig {
         Ok(Login { credentials, ca })
     }
 
-    /// Without the feature `kafka-auth` there is one way only, checked by [`Self::problems`].
+    /// Without the feature `kafka-auth` only [`Way::None`] can be used.
     ///
     /// # Errors
-    /// Any other way.
+    /// For any other way, the text of [`Self::problems`].
     #[cfg(not(feature = "kafka-auth"))]
     pub async fn log_in(&self, _account: &Account) -> Result<Login, String> {
         match self.way {

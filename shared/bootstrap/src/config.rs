@@ -49,11 +49,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the configuration through a lookup, normally [`environment`](crate::environment); AWS, where it is used,
-    /// is this account.
+    /// Reads the configuration through `lookup`, which gives a variable's value by its name, as
+    /// [`environment`](crate::environment) does. AWS, where it is used, is `account`.
     ///
     /// # Errors
-    /// [`ConfigError`] listing everything that is missing or wrong.
+    /// [`ConfigError`] with every setting that is missing, cannot be read or is out of its bounds.
     ///
     /// # Example
     /// ```

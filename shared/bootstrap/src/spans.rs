@@ -30,11 +30,12 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Reads the spans alone, through a lookup, for those who need nothing else of an
-    /// installation's configuration.
+    /// Reads the spans alone, for those who need nothing else of the configuration. `lookup` gives
+    /// a variable's value by its name. A span is written with its unit, such as `500ms` or
+    /// `90days`, and is at most 366 days.
     ///
     /// # Errors
-    /// [`ConfigError`] listing everything that is wrong.
+    /// [`ConfigError`] with every span that cannot be read or is too long.
     ///
     /// # Example
     /// ```

@@ -22,9 +22,9 @@ pub type SchedulerHandler = Scheduler<Store, Bus, SystemClock, SystemEntropy>;
 /// The clients of one process. Handlers are made over them, and share them.
 #[derive(Clone)]
 pub struct Wiring {
-    /// The state store.
+    /// The state store, the definition store and the control store.
     pub store: Store,
-    /// The bus.
+    /// The bus; all handlers of the process send through this one producer.
     pub bus: Bus,
     /// The configuration that the clients were made from.
     pub config: Config,

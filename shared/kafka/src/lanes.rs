@@ -40,9 +40,9 @@ pub struct WorkerConfig {
     /// Consumer group of the normal lane. The group of the high lane has this name with `.high`
     /// after it.
     pub group: String,
-    /// Topic of the high lane.
+    /// Name of the topic of the high lane.
     pub high: String,
-    /// Topic of the normal lane.
+    /// Name of the topic of the normal lane.
     pub normal: String,
     /// Most records at once; 0 counts as 1. In [`run_batches`](crate::run_batches): records of one
     /// lane that the handler gets together. In [`run_stream`](crate::run_stream): records of both

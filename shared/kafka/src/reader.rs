@@ -27,7 +27,7 @@ pub enum ReaderStart {
 /// What one read found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Read {
-    /// A record.
+    /// The next record, as the broker has it.
     Record(InputRecord),
     /// No record: none came in time, or one could not be read. Read again.
     Nothing,

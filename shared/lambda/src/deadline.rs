@@ -59,10 +59,10 @@ impl Deadline {
     }
 }
 
-/// What a handler is told about its invocation.
+/// What a handler is told about the invocation that it works in.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// Lambda's request id, for the logs.
+    /// Lambda's id of the invocation, for the logs.
     pub request_id: String,
     /// When the handler must have answered. It is dropped
     /// [`RunConfig::time_to_answer`](crate::RunConfig::time_to_answer) later.

@@ -58,10 +58,11 @@ pub struct ItemIdentifier {
 }
 
 impl BatchResponse {
-    /// The answer for `records`, the batch in its order, of which `failed` have failed.
+    /// The answer for the batch `records`, of which `failed` have failed.
     ///
-    /// Reports the first failed record of each partition and every record of that partition with
-    /// a higher offset, in the order of the batch.
+    /// It names, in the order of the batch, the first failed record of each partition (the one with
+    /// the lowest offset) and every record of that partition with a higher offset. With nothing in
+    /// `failed` it is empty, which means success.
     ///
     /// ```
     /// use triad_lambda::{BatchResponse, RecordId};

@@ -36,7 +36,7 @@ pub enum RecordOutcome {
 /// [`BatchMode::PartialResponses`] with 500 ms for each of the two times.
 #[derive(Debug, Clone, Copy)]
 pub struct RunConfig {
-    /// What Lambda makes of the answer.
+    /// What Lambda makes of the answer; it must be the same as the event source mapping's setting.
     pub mode: BatchMode,
     /// How long before Lambda's own deadline a handler is dropped: time to send the answer. It must
     /// be shorter than the function's time-out, or no handler ever runs.

@@ -13,12 +13,12 @@ use triad_runtime::Clock;
 use crate::outcome::{Outcome, Verdict};
 use crate::pace::{Pacer, Rate};
 
-/// How to act on many orders.
+/// How fast to act on many orders, and whether only to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
     /// Most orders a second, in a dry run too.
     pub rate: Rate,
-    /// Find out what would be done, and write nothing.
+    /// Whether only to find out what would be done, and to write nothing.
     pub dry_run: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Bulk {
 /// `failed`), `text` and `dry_run`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// The order.
+    /// The order that the act was on.
     pub order: OrderId,
     /// What came of the act; in a dry run: what would.
     pub outcome: Outcome,

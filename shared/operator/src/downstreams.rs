@@ -75,7 +75,7 @@ impl FromStr for StepType {
     }
 }
 
-/// The stored versions of all workflows: they say which downstreams there are.
+/// Every stored version of every workflow. The agents in these are the downstreams that there are.
 #[derive(Debug)]
 pub struct Published(Vec<Workflow>);
 

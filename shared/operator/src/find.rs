@@ -46,7 +46,7 @@ pub struct StateFilter(&'static str);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is none of {}", names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownState(
-    /// The text.
+    /// The text that names no state.
     pub String,
 );
 
@@ -108,7 +108,7 @@ impl CausePattern {
 /// Orders that fit a filter.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The orders, at most as many as were asked for.
+    /// The orders that fit, at most as many as were asked for.
     pub orders: Vec<Order>,
     /// Whether at least one more order fits than was asked for.
     pub more: bool,
@@ -181,9 +181,9 @@ impl Filter {
 /// others come as the store has them.
 ///
 /// Orders that need an operator, or are under way, are found through an index; each record is then
-/// read and held against the filter itself. Without a state or a cause, and for orders that ended
-/// well, the whole table is read. In memory are at most `limit` orders and a few pages. A record
-/// that cannot be read is counted in [`Found::skipped`] and ends nothing.
+/// read and held against the filter itself. With neither a state nor a cause, and for orders that
+/// ended well, the whole table is read. In memory are at most `limit` orders and a few pages. A
+/// record that cannot be read is counted in [`Found::skipped`] and ends nothing.
 ///
 /// # Errors
 /// The store's own, but not [`StoreError::Item`] about a single record.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
-/// Something that happened to an order.
+/// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// When it happened; for a step that is deferred: until when it waits.

@@ -34,7 +34,7 @@ pub struct Operator<S, B, C, E> {
     settings: Settings,
 }
 
-/// What came of an act on an order.
+/// What came of an act on one order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operated {
     /// The act is written; the order as it is now. In a dry run: as it would be.
@@ -79,7 +79,7 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Over its ports.
+    /// The acts of an operator over these ports. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -224,7 +224,7 @@ fn written(carried: Carried) -> Result<Order, OperateError> {
     Ok(order)
 }
 
-/// What came of an act on a downstream.
+/// What came of an act on one downstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownstreamOperated {
     /// The act is written; the record as it is now.

@@ -14,7 +14,8 @@ use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 /// Why the store failed; the text is for people. A lost race is no failure: see [`Written`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// May pass: throttled, timed out, not reachable.
+    /// May pass by itself: the store is throttled, has timed out or cannot be reached. Try again
+    /// later.
     #[error("the store failed for now: {0}")]
     Transient(String),
     /// Passes only when somebody mends the installation: a right, credentials, a table or a key is
@@ -30,7 +31,8 @@ pub enum StoreError {
 /// Why the bus has not acknowledged a message; the text is for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
-    /// May pass: not reachable, not enough replicas, queue full.
+    /// May pass by itself: no broker can be reached, too few replicas are there, or the client's
+    /// queue is full. Try again later.
     #[error("the bus failed for now: {0}")]
     Transient(String),
     /// Not acknowledged in time, though other topics or partitions may work: this one has no
@@ -131,12 +133,12 @@ pub struct Unreadable {
     pub why: String,
 }
 
-/// A page of process records.
+/// A page of the table of process records.
 #[derive(Debug, Clone, Default)]
 pub struct OrderPage {
     /// The records, in the store's own order. A page may be empty and not the last one.
     pub orders: Vec<Order>,
-    /// Those of the page that cannot be read.
+    /// Records of this page that cannot be read.
     pub unreadable: Vec<Unreadable>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
@@ -374,7 +376,7 @@ pub struct AttentionRow {
 /// A page of one shard of the attention index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AttentionPage {
-    /// The rows, oldest first.
+    /// The rows of this page, the one with the oldest `at` first.
     pub rows: Vec<AttentionRow>,
     /// Rows of this page that cannot be read.
     pub unreadable: Vec<Unreadable>,

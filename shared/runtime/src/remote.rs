@@ -42,9 +42,9 @@ pub enum Fault {
     /// The failure may pass: the agent tries again with the same key, while time and allowance
     /// last.
     Transient {
-        /// Short and stable: `http-503`, `connect`.
+        /// A short, stable word for the kind of failure, such as `http-503` or `connect`.
         code: String,
-        /// For a person.
+        /// The failure in words, for people.
         message: String,
         /// The least time until the next try, if the service has asked for one (HTTP
         /// `Retry-After`), in milliseconds.
@@ -55,9 +55,9 @@ pub enum Fault {
     },
     /// The service refused, and the call had no effect. The agent does not try again.
     Permanent {
-        /// Short and stable: `out-of-stock`.
+        /// A short, stable word for the refusal, such as `out-of-stock`.
         code: String,
-        /// For a person.
+        /// The refusal in words, for people.
         message: String,
     },
 }

@@ -24,14 +24,15 @@ mod decode;
 /// One record of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedRecord {
-    /// A record as the broker delivered it; its content is unchecked.
+    /// A record as the broker delivered it. Its key, value and headers are decoded from the event,
+    /// and not checked.
     Record(InputRecord),
     /// A record that the event does not hold in an understandable form; it can be dead-lettered.
     Malformed(MalformedRecord),
 }
 
 impl ParsedRecord {
-    /// Where the record was read from.
+    /// The place that the record was read from.
     pub fn id(&self) -> RecordId {
         let (topic, partition, offset) = match self {
             Self::Record(record) => (&record.topic, record.partition, record.offset),
@@ -82,7 +83,7 @@ pub enum MalformedCause {
     /// The record's key or value is neither null nor a text in base64.
     #[error("the {field} is not base64: {what}")]
     Base64 {
-        /// `key` or `value`.
+        /// Which of the two: `key` or `value`.
         field: &'static str,
         /// What is wrong with it, for people.
         what: String,
@@ -90,7 +91,7 @@ pub enum MalformedCause {
     /// The record's headers are not a list of names with bytes.
     #[error("header {place}: {what}")]
     Header {
-        /// Place in the list, from 0.
+        /// The header's place in the list, from 0.
         place: usize,
         /// What is wrong with it, for people.
         what: String,
@@ -149,13 +150,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Lists<'a> {
     }
 }
 
-/// Parses the payload of an event source mapping.
-///
-/// The records come out by topic, partition and offset; an `eventSource` that is missing is
-/// accepted, any other than Kafka's is not.
+/// Reads the payload that an event source mapping of Kafka sends. The records come sorted by topic,
+/// partition and offset. An `eventSource` that is missing is accepted; any other than Kafka's is
+/// not.
 ///
 /// # Errors
-/// [`EventError`] when the event as a whole is not understood; a single record never causes one.
+/// [`EventError`] when the event as a whole is not understood; a single record never causes one: it
+/// comes out as [`ParsedRecord::Malformed`].
 ///
 /// ```
 /// let event = br#"{"eventSource":"aws:kafka","records":{"orders-0":[

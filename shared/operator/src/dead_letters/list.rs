@@ -30,13 +30,13 @@ pub struct Listed {
     /// The place of the record that the letter is about. As JSON a text, such as `orders/3/42`.
     #[serde(serialize_with = "super::show::as_text")]
     pub id: LetterId,
-    /// Topic of the record.
+    /// Topic that the record was read from.
     pub topic: String,
-    /// Partition of the record.
+    /// Partition that the record was read from.
     pub partition: i32,
-    /// Offset of the record.
+    /// Offset of the record in its partition.
     pub offset: i64,
-    /// When the letter was written.
+    /// When the letter was written, by the writer's clock.
     pub at: Timestamp,
     /// The cause's code: short and stable, fit for grouping.
     pub cause: String,

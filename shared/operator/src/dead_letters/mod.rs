@@ -48,7 +48,7 @@ pub trait LetterRecords: Send {
 /// Why dead letters cannot be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError<E> {
-    /// The topic cannot be read.
+    /// The topic cannot be read; this is the reader's own error.
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
     /// The topic holds more letters than one index takes.

@@ -36,7 +36,7 @@ pub enum Chosen {
 /// What to replay, and how.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Which letters.
+    /// Which letters to replay.
     pub letters: Chosen,
     /// Who replays, and why. The marker of each letter has its own time in place of this one's.
     pub act: ReplayAct,
@@ -86,7 +86,8 @@ pub struct Tally {
 /// replayed again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError<E, F> {
-    /// The topic cannot be read.
+    /// The topic cannot be read; this is the reader's own error. Letters before it may have been
+    /// replayed.
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
     /// More letters fit than one index takes; nothing was replayed. Replay them in parts.

@@ -17,7 +17,7 @@ pub const MAX_REPLAYS: usize = 100;
 /// `replays`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// The letter.
+    /// The letter: the first one about its record, if there are several.
     pub letter: Letter,
     /// Its replays, at most [`MAX_REPLAYS`], oldest first; empty if there are none.
     pub replays: Vec<Marker>,

@@ -13,11 +13,11 @@ use crate::record::InputRecord;
 /// (topic, partition, offset).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LetterId {
-    /// Topic of the record.
+    /// Topic that the record was read from.
     pub topic: String,
-    /// Partition of the record.
+    /// Partition within the topic, from 0.
     pub partition: i32,
-    /// Offset of the record.
+    /// Offset within the partition, from 0.
     pub offset: i64,
 }
 
@@ -28,7 +28,7 @@ pub struct LetterId {
 pub struct InvalidLetterId(pub String);
 
 impl LetterId {
-    /// The id of a record's letter.
+    /// The id of the letter about this record.
     #[must_use]
     pub fn of(record: &InputRecord) -> Self {
         Self {
@@ -63,10 +63,10 @@ impl FromStr for LetterId {
     }
 }
 
-/// A dead letter: a record as it came, and why it could not be taken.
+/// A dead letter: a record as it came, as far as it is kept, and why it could not be handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// Which record it is about.
+    /// Place of the record that the letter is about.
     pub id: LetterId,
     /// The cause's code: short and stable, fit for grouping.
     pub cause: String,
@@ -120,7 +120,7 @@ impl Content {
 pub struct Marker {
     /// The letter that was replayed.
     pub of: LetterId,
-    /// Who replayed it, why and when.
+    /// Who replayed the letter, why and when.
     pub act: ReplayAct,
     /// The value that was sent in place of the letter's own; `None` if the letter's own was sent.
     pub corrected: Option<Vec<u8>>,
@@ -129,7 +129,7 @@ pub struct Marker {
 /// A record of the topic `dead-letter`, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A dead letter.
+    /// A dead letter about one record or batch.
     Letter(Letter),
     /// A note that a letter was replayed.
     Replayed(Marker),
@@ -139,7 +139,7 @@ pub enum Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the record is neither a dead letter nor a marker: {0}")]
 pub struct Unreadable(
-    /// What is missing or wrong.
+    /// Name of the header that is missing or wrong.
     pub &'static str,
 );
 

@@ -67,9 +67,9 @@ pub enum ReplayRefusal {
     /// The letter has only the beginning of the value, and no other value is given.
     #[error("only {kept} of its {of} bytes were kept; give the whole value")]
     Cut {
-        /// Bytes that are kept.
+        /// Bytes that the letter keeps.
         kept: usize,
-        /// Bytes of the record's value.
+        /// Bytes that the whole value had.
         of: usize,
     },
     /// The record had no value, and none is given.
@@ -99,11 +99,13 @@ pub const MALFORMED_EVENT_RECORD: &str = "malformed-event-record";
 /// its batch.
 pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 
-/// The message that a replay sends: the record as it came, to the topic that it came from, with
-/// another value if one is given. The letter's own headers are left out.
+/// The message that a replay sends: the record as it came, to the topic that it came from. With
+/// `corrected` that value takes the place of the record's; `None` keeps it. The headers that only
+/// the letter has are left out.
 ///
 /// # Errors
-/// [`ReplayRefusal`] if there is nothing sound to send.
+/// [`ReplayRefusal`] if the record is from a topic that is no input of Triad's, or if no value is
+/// given and the letter does not have the record's whole value.
 ///
 /// # Example
 /// ```
