@@ -28,7 +28,7 @@ pub enum Error {
     /// Another broker uses the data directory.
     #[error("{path} is in use by another broker")]
     Locked {
-        /// The directory.
+        /// The directory that is in use.
         path: PathBuf,
     },
     /// A file that is always replaced in one step is not intact: the disk has lost something.

@@ -30,7 +30,7 @@ use crate::wiring::Wiring;
 /// credentials cannot be had, or librdkafka refuses the settings.
 ///
 /// # Panics
-/// When one of these happens outside of Lambda, as [`triad_lambda::init`] does.
+/// When one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
 pub async fn start() -> Result<Wiring, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
@@ -42,7 +42,7 @@ pub async fn start() -> Result<Wiring, RunError> {
     .await
 }
 
-/// What a handler is told about the invocation that it works in.
+/// What a handler is told about its invocation: its deadline, and where to note what is done.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// When the handler must have answered. It is dropped half a second later, and then every

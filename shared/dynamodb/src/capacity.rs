@@ -42,7 +42,8 @@ impl Capacity {
         }
     }
 
-    /// What has been consumed since the meter was made.
+    /// What has been consumed since the meter was made. Calls that other threads make at this
+    /// moment may be counted in part.
     #[must_use]
     pub fn units(&self) -> Units {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]

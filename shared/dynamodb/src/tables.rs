@@ -49,9 +49,9 @@ pub(crate) mod attr {
         ATTENTION, ATTENTION_AT, CAUSE, DUE_AT, DUE_SHARD, EXPIRES_AT, ORDER_ID, VERSION, WORKFLOW,
         WRITE_TOKEN,
     };
-    /// Key of a control record.
+    /// Attribute with the key of a record of the control store.
     pub const KEY: &str = "Key";
-    /// Name of a workflow.
+    /// Attribute with the name of a workflow.
     pub const NAME: &str = "Name";
 }
 

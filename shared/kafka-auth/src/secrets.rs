@@ -31,7 +31,8 @@ pub enum SecretError {
     },
 }
 
-/// Reads secrets with Kafka credentials from Secrets Manager.
+/// Reads secrets with Kafka credentials from Secrets Manager. The forms are those of Lambda's event
+/// source mappings (AWS Lambda Developer Guide, "Configuring cluster authentication").
 pub struct Secrets(Client);
 
 #[derive(Deserialize)]

@@ -20,7 +20,7 @@ const ASK_WITHIN: Duration = Duration::from_millis(500);
 /// How long is looked for the reason of a failure.
 const REASON_WITHIN: Duration = Duration::from_secs(5);
 
-/// A topic that is to be created.
+/// A topic that [`create_topics`] is to create: its name and its number of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     /// The topic's name.

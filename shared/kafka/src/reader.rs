@@ -33,7 +33,9 @@ pub enum Read {
     Nothing,
 }
 
-/// A reader of whole topics, without a group: nothing is committed.
+/// A reader of whole topics, without a group: nothing is committed, and no other reader is
+/// disturbed. It reads on for ever; see [`HeldRecords`](crate::HeldRecords) for a reading that
+/// ends.
 pub struct Reader {
     source: Source,
 }

@@ -29,7 +29,7 @@ pub trait TokenSource: Send + Sync {
     fn token(&self) -> Result<Token, String>;
 }
 
-/// A token for SASL `OAUTHBEARER` (RFC 7628).
+/// A token for SASL `OAUTHBEARER` (RFC 7628), with its owner and its end.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// The token itself, as the brokers take it. A secret.

@@ -59,7 +59,8 @@ impl Deadline {
     }
 }
 
-/// What a handler is told about the invocation that it works in.
+/// What a handler is told about its invocation: its id, its deadline, and where to note what is
+/// done.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     /// Lambda's id of the invocation, for the logs.

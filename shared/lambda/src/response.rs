@@ -48,7 +48,8 @@ pub struct BatchItemFailure {
     pub item_identifier: ItemIdentifier,
 }
 
-/// The name of a record for the event source mapping.
+/// The place of a record, in the form that the event source mapping reads: `{"partition":
+/// "topic-N", "offset": n}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemIdentifier {
     /// Topic and partition as `topic-N`, such as `orders-0`.

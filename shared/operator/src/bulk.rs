@@ -45,7 +45,7 @@ impl Serialize for Line {
     }
 }
 
-/// How many orders came to which verdict.
+/// How many orders came to which verdict, and whether all orders had their turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Orders on which the act is done; in a dry run: would be.

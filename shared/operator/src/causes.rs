@@ -16,7 +16,7 @@ use crate::skipped::Skipped;
 /// together, in [`Causes::others`].
 pub const MAX_CAUSES: usize = 10_000;
 
-/// The orders that are in one state with one cause.
+/// The orders that are in one state with one cause, counted, with one example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CauseGroup {
     /// What the orders need an operator for. As JSON the state's name.

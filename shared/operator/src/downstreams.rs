@@ -12,7 +12,7 @@ use triad_runtime::pressure::{Pressure, present};
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StoreError};
 use triad_workflow::{AgentName, Step, StepId, Workflow, WorkflowName};
 
-/// Why downstreams cannot be named.
+/// Why a downstream or a step type cannot be found among the stored workflows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DownstreamError {
     /// The store failed.
@@ -101,7 +101,7 @@ impl Published {
         Ok(Self(workflows))
     }
 
-    /// The agents of all steps and compensations, in every stored version.
+    /// The names of the agents of all steps and compensations, in every stored version.
     #[must_use]
     pub fn agents(&self) -> BTreeSet<AgentName> {
         let steps = self.0.iter().flat_map(|w| &w.steps);
@@ -145,7 +145,7 @@ fn agents(step: &Step) -> impl Iterator<Item = &AgentName> {
     std::iter::once(&step.agent).chain(step.compensation.as_ref().map(|c| &c.agent))
 }
 
-/// A downstream as it is now.
+/// A downstream as it was read: its name and its record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DownstreamView {
     /// The name of the downstream's agent.
@@ -237,7 +237,7 @@ pub async fn waiting(
         .collect())
 }
 
-/// Orders that wait for one downstream in one lane.
+/// Orders that wait for one downstream (or for the Schedulers) in one lane, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
     /// The downstream's name, or `(the Schedulers)` where replies wait to be read.

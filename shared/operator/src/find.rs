@@ -105,7 +105,7 @@ impl CausePattern {
     }
 }
 
-/// Orders that fit a filter.
+/// The orders that a search found, and what it could not read.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The orders that fit, at most as many as were asked for.

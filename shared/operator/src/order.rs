@@ -48,7 +48,7 @@ pub struct OrderView<'a> {
 }
 
 impl<'a> OrderView<'a> {
-    /// The view of a process record; it copies nothing but small values.
+    /// The view of a process record. Lists and texts are borrowed from the record.
     #[must_use]
     pub fn of(order: &'a Order) -> Self {
         Self {

@@ -18,7 +18,7 @@ pub struct Rate(NonZeroU32);
 pub struct InvalidRate(pub u32);
 
 impl Rate {
-    /// The highest rate: acts a second.
+    /// The highest rate that is allowed, in acts a second.
     pub const MAX: u32 = 10_000;
 
     /// A rate of so many acts a second.

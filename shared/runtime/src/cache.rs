@@ -44,7 +44,8 @@ impl OrderCache {
         self.with(|c| c.get(id).cloned()).flatten()
     }
 
-    /// Keeps a copy, in place of an older one of the same order.
+    /// Keeps a copy, in place of an older one of the same order. In a full cache the order that was
+    /// not used for the longest time is dropped for it.
     pub fn put(&self, copy: Copy) {
         self.with(|c| c.put(copy.order.id.clone(), copy));
     }

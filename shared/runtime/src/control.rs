@@ -11,7 +11,7 @@ use triad_core::Timestamp;
 
 use crate::ports::{StoreError, Written};
 
-/// A record of the control store, as it was read.
+/// A record of the control store as it was read: its content and its version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlRecord {
     /// The record's version: 1 when it is created, one more with every write.
@@ -20,7 +20,8 @@ pub struct ControlRecord {
     pub value: Value,
 }
 
-/// A conditional write of one record of the control store.
+/// A conditional write of one record of the control store: it replaces the whole record if the
+/// expected version is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlWrite {
     /// The record's key, such as `downstream/NAME` or `pressure/3`.

@@ -2,7 +2,8 @@
 
 use crate::ports::{BusError, StoreError};
 
-/// What a handler answers about one input record.
+/// What a handler answers about one input record: the shell acknowledges the record, or has it
+/// delivered again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handled {
     /// Everything that the record led to is stored and sent: the shell may acknowledge it. A record

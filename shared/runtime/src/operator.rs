@@ -57,7 +57,7 @@ pub enum Migrated {
     NotFound,
 }
 
-/// Why an act failed. Trying again is safe.
+/// Why an act failed. It may have been written all the same; trying again is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OperateError {
     /// The store failed; the act may have been written all the same.

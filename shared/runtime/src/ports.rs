@@ -95,7 +95,8 @@ pub struct Write {
     pub token: u64,
 }
 
-/// What came of a conditional write whose result is known.
+/// What came of a conditional write. Neither is an error; a write whose result is not known is a
+/// [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The write took effect: now, or when it was sent before with the same token.
@@ -104,7 +105,7 @@ pub enum Written {
     Conflict,
 }
 
-/// A page of one shard of the due index.
+/// A page of one shard of the due index: rows, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DuePage {
     /// Rows whose hint is not after the moment that was asked for, earliest hint first. A row is
@@ -133,7 +134,7 @@ pub struct Unreadable {
     pub why: String,
 }
 
-/// A page of the table of process records.
+/// A page of the table of process records: those that can be read, and those that cannot.
 #[derive(Debug, Clone, Default)]
 pub struct OrderPage {
     /// The records, in the store's own order. A page may be empty and not the last one.
@@ -240,7 +241,8 @@ pub trait DefinitionStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
 }
 
-/// The bus: sends messages to topics.
+/// The bus: sends messages to topics and waits for their acknowledgement. How long it waits at most
+/// is the implementation's.
 pub trait Bus: Send + Sync + 'static {
     /// Sends messages and waits until the bus has acknowledged or refused each. The answer has one
     /// result for each message, in their order. Messages of one topic and key arrive in the order
@@ -251,7 +253,7 @@ pub trait Bus: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send;
 }
 
-/// Time, real or simulated.
+/// Time, real or simulated: the only clock that handlers read.
 pub trait Clock: Send + Sync + 'static {
     /// Now, by this machine's clock: milliseconds since the Unix epoch. It may jump, forwards or
     /// backwards.
@@ -373,7 +375,7 @@ pub struct AttentionRow {
     pub workflow: Option<WorkflowRef>,
 }
 
-/// A page of one shard of the attention index.
+/// A page of one shard of the attention index: rows, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AttentionPage {
     /// The rows of this page, the one with the oldest `at` first.
@@ -384,7 +386,7 @@ pub struct AttentionPage {
     pub next: Option<String>,
 }
 
-/// One stored version of a workflow.
+/// One stored version of a workflow, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {
     /// The workflow's name and the hash of this version.

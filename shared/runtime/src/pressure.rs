@@ -13,7 +13,7 @@ use crate::ports::{StoreError, Written};
 pub const PLACES: u64 = 8;
 /// Milliseconds between two reports of one process, while it holds orders back. Each costs a write.
 pub const EVERY: Millis = Millis(5_000);
-/// Oldest report, in milliseconds, that still counts as the present.
+/// Greatest age of a report, in milliseconds, at which it still counts; older ones are ignored.
 pub const HOLDS_FOR: Millis = Millis(20_000);
 /// When it may be deleted.
 const KEPT: Millis = Millis(3_600_000);
@@ -40,7 +40,7 @@ pub struct Pressure {
     pub oldest: Option<Timestamp>,
 }
 
-/// The report of one Scheduler process.
+/// What one Scheduler process reports about every downstream that it knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// When it was made.

@@ -105,7 +105,8 @@ where
     B: Bus,
     C: Clock,
 {
-    /// A handler over its ports. Nothing is read or written yet.
+    /// A handler over its ports. It remembers about [`Settings::unstarted`] orders in each lane,
+    /// four times as many at most. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),

@@ -43,7 +43,7 @@ impl fmt::Debug for SaslConfig {
     }
 }
 
-/// Checks bearer tokens.
+/// Checks the bearer tokens with which clients log in by OAUTHBEARER.
 pub trait TokenCheck: Send + Sync {
     /// Says whose token it is, and for how long it is good. It is called on the broker's only
     /// thread, so it must not block.
@@ -54,7 +54,7 @@ pub trait TokenCheck: Send + Sync {
     fn check(&self, token: &str) -> Result<Grant, String>;
 }
 
-/// What a good token grants.
+/// Who logs in with a good token, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Name of the person or program that logs in.

@@ -32,7 +32,8 @@ pub enum ParsedRecord {
 }
 
 impl ParsedRecord {
-    /// The place that the record was read from.
+    /// The place that the record was read from. For a malformed record without an offset, the
+    /// offset is the one in [`MalformedRecord::offset`].
     pub fn id(&self) -> RecordId {
         let (topic, partition, offset) = match self {
             Self::Record(record) => (&record.topic, record.partition, record.offset),
@@ -46,7 +47,7 @@ impl ParsedRecord {
     }
 }
 
-/// A record of an event that could not be understood.
+/// A record of an event that could not be understood: its place, what is wrong, and its JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MalformedRecord {
     /// Topic that the record was read from.

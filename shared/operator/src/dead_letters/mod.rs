@@ -20,7 +20,7 @@ pub use list::{Listed, Listing, list};
 pub use replay::{Chosen, Outcome, Replay, ReplayError, Tally, replay};
 pub use show::{Shown, show};
 
-/// The topic of dead letters, as a bus's client reads it.
+/// The topic of dead letters. The user of this crate implements it with the client of the bus.
 pub trait LetterTopic: Send + Sync {
     /// Why the topic cannot be read.
     type Error: Send;
@@ -36,7 +36,8 @@ pub trait LetterTopic: Send + Sync {
     ) -> impl Future<Output = Result<Self::Records, Self::Error>> + Send;
 }
 
-/// One reading of the topic of dead letters, record by record.
+/// One reading of the topic of dead letters: from the moment of opening, record by record, to the
+/// end that the topic had then.
 pub trait LetterRecords: Send {
     /// Why the topic cannot be read on.
     type Error: Send;
@@ -69,7 +70,7 @@ pub struct LetterFilter {
 }
 
 impl LetterFilter {
-    /// Whether a letter fits every field that is set.
+    /// Whether a letter fits every field of the filter that is set.
     #[must_use]
     pub fn fits(&self, letter: &Letter) -> bool {
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);

@@ -39,12 +39,13 @@ use work::Worked;
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
 const REMEMBERED: usize = 4_096;
 
-/// The remote services that one process calls, each under its agent's name.
+/// The remote services that one process calls, one for each agent's name. Clones share the
+/// services.
 #[derive(Clone, Default)]
 pub struct Remotes(BTreeMap<AgentName, Arc<dyn AnyRemote>>);
 
 impl Remotes {
-    /// No remote service yet.
+    /// A set without any remote service; [`with`](Self::with) adds them.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -100,7 +101,8 @@ pub struct Agent<S, B, C, E> {
 }
 
 impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
-    /// A handler over its ports. Nothing is read or called yet.
+    /// A handler for the agents in `remotes`, over the other ports. The limits of each agent are
+    /// those in `settings`. Nothing is read or called yet.
     pub fn new(
         remotes: Remotes,
         control: S,

@@ -32,7 +32,7 @@ struct Known {
     replayed: Option<Timestamp>,
 }
 
-/// The letters of one cause.
+/// The letters of one cause, counted. A letter that was made twice for one record counts once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// The cause's code, or [`OTHER_CAUSES`].

@@ -28,7 +28,7 @@ pub struct LetterId {
 pub struct InvalidLetterId(pub String);
 
 impl LetterId {
-    /// The id of the letter about this record.
+    /// The id of the letter about this record: its topic, partition and offset.
     #[must_use]
     pub fn of(record: &InputRecord) -> Self {
         Self {
@@ -126,7 +126,7 @@ pub struct Marker {
     pub corrected: Option<Vec<u8>>,
 }
 
-/// A record of the topic `dead-letter`, read.
+/// A record of the topic `dead-letter`, read: a letter, or the marker of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A dead letter about one record or batch.

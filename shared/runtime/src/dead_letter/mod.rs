@@ -22,13 +22,14 @@ pub use letter::{Entry, Letter, LetterId};
 /// Largest value, in bytes, that a letter keeps whole. Of a larger one the first so many bytes are
 /// kept, and headers say how many there were and where the record is.
 pub const MAX_VALUE_BYTES: usize = 900 * 1024;
-/// Most headers of the record that a letter keeps: the first ones.
+/// Most of the record's own headers that a letter keeps: the first ones. Further ones are dropped,
+/// and the letter says how many there were.
 pub const MAX_HEADERS: usize = 64;
 /// Most bytes of the record's headers, names and values together, that a letter keeps. From the
 /// first header on that does not fit, none is kept.
 pub const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// Why a record is dead-lettered.
+/// Why a record is dead-lettered: a code for programs and a text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// Short and stable, fit for grouping, such as `too-large`.
@@ -38,7 +39,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A cause with this code and text.
+    /// A cause with this code (short and stable) and this text (for people).
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,

@@ -10,12 +10,13 @@ use triad_core::{Envelope, Timestamp, topics};
 use super::letter::{Content, Letter, LetterId};
 use super::names;
 
-/// Most bytes of [`ReplayAct::by`].
+/// Most bytes of the name in [`ReplayAct::by`]; a longer one is refused.
 pub const MAX_BY_BYTES: usize = 128;
-/// Most bytes of [`ReplayAct::why`].
+/// Most bytes of the reason in [`ReplayAct::why`]; a longer one is refused.
 pub const MAX_WHY_BYTES: usize = 1024;
 
-/// Who replays a letter, why and when.
+/// Who replays a letter, why and when; kept in the letter's marker. [`ReplayAct::new`] checks the
+/// bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayAct {
     /// Name of the person: from 1 to [`MAX_BY_BYTES`] bytes.

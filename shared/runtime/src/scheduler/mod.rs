@@ -97,7 +97,8 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// A handler over its ports. Nothing is read or written yet.
+    /// A handler over its ports. It remembers at most [`Settings::cached_orders`] orders, and
+    /// [`Settings::waiting`] waiting ones in each lane. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
