@@ -41,8 +41,8 @@ pub struct Report {
     /// Records that were written: a step retried or given up, an order announced again, or a row
     /// moved in the index.
     pub written: usize,
-    /// Records whose last messages were all acknowledged, which the record now says. Those of
-    /// finished orders then leave the due index.
+    /// Finished records whose last messages were sent once more and acknowledged, which the record
+    /// now says.
     pub confirmed: usize,
     /// Conditional writes that another process won. The order is in good hands; nothing is to be
     /// done.
