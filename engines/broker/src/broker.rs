@@ -15,11 +15,12 @@ use crate::error::Error;
 use crate::server::tls::Tls;
 use crate::server::{self, Door};
 
-/// The entry point; see [`Broker::start`].
+/// The entry point: [`Broker::start`] starts a broker in this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Broker;
 
-/// A running broker. Dropping it stops the broker without waiting for it.
+/// A running broker. Dropping the handle stops the broker and does not wait until it has stopped;
+/// [`shutdown`](Self::shutdown) does.
 #[derive(Debug)]
 pub struct BrokerHandle {
     addr: SocketAddr,
@@ -38,8 +39,10 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// If the configuration makes no sense, the address is taken, or the data directory is locked
-    /// by another broker, damaged or unreadable.
+    /// [`Error::Config`] or [`Error::NotLoopback`] if a setting is out of its bounds,
+    /// [`Error::Listen`] if an address is taken, [`Error::Locked`], [`Error::Damaged`] or
+    /// [`Error::Storage`] if the data directory is in use, damaged or unreadable, [`Error::Random`]
+    /// or [`Error::Thread`] if the system gives no random numbers or the thread ends.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -85,24 +88,24 @@ impl Broker {
 }
 
 impl BrokerHandle {
-    /// Where clients connect: `bootstrap.servers`.
+    /// The address of the plain listener, for clients' `bootstrap.servers`.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Where clients connect that use TLS, if there is a [`BrokerConfig::secured`] listener.
+    /// The address of the listener with TLS; `None` without [`BrokerConfig::secured`].
     #[must_use]
     pub fn secured_addr(&self) -> Option<SocketAddr> {
         self.secured_addr
     }
 
-    /// Closes all connections, makes everything durable and waits until that is done. Works under
-    /// any async runtime.
+    /// Closes all connections, makes everything durable, and waits until that is done. It works
+    /// under any async runtime.
     ///
     /// # Errors
-    ///
-    /// If something could not be made durable, now or earlier.
+    /// [`Error::Storage`] if something could not be made durable, now or earlier; [`Error::Thread`]
+    /// if the broker's thread had ended by itself.
     pub async fn shutdown(mut self) -> Result<(), Error> {
         self.stop.notify_one();
         match self.done.take() {

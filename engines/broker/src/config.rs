@@ -14,10 +14,12 @@ const MAX_USERS: usize = 1_000;
 /// When an acknowledged record is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushPolicy {
-    /// It survives power loss: written and synced (`fdatasync`), many producers sharing one sync.
+    /// When it is written and synced (`fdatasync`): it survives power loss. Many producers share
+    /// one sync.
     #[default]
     Sync,
-    /// It survives the death of the process, not of the machine: written, and left to the system.
+    /// When it is written and left to the system: it survives the death of the process, not that of
+    /// the machine.
     System,
 }
 
@@ -33,13 +35,14 @@ pub struct SecuredListener {
     /// Where to listen; port 0 takes a free one. The certificate must be for this address, because
     /// it is the one that clients are told.
     pub listen: SocketAddr,
-    /// The broker's certificate and those between it and its root, in PEM.
+    /// The broker's certificate, and those between it and its root, in PEM.
     pub certificate: String,
-    /// Its key, in PEM, not encrypted.
+    /// The certificate's private key, in PEM, not encrypted.
     pub key: String,
-    /// Certificates (PEM) that a client's must descend from. `None`: clients need none.
+    /// Certificates (PEM) from which a client's certificate must descend. `None`: clients need
+    /// none.
     pub client_ca: Option<String>,
-    /// Who may log in by SASL. `None`: there is no login but by certificate.
+    /// Who may log in by SASL. `None`: nobody logs in by SASL.
     pub sasl: Option<SaslConfig>,
 }
 
@@ -63,17 +66,19 @@ pub struct BrokerConfig {
     pub listen: SocketAddr,
     /// A second listener, with TLS and login. Default none.
     pub secured: Option<SecuredListener>,
-    /// Allow addresses that other machines can reach. The plain listener has no authentication.
-    /// Default no.
+    /// Whether addresses that other machines can reach are allowed. The plain listener has no
+    /// authentication. Default no.
     pub allow_remote: bool,
-    /// Keep everything in this directory. Default none: nothing survives the process, records
-    /// beyond the first 256 KiB a partition go to unnamed temporary files.
+    /// The directory that keeps everything. Default none: nothing survives the process, and records
+    /// beyond the first 256 KiB of a partition go to unnamed temporary files.
     pub data: Option<PathBuf>,
-    /// When an acknowledged record is safe, with [`BrokerConfig::data`]. Default [`FlushPolicy::Sync`].
+    /// When an acknowledged record is safe. It matters only with [`BrokerConfig::data`]. Default
+    /// [`FlushPolicy::Sync`].
     pub flush: FlushPolicy,
     /// Create a topic when a client asks for the metadata of one that is missing. Default yes.
     pub auto_create_topics: bool,
-    /// Partitions of a topic for which nobody said a number. Default 1.
+    /// Partitions of a topic for which nobody said a number, from 1 to
+    /// [`BrokerConfig::max_partitions`]. Default 1.
     pub default_partitions: i32,
     /// Bound: partitions of all topics. One that has data on disk keeps a file open, so the
     /// process must be allowed that many. Default 1,000.
@@ -81,10 +86,10 @@ pub struct BrokerConfig {
     /// Bound: one record batch in bytes, unless the topic's `max.message.bytes` says otherwise.
     /// Default 1,048,588, which is Kafka's.
     pub max_batch_bytes: usize,
-    /// A segment file is finished at this size in bytes. Default 64 MiB.
+    /// A segment file is finished at this size in bytes, at least 64 KiB. Default 64 MiB.
     pub segment_bytes: u64,
-    /// A checkpoint is made when the write-ahead log has grown by so many bytes; at most twice as
-    /// much is read at the start after a crash. Default 32 MiB.
+    /// A checkpoint is made when the write-ahead log has grown by so many bytes, at least 64 KiB.
+    /// At most twice as much is read at the start after a crash. Default 32 MiB.
     pub checkpoint_bytes: u64,
     /// Delete a partition's oldest finished segments while the rest is at least this large, in
     /// bytes, unless the topic's `retention.bytes` says otherwise. Default none: nothing is ever
@@ -105,11 +110,14 @@ pub struct BrokerConfig {
     pub max_groups: usize,
     /// Bound: members of a group. Default 1,000.
     pub max_group_members: usize,
-    /// Bound: connections, each with a buffer of 64 KiB; one more is closed at once. Default 1,024.
+    /// Bound: connections, at least 1, each with a buffer of 64 KiB; one more is closed at once.
+    /// Default 1,024.
     pub max_connections: usize,
-    /// Bound: unanswered requests of one connection; then reading pauses. Default 64.
+    /// Bound: unanswered requests of one connection, at least 1; at the bound no more are read.
+    /// Default 64.
     pub max_in_flight: usize,
-    /// Bound: one request in bytes; a larger one closes its connection. Default 32 MiB.
+    /// Bound: one request in bytes, at least [`BrokerConfig::max_batch_bytes`]; a larger one closes
+    /// its connection. Default 32 MiB.
     pub max_request_bytes: usize,
     /// Bound: records in one fetch answer in bytes (a larger single batch still comes whole).
     /// Default 8 MiB.

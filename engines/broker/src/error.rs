@@ -9,44 +9,44 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is taken or not ours.
+    /// The address is taken, or is none of this machine's.
     #[error("cannot listen on {addr}")]
     Listen {
-        /// What was asked for.
+        /// The address that was asked for.
         addr: SocketAddr,
-        /// The system's word on it.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The address is reachable from other machines, and the configuration does not say that this
-    /// is wanted.
+    /// Other machines could reach the address, and
+    /// [`BrokerConfig::allow_remote`](crate::BrokerConfig::allow_remote) is not set.
     #[error("{addr} is not a loopback address; others could reach the broker (allow_remote)")]
     NotLoopback {
-        /// What was asked for.
+        /// The address that was asked for.
         addr: SocketAddr,
     },
-    /// Another process has the data directory.
+    /// Another broker uses the data directory.
     #[error("{path} is in use by another broker")]
     Locked {
-        /// The directory.
+        /// The directory that is in use.
         path: PathBuf,
     },
-    /// A file that is replaced in one step is not intact, so the disk has lost something.
+    /// A file that is always replaced in one step is not intact: the disk has lost something.
     #[error("{path} is damaged; restore the data directory, or remove it to start empty")]
     Damaged {
-        /// The file.
+        /// The file that is damaged.
         path: PathBuf,
     },
-    /// Reading or writing failed.
+    /// Reading or writing the data directory failed.
     #[error("storage failed")]
     Storage(#[from] io::Error),
-    /// A setting makes no sense.
+    /// Settings are out of their bounds; the text names all of them.
     #[error("{0}")]
     Config(String),
     /// The system has no random numbers.
     #[error("the system gives no random numbers")]
     Random,
-    /// The broker's thread ended by itself.
+    /// The broker's thread ended without an answer, as by a panic.
     #[error("the broker's thread ended unexpectedly")]
     Thread,
 }

@@ -25,20 +25,21 @@ const TTL_SWEEP: Duration = Duration::from_secs(60);
 /// Why the engine did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The tables' file cannot be opened.
+    /// The file with the tables cannot be opened or read.
     #[error("the tables in {path} cannot be opened: {reason}")]
     Open {
-        /// The file.
+        /// The file, or `memory` where there is none.
         path: String,
-        /// Why.
+        /// Why it cannot be opened, for people.
         reason: String,
     },
-    /// The port cannot be had.
+    /// The port cannot be opened, for instance because it is taken, or a thread cannot be started.
     #[error("the DynamoDB port cannot be opened: {0}")]
     Listen(#[from] std::io::Error),
 }
 
-/// A running engine. It stops when dropped.
+/// A running engine. Dropping it closes the port and the direct line, and waits until the engine's
+/// threads have ended.
 #[derive(Debug)]
 pub struct Embedded {
     addr: SocketAddr,
@@ -49,11 +50,14 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the engine on a loopback address. With a directory the tables are durable there:
-    /// a write that was acknowledged survives `kill -9`.
+    /// Starts the engine at this address; port 0 takes a free one. There is no authentication, so
+    /// it should be a loopback address, which is not checked here. With a directory the tables are
+    /// in its file `dynamodb.sqlite`, and a write that was acknowledged survives `kill -9`. Without
+    /// one they are in memory and end with the engine.
     ///
     /// # Errors
-    /// [`StartError`] if the file or the port cannot be opened.
+    /// [`StartError::Open`] if the file cannot be opened, [`StartError::Listen`] if the port
+    /// cannot, or if a thread cannot be started.
     pub fn start(listen: SocketAddr, data: Option<&Path>) -> Result<Self, StartError> {
         let db = open(data)?;
         let listener = std::net::TcpListener::bind(listen)?;
@@ -85,13 +89,15 @@ impl Embedded {
         })
     }
 
-    /// Where any DynamoDB client reaches it.
+    /// The address of the port, for any DynamoDB client.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The direct line, for the SDK in this process.
+    /// The direct line, for AWS's SDK in this process. It knows only the operations that Triad
+    /// uses; others get a `ValidationException`. After the engine has stopped, calls fail as
+    /// connections do.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
         self.direct.http_client()

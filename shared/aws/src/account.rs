@@ -24,10 +24,10 @@ const TRIES: u32 = 3;
 
 type Loading = Pin<Box<dyn Future<Output = SdkConfig> + Send>>;
 
-/// Where credentials and region come from.
+/// From where AWS credentials and region come, and how long calls may take.
 ///
-/// Two sources, chosen by the program and not by a setting, so that a function does not carry the
-/// code of the other one: profiles, single sign-on, metadata services.
+/// There are two sources, and the program chooses, not a setting, so that a function does not carry
+/// the code of the other: profiles, single sign-on, metadata services.
 #[derive(Clone)]
 pub struct Account {
     load: fn(Option<Region>) -> Loading,
@@ -43,11 +43,11 @@ impl fmt::Debug for Account {
 }
 
 impl Account {
-    /// That of a function: what Lambda puts into its environment, and nothing else.
+    /// The account of a function: what Lambda puts into its environment, and nothing else.
     ///
-    /// Read are `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
-    /// `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_<SERVICE>`, `AWS_USE_DUALSTACK_ENDPOINT` and
-    /// `AWS_USE_FIPS_ENDPOINT`.
+    /// These variables are read: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`,
+    /// `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_<SERVICE>`, `AWS_USE_DUALSTACK_ENDPOINT`
+    /// and `AWS_USE_FIPS_ENDPOINT`.
     #[must_use]
     pub fn of_function() -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Account {
         }
     }
 
-    /// That of a person or a long-running process: environment, profile, single sign-on, web
+    /// The account of a person or a long-running process: environment, profile, single sign-on, web
     /// identity, container and instance, in the order of AWS's own tools.
     #[must_use]
     pub fn of_user() -> Self {
@@ -66,7 +66,8 @@ impl Account {
         }
     }
 
-    /// In this region; `None`: that of the environment.
+    /// The same account in this region; `None` leaves the region as it is: that of the environment,
+    /// unless it was set before.
     #[must_use]
     pub fn in_region(mut self, region: Option<String>) -> Self {
         if region.is_some() {
@@ -75,14 +76,18 @@ impl Account {
         self
     }
 
-    /// What a client is made from. A call is tried 3 times, each for at most 3 s, of which 1 s to
-    /// connect, and takes at most 8 s.
+    /// The configuration from which clients of AWS services are made. A client's call is tried at
+    /// most 3 times, each try takes at most 3 s (1 s to connect), and all tries together at most 8
+    /// s.
+    ///
+    /// Missing credentials or regions are no error here: the first call fails.
     pub async fn load(&self) -> SdkConfig {
         (self.load)(self.region.clone().map(Region::new)).await
     }
 }
 
-/// The limits of [`Account::load`] and the HTTP client, for an endpoint that needs no account.
+/// Sets the time limits of [`Account::load`] and the HTTP client, for an endpoint that needs no
+/// account.
 pub fn limits(builder: Builder) -> Builder {
     builder
         .behavior_version(BehaviorVersion::latest())

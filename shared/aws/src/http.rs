@@ -7,11 +7,12 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 
-/// A client with the system's root certificates, on ring.
+/// An HTTP client that verifies servers by the system's root certificates, with ring for
+/// cryptography. The certificates are read for the first connection, and not when the client is
+/// made.
 ///
-/// The SDK's own default has AWS-LC in it, which is more than a tenth of a function's zip, and
-/// reads all root certificates when it is made: 5 to 10 ms of a cold start, for a function that
-/// may go on to use an endpoint without TLS. This one reads them for the first connection.
+/// The SDK's own default contains AWS-LC, which is more than a tenth of a function's zip, and reads
+/// all root certificates when it is made: 5 to 10 ms of a cold start.
 #[must_use]
 pub fn http_client() -> SharedHttpClient {
     let tls = Provider::Rustls(CryptoMode::Ring);

@@ -14,34 +14,38 @@ use triad_core::retry_budget::RetryBudgetSettings;
 use triad_runtime::settings::DownstreamSettings;
 use triad_workflow::{AgentName, Millis};
 
-/// One HTTP agent.
+/// One HTTP agent, an entry of the JSON object in `TRIAD_AGENTS`. `Debug` shows neither the URL nor
+/// a header's value.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
-    /// Where the service is; actions are path segments below it. May hold a user and a password.
+    /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
+    /// may hold a user and a password, which are secrets.
     pub base_url: String,
-    /// Longest single call. Default 10 s.
+    /// Longest single call, in milliseconds; a step's complete-by may end it sooner. `None`: 10 s.
     #[serde(default)]
     pub call_timeout: Option<Millis>,
-    /// Headers of every call. Their values are secrets: they are in no error and no log.
+    /// Headers of every call, by name. Their values are secrets: they are in no error and no log.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Calls under way at once in one process. Absent: no limit of its own.
+    /// Most calls that one process makes at once, from 1 to 65,535. `None`: no limit of its own.
     #[serde(default)]
     pub concurrency: Option<std::num::NonZeroU16>,
-    /// Calls a second, of all processes together. Absent: no limit.
+    /// Most calls a second, of all processes together, from 1 to 65,535. `None`: no limit.
     #[serde(default)]
     pub rate_per_second: Option<std::num::NonZeroU16>,
-    /// When its circuit breaker opens and closes. Absent: the defaults.
+    /// When its circuit breaker opens and closes. If absent, [`BreakerSettings::default`].
     #[serde(default)]
     pub breaker: BreakerSettings,
-    /// How many calls may repeat earlier ones. Absent: the defaults.
+    /// How many calls may repeat earlier ones, in each process by itself. If absent,
+    /// [`RetryBudgetSettings::default`].
     #[serde(default)]
     pub retry_budget: RetryBudgetSettings,
 }
 
 impl AgentConfig {
-    /// An agent of a service at a URL, with every default.
+    /// An agent of the service at this URL, without headers and limits. The URL is checked only
+    /// when a client is made.
     #[must_use]
     pub fn at(base_url: String) -> Self {
         Self {

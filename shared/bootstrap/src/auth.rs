@@ -3,19 +3,20 @@
 use triad_aws::Account;
 use triad_kafka::Login;
 
-/// The ways.
+/// In which way an installation logs in to Kafka. Reading one from a text fails with a text that
+/// lists the five names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Way {
-    /// Neither encryption nor credentials.
+    /// `none`: neither encryption nor credentials.
     #[default]
     None,
-    /// Encryption alone.
+    /// `tls`: encryption, and no credentials.
     Tls,
-    /// User name and password (SASL/SCRAM).
+    /// `scram`: user name and password (SASL/SCRAM) over TLS.
     Scram,
-    /// A client certificate.
+    /// `mtls`: a client certificate over TLS.
     Mtls,
-    /// MSK's access control.
+    /// `msk-iam`: tokens of MSK's access control over TLS.
     MskIam,
 }
 
@@ -38,19 +39,22 @@ impl std::str::FromStr for Way {
     }
 }
 
-/// Which way, and the secrets that belong to it.
+/// In which way to log in to Kafka, and which secrets of Secrets Manager belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthConfig {
-    /// Which way (`TRIAD_KAFKA_AUTH`).
+    /// The way (`TRIAD_KAFKA_AUTH`).
     pub way: Way,
-    /// Secret with the credentials, for SCRAM and client certificates (`TRIAD_KAFKA_SECRET`).
+    /// ARN or name of the secret with the credentials (`TRIAD_KAFKA_SECRET`): needed for `scram`
+    /// and `mtls`, and `None` for the others.
     pub secret: Option<String>,
-    /// Secret with the brokers' private CA (`TRIAD_KAFKA_CA_SECRET`).
+    /// ARN or name of the secret with the brokers' root certificates (`TRIAD_KAFKA_CA_SECRET`).
+    /// `None`: those of the system.
     pub ca_secret: Option<String>,
 }
 
 impl AuthConfig {
-    /// What does not fit together; each problem begins with its setting's name.
+    /// What does not fit together: one line for each problem, which begins with the setting's name.
+    /// Empty: all is well.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
@@ -74,10 +78,12 @@ impl AuthConfig {
         problems
     }
 
-    /// Reads the credentials: the secrets are this account's, and MSK is told its name.
+    /// Reads the credentials: secrets with this account; for `msk-iam` each token is signed with
+    /// its credentials later.
     ///
     /// # Errors
-    /// Why they cannot be had.
+    /// A text for people, if a secret cannot be read or has another form, or if the settings do not
+    /// fit together: see [`Self::problems`].
     #[cfg(feature = "kafka-auth")]
     pub async fn log_in(&self, account: &Account) -> Result<Login, String> {
         use std::sync::Arc;
@@ -107,10 +113,10 @@ impl AuthConfig {
         Ok(Login { credentials, ca })
     }
 
-    /// Without the feature `kafka-auth` there is one way only, checked by [`Self::problems`].
+    /// Without the feature `kafka-auth` only [`Way::None`] can be used.
     ///
     /// # Errors
-    /// Any other way.
+    /// For any other way, the text of [`Self::problems`].
     #[cfg(not(feature = "kafka-auth"))]
     pub async fn log_in(&self, _account: &Account) -> Result<Login, String> {
         match self.way {

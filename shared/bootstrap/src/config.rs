@@ -14,42 +14,46 @@ use crate::auth::{AuthConfig, Way};
 use crate::reader::{ConfigError, Reader};
 use crate::spans::Spans;
 
-/// Everything that an installation is told.
+/// All settings of an installation. The variable that each is read from is in brackets.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Kafka (`TRIAD_BROKERS`, `TRIAD_KAFKA_SETTINGS`).
+    /// Where Kafka is (`TRIAD_BROKERS`), and further settings of librdkafka
+    /// (`TRIAD_KAFKA_SETTINGS`, a JSON object of texts).
     pub kafka: KafkaConfig,
     /// How to log in to Kafka (`TRIAD_KAFKA_AUTH`, `TRIAD_KAFKA_SECRET`, `TRIAD_KAFKA_CA_SECRET`).
     pub auth: AuthConfig,
-    /// DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`; absent: AWS).
+    /// Which DynamoDB (`TRIAD_DYNAMODB_ENDPOINT`, an `http` or `https` URL; absent: AWS).
     pub endpoint: Endpoint,
-    /// AWS, for what is there.
+    /// The AWS account for DynamoDB, secrets and alerts, as far as they are used.
     pub account: Account,
-    /// Table names (`TRIAD_TABLE_PREFIX`).
+    /// Names of the tables (`TRIAD_TABLE_PREFIX`; absent: no prefix).
     pub tables: Tables,
-    /// How long finished records are kept (`TRIAD_RETENTION`).
+    /// How long finished records are kept, in milliseconds (`TRIAD_RETENTION`; absent: 30 days).
     pub retention: Millis,
-    /// How long the details of finished orders are kept; `None`: for ever.
+    /// How long the details of finished orders are kept, in milliseconds
+    /// (`TRIAD_DETAILS_RETENTION`). `None`: for ever.
     pub details_retention: Option<Millis>,
-    /// HTTP agents by name (`TRIAD_AGENTS`).
+    /// HTTP agents by name (`TRIAD_AGENTS`, a JSON object; absent: none).
     pub agents: BTreeMap<AgentName, AgentConfig>,
-    /// Bounds and spans of the handlers (`TRIAD_SKEW`, `TRIAD_ANNOUNCE_WITHIN`,
-    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY`, and for admission
-    /// `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`,
-    /// `TRIAD_BACKLOG_WAIT`).
+    /// Bounds and time spans of the handlers (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`,
+    /// `TRIAD_ANNOUNCE_WITHIN`, `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY` from 1 to 10,000,
+    /// and for admission `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`,
+    /// `TRIAD_ADMISSION`, `TRIAD_BACKLOG_WAIT`). What has no variable has its default.
     pub settings: Settings,
-    /// SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`).
+    /// ARN of the SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`). `None`: they
+    /// are not forwarded.
     pub alerts_topic: Option<String>,
-    /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`).
+    /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`:
+    /// `partial`, the default, or `whole`).
     pub partial_batch_responses: bool,
 }
 
 impl Config {
-    /// Reads the configuration through a lookup, normally [`environment`](crate::environment); AWS, where it is used,
-    /// is this account.
+    /// Reads the configuration through `lookup`, which gives a variable's value by its name, as
+    /// [`environment`](crate::environment) does. AWS, where it is used, is `account`.
     ///
     /// # Errors
-    /// [`ConfigError`] listing everything that is missing or wrong.
+    /// [`ConfigError`] with every setting that is missing, cannot be read or is out of its bounds.
     ///
     /// # Example
     /// ```

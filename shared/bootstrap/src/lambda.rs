@@ -22,10 +22,15 @@ use crate::logging;
 use crate::reader::environment;
 use crate::wiring::Wiring;
 
-/// Cold start of a function: configuration and clients, in the init phase.
+/// Cold start of a function: starts the log, reads the configuration from the environment, logs in
+/// to Kafka and makes the clients, all in Lambda's init phase.
 ///
 /// # Errors
-/// [`RunError`] with every problem of the configuration in one message.
+/// [`RunError::Init`] if the configuration is wrong (all problems are in the message), the Kafka
+/// credentials cannot be had, or librdkafka refuses the settings.
+///
+/// # Panics
+/// When one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
 pub async fn start() -> Result<Wiring, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
@@ -37,11 +42,11 @@ pub async fn start() -> Result<Wiring, RunError> {
     .await
 }
 
-/// The invocation that a handler works in.
+/// What a handler is told about its invocation: its deadline, and where to note what is done.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// When the handler is to have answered. It is dropped half a second later, and then only the
-    /// records that are noted as done are not delivered again.
+    /// When the handler must have answered. It is dropped half a second later, and then every
+    /// record that it has not noted as done is delivered again.
     pub until: Timestamp,
     progress: Progress,
     /// Where in the event each of the handler's records is.
@@ -49,8 +54,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Notes that the record at `index` of those given to the handler is done: its effects are in
-    /// place and all its messages acknowledged. Other places are ignored.
+    /// Notes that the record at `index` (from 0) of those that this handler was given is done: its
+    /// effects are stored, and all its messages are acknowledged. Other places are ignored.
     pub fn done(&self, index: usize) {
         if let Some(place) = self.places.get(index) {
             self.progress.done(*place);
@@ -58,10 +63,16 @@ impl Turn {
     }
 }
 
-/// Runs a function that takes Kafka batches.
+/// Runs a function that takes Kafka batches, until its process ends. The handler answers one
+/// [`Handled`] for each record, in their order; a record without an answer fails. Records that
+/// cannot be read from the event are dead-lettered and not given to the handler; a partition with a
+/// record of which a process has died is given record by record.
 ///
 /// # Errors
-/// [`RunError`] if the Runtime API cannot be reached.
+/// [`RunError::Runtime`] if Lambda's Runtime API fails.
+///
+/// # Panics
+/// Outside of Lambda, where the variables that Lambda sets are missing.
 pub async fn run_batches<F, R>(wiring: Wiring, handle: F) -> Result<(), RunError>
 where
     F: Fn(Vec<InputRecord>, Turn) -> R + Send + Sync + 'static,

@@ -4,17 +4,18 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::time;
 use tracing_subscriber::prelude::*;
 
-/// How log lines look.
+/// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One JSON object a line.
+    /// One JSON object a line, for machines.
     Json,
-    /// For people.
+    /// Plain text for people, with the time since the start.
     Text,
 }
 
-/// Starts logging to standard error. `filter` has a level, and levels of targets, for example
-/// `info,triad_runtime=debug`; a bad one falls back to `info`.
+/// Starts logging to standard error. `filter` is a level, with other levels for single targets if
+/// wanted, such as `info,triad_runtime=debug`. `None`, and a text that cannot be read, mean `info`.
+/// If logging has been started before, it stays as it is, and a line on standard error says so.
 pub fn start(form: Form, filter: Option<&str>) {
     // Not `EnvFilter`: what it has besides is regular expressions, and these a tenth of a megabyte
     // of a function's zip.

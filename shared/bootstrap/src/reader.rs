@@ -4,10 +4,11 @@ use std::fmt;
 
 use triad_workflow::Millis;
 
-/// Every missing or bad setting.
+/// Every setting that is missing or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(
-    /// One line a problem, each naming its setting.
+    /// One line for each problem; each begins with the setting's name. Values that may be secrets
+    /// are not quoted.
     pub Vec<String>,
 );
 
@@ -23,7 +24,8 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The process's environment.
+/// A variable of the process's environment; `None` if it is not set, is not Unicode, or holds only
+/// blanks.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

@@ -10,10 +10,10 @@ use crate::reader::ConfigError;
 
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes an HTTP client for each configured agent.
+/// Makes an HTTP client for each agent in [`Config::agents`]. No service is called yet.
 ///
 /// # Errors
-/// [`ConfigError`] naming every agent whose settings cannot be used.
+/// [`ConfigError`] with one line for each agent whose URL or headers cannot be used.
 pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
     let mut remotes = Remotes::new();
     let mut problems = Vec::new();

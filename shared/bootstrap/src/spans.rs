@@ -6,14 +6,16 @@ use triad_workflow::Millis;
 
 use crate::reader::{ConfigError, Reader};
 
-/// The spans of an installation.
+/// The time spans of an installation, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Spans {
-    /// What decisions are taken by (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`, `TRIAD_ANNOUNCE_WITHIN`).
+    /// The spans by which decisions are taken (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`,
+    /// `TRIAD_ANNOUNCE_WITHIN`). Absent ones have the values of [`Timing::default`].
     pub timing: Timing,
-    /// How long finished records are kept (`TRIAD_RETENTION`). Default 30 days.
+    /// How long finished records are kept (`TRIAD_RETENTION`). Default: 30 days.
     pub retention: Millis,
-    /// How long the details of finished orders are kept (`TRIAD_DETAILS_RETENTION`). Default: for ever.
+    /// How long the details of finished orders are kept (`TRIAD_DETAILS_RETENTION`). `None`, the
+    /// default: for ever.
     pub details_retention: Option<Millis>,
 }
 
@@ -28,11 +30,12 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Reads the spans alone, through a lookup, for those who need nothing else of an
-    /// installation's configuration.
+    /// Reads the spans alone, for those who need nothing else of the configuration. `lookup` gives
+    /// a variable's value by its name. A span is written with its unit, such as `500ms` or
+    /// `90days`, and is at most 366 days.
     ///
     /// # Errors
-    /// [`ConfigError`] listing everything that is wrong.
+    /// [`ConfigError`] with every span that cannot be read or is too long.
     ///
     /// # Example
     /// ```

@@ -11,22 +11,22 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::config::Config;
 
-/// The state store in production.
+/// The state store in production: DynamoDB, with the real clock.
 pub type Store = DynamoStore<SystemClock>;
-/// The bus in production.
+/// The bus in production: Kafka.
 pub type Bus = KafkaBus;
 
-/// The Scheduler in production.
+/// The Scheduler in production, over [`Store`] and [`Bus`].
 pub type SchedulerHandler = Scheduler<Store, Bus, SystemClock, SystemEntropy>;
 
-/// The clients of one process; handlers are made over them.
+/// The clients of one process. Handlers are made over them, and share them.
 #[derive(Clone)]
 pub struct Wiring {
-    /// The state store.
+    /// The state store, the definition store and the control store.
     pub store: Store,
-    /// The bus.
+    /// The bus; all handlers of the process send through this one producer.
     pub bus: Bus,
-    /// What it was made from.
+    /// The configuration that the clients were made from.
     pub config: Config,
 }
 
@@ -34,7 +34,7 @@ impl Wiring {
     /// Makes the clients. Nothing is asked of Kafka or DynamoDB yet.
     ///
     /// # Errors
-    /// [`KafkaError`] if librdkafka refuses the settings.
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub async fn new(config: Config) -> Result<Self, KafkaError> {
         let client = connect(config.endpoint.clone()).await;
         let store = DynamoStore::new(client, config.tables.clone(), SystemClock, config.retention)
@@ -46,7 +46,7 @@ impl Wiring {
         })
     }
 
-    /// The Submission handler.
+    /// A new Submission handler over these clients.
     #[must_use]
     pub fn submission(&self) -> Submission<Store, Bus, SystemClock> {
         Submission::new(
@@ -57,7 +57,8 @@ impl Wiring {
         )
     }
 
-    /// The Scheduler handler.
+    /// A new Scheduler handler over these clients. A process needs only one: each remembers the
+    /// orders that wait for room.
     #[must_use]
     pub fn scheduler(&self) -> SchedulerHandler {
         Scheduler::new(
@@ -69,7 +70,7 @@ impl Wiring {
         )
     }
 
-    /// The agent handler over some remote services.
+    /// A new agent handler over these clients, for these remote services.
     #[must_use]
     pub fn agent(&self, remotes: Remotes) -> Agent<Store, Bus, SystemClock, SystemEntropy> {
         Agent::new(
@@ -82,7 +83,7 @@ impl Wiring {
         )
     }
 
-    /// The operator's acts.
+    /// The acts of an operator, over these clients.
     #[must_use]
     pub fn operator(&self) -> Operator<Store, Bus, SystemClock, SystemEntropy> {
         Operator::new(
@@ -94,7 +95,7 @@ impl Wiring {
         )
     }
 
-    /// The Supervisor handler.
+    /// A new Supervisor handler over these clients.
     #[must_use]
     pub fn supervisor(&self) -> Supervisor<Store, Bus, SystemClock, SystemEntropy> {
         Supervisor::new(

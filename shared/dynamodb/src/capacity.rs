@@ -4,19 +4,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 
-/// Consumed capacity units.
+/// Capacity units that calls have consumed, by DynamoDB's own figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Units {
-    /// Write units, indexes included.
+    /// Write units, those of indexes included; to a hundredth.
     pub write: f64,
-    /// Read units, indexes included.
+    /// Read units, those of indexes included; to a hundredth.
     pub read: f64,
-    /// Calls.
+    /// How many calls were counted.
     pub calls: u64,
 }
 
-/// Sums of consumed capacity since it was made. Off by default: the figures make every answer
-/// longer.
+/// Sums the capacity that calls consume. The default counts calls and no units;
+/// [`Capacity::metered`] asks DynamoDB for the figures, which make every answer longer.
 #[derive(Debug, Default)]
 pub struct Capacity {
     on: bool,
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Capacity {
-    /// A meter that asks for the figures.
+    /// A meter that asks for the figures and starts at 0.
     #[must_use]
     pub fn metered() -> Self {
         Self {
@@ -42,7 +42,8 @@ impl Capacity {
         }
     }
 
-    /// What has been consumed so far.
+    /// What has been consumed since the meter was made. Calls that other threads make at this
+    /// moment may be counted in part.
     #[must_use]
     pub fn units(&self) -> Units {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]

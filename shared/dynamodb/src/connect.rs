@@ -8,20 +8,23 @@ use aws_sdk_dynamodb::config::{
 use aws_sdk_dynamodb::{Client, Config};
 use triad_aws::{Account, SdkConfig};
 
-/// Where the tables are.
+/// Which DynamoDB a client talks to.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// AWS, with this account.
+    /// AWS, with the credentials and the region of this account.
     Aws(Account),
-    /// Something that speaks the DynamoDB API at this URL; any credentials will do.
+    /// A service that speaks the DynamoDB API at this URL, such as LocalStack. The client sends the
+    /// credentials `local` and the region `us-east-1`.
     Url(String),
-    /// An engine in this process, behind the SDK's own HTTP interface.
+    /// An engine in this process, behind the HTTP interface of AWS's SDK.
     InProcess(SharedHttpClient),
 }
 
 const REGION_OF_EMULATORS: &str = "us-east-1";
 
-/// Makes a client. Calls over a network have the limits of [`Account::load`].
+/// Makes a client; nothing is asked of the service yet. Calls over a network have the limits of
+/// [`Account::load`]; calls to [`Endpoint::InProcess`] have no time limit, no retry and no
+/// signature.
 pub async fn connect(endpoint: Endpoint) -> Client {
     match endpoint {
         Endpoint::Aws(account) => Client::new(&account.load().await),

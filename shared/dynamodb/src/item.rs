@@ -12,7 +12,7 @@ use triad_workflow::Millis;
 
 use crate::tables::attr;
 
-/// An item as the SDK has it: its attributes by name.
+/// An item as AWS's SDK has it: its attributes by name.
 pub type Item = HashMap<String, AttributeValue>;
 
 pub(crate) fn text(value: impl Into<String>) -> AttributeValue {
@@ -37,10 +37,10 @@ pub(crate) fn encode(order: &Order, token: u64, retention: Millis) -> Item {
     items.collect()
 }
 
-/// An item as a record.
+/// Reads an item of the table of process records.
 ///
 /// # Errors
-/// [`StoreError::Item`] naming the attribute that is missing or cannot be read.
+/// [`StoreError::Item`], with the name of the first attribute that is missing or cannot be read.
 pub fn decode(item: &Item) -> Result<Order, StoreError> {
     let order = stored::decode(|name| match item.get(name) {
         None => Ok(None),

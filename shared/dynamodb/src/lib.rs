@@ -18,7 +18,7 @@ mod store;
 mod tables;
 mod write;
 
-/// The SDK's client: made by [`connect`], passed on, looked into by nobody else.
+/// The client of AWS's SDK, made by [`connect`]. Only this crate calls it; others pass it on.
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::{Capacity, Units};
 pub use connect::{Endpoint, connect};

@@ -36,7 +36,8 @@ const LONGEST_WAIT: Millis = Millis(800);
 /// Records of one page of [`StateStore::list`].
 const LIST_PAGE: i32 = 500;
 
-/// State and definitions in DynamoDB tables.
+/// The state store, the definition store and the control store, in DynamoDB tables. Clones share
+/// the client.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<C> {
     pub(crate) client: Client,
@@ -48,7 +49,9 @@ pub struct DynamoStore<C> {
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
-    /// Over a client. Finished records expire after `retention`, details never.
+    /// A store over a client. Finished records expire `retention` milliseconds after their end;
+    /// details never, unless [`keeping_details`](Self::keeping_details) says otherwise. Nothing is
+    /// read or written yet.
     pub fn new(client: Client, tables: Tables, clock: C, retention: Millis) -> Self {
         Self {
             client,
@@ -60,18 +63,18 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
-    /// The same store, which lets an order's details expire, too: so long after the moment from which
-    /// the retention of its record counts. `None`: never.
+    /// The same store, which lets an order's details expire too: `retention` milliseconds after the
+    /// moment from which the retention of the record counts. `None`: never.
     ///
-    /// The write that ends an order is a transaction with the details then. An order that is submitted
-    /// again once both are gone is a new one.
+    /// With `Some`, the write that ends an order is a transaction with the details. An order that
+    /// is submitted again once record and details are gone is a new one.
     #[must_use]
     pub fn keeping_details(mut self, retention: Option<Millis>) -> Self {
         self.details_retention = retention;
         self
     }
 
-    /// The same store, with consumed capacity summed in `capacity`.
+    /// The same store, whose calls are counted in `capacity`.
     #[must_use]
     pub fn metered(mut self, capacity: Arc<Capacity>) -> Self {
         self.capacity = capacity;

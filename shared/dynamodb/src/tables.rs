@@ -10,21 +10,23 @@ use triad_runtime::StoreError;
 
 use crate::error::classify;
 
-/// Names of the tables of one installation.
+/// Names of the four tables of one installation. [`Tables::with_prefix`] makes them alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
-    /// Order details.
+    /// Order details, `PREFIXorders`; its key is the order's id.
     pub orders: String,
-    /// Process records.
+    /// Process records, `PREFIXorder-state`, with the due index and the attention index; its key is
+    /// the order's id.
     pub order_state: String,
-    /// Published workflow definitions.
+    /// Published workflow definitions, `PREFIXworkflows`; its key is name and version.
     pub workflows: String,
-    /// Circuit breakers, pauses, rate limits, the call ledger.
+    /// Records of the control store, `PREFIXcontrol`: circuit breakers and pauses, rate limits, the
+    /// call ledger, reports of pressure.
     pub control: String,
 }
 
 impl Tables {
-    /// The names with a prefix, which may be empty.
+    /// The four names with this prefix, which may be empty.
     #[must_use]
     pub fn with_prefix(prefix: &str) -> Self {
         Self {
@@ -47,17 +49,18 @@ pub(crate) mod attr {
         ATTENTION, ATTENTION_AT, CAUSE, DUE_AT, DUE_SHARD, EXPIRES_AT, ORDER_ID, VERSION, WORKFLOW,
         WRITE_TOKEN,
     };
-    /// Key of a control record.
+    /// Attribute with the key of a record of the control store.
     pub const KEY: &str = "Key";
-    /// Name of a workflow.
+    /// Attribute with the name of a workflow.
     pub const NAME: &str = "Name";
 }
 
-/// Creates what is missing of the tables, and waits until they can be used. For local runs and
-/// tests; in the cloud the templates create them, with backups and protection.
+/// Creates the tables that are missing, with their indexes and time to live, and does not wait
+/// until they can be used. For local runs and tests; in the cloud the templates create the tables,
+/// with backups and protection.
 ///
 /// # Errors
-/// [`StoreError`] of the first call that fails.
+/// The [`StoreError`] of the first call that fails; what was created before stays.
 pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), StoreError> {
     let key = |name: &str, kind| {
         build(

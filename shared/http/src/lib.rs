@@ -31,24 +31,25 @@ const IDLE_CONNECTIONS: usize = 64;
 /// Header values and user information in a URL are secrets: neither `Debug` nor an error shows them.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// Where the service is; actions are path segments below it.
+    /// Absolute `http` or `https` URL of the service. An action is one path segment below it.
     pub base_url: String,
-    /// Longest single call; a step's complete-by may end it sooner.
+    /// Longest single call, connecting and reading the answer included; the time that the call has
+    /// left may end it sooner.
     pub call_timeout: Duration,
-    /// Headers of every call, such as an API key.
+    /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
 }
 
-/// Settings that cannot be used.
+/// Why settings cannot be used. No secret is in it.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpSettingsError {
-    /// Not an absolute `http` or `https` URL.
+    /// The `base_url` is not an absolute `http` or `https` URL.
     #[error("its base_url is not an http or https URL")]
     BaseUrl,
-    /// Not a header.
+    /// The header with this name has a name or a value that HTTP does not allow.
     #[error("header {0:?} is not valid")]
     Header(String),
-    /// No client can be made.
+    /// No HTTP client can be made; the text says why.
     #[error("no HTTP client can be made: {0}")]
     Client(String),
 }
@@ -63,7 +64,7 @@ impl fmt::Debug for HttpSettings {
     }
 }
 
-/// A remote service that is called over HTTP.
+/// A remote service that is called over HTTP: one `POST` a call. Clones share the connections.
 #[derive(Clone)]
 pub struct HttpService {
     client: Client,
@@ -81,10 +82,11 @@ impl fmt::Debug for HttpService {
 }
 
 impl HttpService {
-    /// Makes the client.
+    /// Makes the client; the service is not called yet. Connecting may take at most 2 s.
     ///
     /// # Errors
-    /// [`HttpSettingsError`] naming the setting that is wrong.
+    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Header`] or
+    /// [`HttpSettingsError::Client`], by the setting that is wrong.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let wrong = || HttpSettingsError::BaseUrl;
         let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;

@@ -26,14 +26,15 @@ const LIFE: Duration = Duration::from_secs(900);
 const CREDENTIALS_WITHIN: Duration = Duration::from_secs(10);
 const SIGNER: &str = concat!("triad/", env!("CARGO_PKG_VERSION"));
 
-/// Signs tokens with the credentials that the environment has at that moment.
+/// Makes tokens for MSK's access control: each is signed with the AWS credentials of that moment,
+/// and lives for 15 minutes, the longest that MSK allows. Waits for credentials for at most 10 s.
 #[derive(Debug, Clone)]
 pub struct MskTokens {
     account: Account,
 }
 
 impl MskTokens {
-    /// For brokers in this account's region.
+    /// Makes tokens with this account's credentials, for brokers in its region.
     #[must_use]
     pub fn new(account: Account) -> Self {
         Self { account }

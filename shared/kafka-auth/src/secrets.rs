@@ -10,28 +10,29 @@ use serde::de::DeserializeOwned;
 use triad_aws::Account;
 use triad_kafka::Credentials;
 
-/// A secret that cannot be used.
+/// Why a secret cannot be used. The content of a secret is never in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// It could not be read.
+    /// Secrets Manager does not give the secret, or the secret has no text.
     #[error("the secret {id} cannot be read: {reason}")]
     Unreadable {
-        /// Its ARN or name.
+        /// The ARN or name that was asked for.
         id: String,
-        /// Why not.
+        /// Why it cannot be read, in the client's words.
         reason: String,
     },
-    /// It has not the form that it must have. What is in it is not shown.
+    /// The secret's text is not JSON of the form that this use needs.
     #[error("the secret {id} is not JSON of the form {form}")]
     Form {
-        /// Its ARN or name.
+        /// The ARN or name that was asked for.
         id: String,
-        /// How it must look.
+        /// The form that the text must have, for people.
         form: &'static str,
     },
 }
 
-/// A reader of secrets.
+/// Reads secrets with Kafka credentials from Secrets Manager. The forms are those of Lambda's event
+/// source mappings (AWS Lambda Developer Guide, "Configuring cluster authentication").
 pub struct Secrets(Client);
 
 #[derive(Deserialize)]
@@ -55,31 +56,39 @@ struct Ca {
 }
 
 impl Secrets {
-    /// A client, with the limits of [`Account::load`].
+    /// A client for this account's secrets, with the time limits of [`Account::load`]. Nothing is
+    /// read yet.
     pub async fn connect(account: &Account) -> Self {
         Self(Client::new(&account.load().await))
     }
 
-    /// User name and password for SCRAM.
+    /// Reads a user name and password for SCRAM. The secret is `{"username", "password"}`; other
+    /// fields are ignored. `id` is its ARN or name.
     ///
     /// # Errors
-    /// [`SecretError`]
+    /// [`SecretError::Unreadable`] if Secrets Manager does not give it, [`SecretError::Form`] if it
+    /// has another form.
     pub async fn scram(&self, id: &str) -> Result<Credentials, SecretError> {
         scram(id, &self.read(id).await?)
     }
 
-    /// A client certificate with its key.
+    /// Reads a client certificate with its private key, in PEM. The secret is `{"certificate",
+    /// "privateKey", "privateKeyPassword"}`, the last only if the key is encrypted. `id` is its ARN
+    /// or name.
     ///
     /// # Errors
-    /// [`SecretError`]
+    /// [`SecretError::Unreadable`] if Secrets Manager does not give it, [`SecretError::Form`] if it
+    /// has another form.
     pub async fn mtls(&self, id: &str) -> Result<Credentials, SecretError> {
         mtls(id, &self.read(id).await?)
     }
 
-    /// Certificates that the brokers' must descend from.
+    /// Reads the root certificates (PEM) from which the brokers' certificates must descend. The
+    /// secret is `{"certificate"}`. `id` is its ARN or name.
     ///
     /// # Errors
-    /// [`SecretError`]
+    /// [`SecretError::Unreadable`] if Secrets Manager does not give it, [`SecretError::Form`] if it
+    /// has another form.
     pub async fn ca(&self, id: &str) -> Result<String, SecretError> {
         ca(id, &self.read(id).await?)
     }

@@ -20,19 +20,22 @@ const ASK_WITHIN: Duration = Duration::from_millis(500);
 /// How long is looked for the reason of a failure.
 const REASON_WITHIN: Duration = Duration::from_secs(5);
 
-/// A topic to be made.
+/// A topic that [`create_topics`] is to create: its name and its number of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
-    /// Its name.
+    /// The topic's name.
     pub name: String,
-    /// Its partitions.
+    /// How many partitions it is to have; 1 or more.
     pub partitions: i32,
 }
 
-/// Makes the topics that are missing, within some 20 s.
+/// Creates the topics that are missing, with the brokers' default replication. A topic that exists
+/// is left as it is, whatever its partitions. Takes at most about 20 s.
 ///
 /// # Errors
-/// [`KafkaError`] of the first topic that could not be made.
+/// [`KafkaError::Refused`] for the first topic that cannot be created (others may be created);
+/// [`KafkaError::Settings`], [`KafkaError::Unreachable`] or [`KafkaError::Login`] if the brokers
+/// cannot be asked.
 pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(), KafkaError> {
     let admin: AdminClient<Context> = config
         .client(&[])
@@ -74,11 +77,12 @@ async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
     }
 }
 
-/// Asks for the cluster's metadata, blocking for at most `within`, and for not much longer than it takes
-/// where the brokers refuse the login.
+/// Asks for the cluster's metadata until a broker answers. Blocks the thread for at most about
+/// `within`; it ends at once where the brokers refuse the login.
 ///
 /// # Errors
-/// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried.
+/// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried, or
+/// [`KafkaError::Settings`] if librdkafka refuses the settings.
 pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), KafkaError> {
     let client: BaseConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])

@@ -13,10 +13,11 @@ use crate::bus::KafkaBus;
 use crate::config::KafkaConfig;
 use crate::skip::Unreadable;
 
-/// Bound: how often a record for which the handler panics is handed to it.
+/// How often a handler may panic with one record alone in hand. After that the record is
+/// dead-lettered.
 pub const MAX_PANICS: u32 = 3;
 
-/// Code of letters about records for which the handler panicked every time.
+/// Cause code of letters about records with which the handler has panicked [`MAX_PANICS`] times.
 pub const HANDLER_PANICKED: &str = "handler-panicked";
 
 /// What a loop has to get done.

@@ -40,12 +40,14 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// Runs a handler that takes batches over both lanes, until `stop`. The batches in hand are
 /// finished first.
 ///
-/// A batch holds records of one lane. At most two are in hand, one of each lane: the handler
-/// must be fit for that. The records are shared with it, and not copied.
+/// A batch holds 1 to [`WorkerConfig::max_records`] records of one lane. At most two batches are in
+/// hand, one of each lane, so the handler may be called twice at the same time. The records are
+/// shared with the handler, and not copied. The handler answers one [`Handled`] for each record, in
+/// their order; a record without an answer counts as one to redeliver.
 ///
 /// # Errors
-/// [`KafkaError`] if the consumers cannot be made, or one of them cannot be used any more
-/// ([`KafkaError::Fatal`]); what else fails later is retried.
+/// [`KafkaError::Settings`] or [`KafkaError::Refused`] if a consumer cannot be made,
+/// [`KafkaError::Fatal`] if one cannot be used any more. All other failures are retried.
 pub async fn run_batches<F, R>(
     config: WorkerConfig,
     stop: CancellationToken,

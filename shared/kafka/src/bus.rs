@@ -26,18 +26,21 @@ const QUEUE_KBYTES: &str = "65536";
 /// Wait before a message is put into a full queue again.
 const FULL_QUEUE_WAIT: Duration = Duration::from_millis(5);
 
-/// Longest time for which a publish waits while the brokers acknowledge nothing of it. What is not
-/// acknowledged by then has failed for now, and may still go out: sent again, it waits for the first.
+/// Longest time for which a publish waits while the brokers acknowledge none of its messages. A
+/// message that is not acknowledged by then has failed as [`BusError::Late`], and may still go out.
+/// If the same message is published again meanwhile, the first one is waited for, and no second one
+/// is sent.
 pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
-/// The same for a topic of which a message is overdue: of its partitions only those without a leader
-/// need longer, and who sends to all of them must get on with the others.
+/// Takes the place of [`PUBLISH_WITHIN`] for a topic that has a message for which that time is
+/// over: only its partitions without a leader need longer, and the others must not wait for those.
 pub const PUBLISH_WITHIN_WHEN_LATE: Duration = Duration::from_secs(1);
 
-/// The bus on Kafka: an idempotent producer with the Java clients' partitioner.
+/// The bus on Kafka: an idempotent producer with the partitioner of the Java clients (murmur2).
+/// Clones share the producer.
 ///
-/// A publish ends once nothing of it has been acknowledged for [`PUBLISH_WITHIN`]. A producer that can send nothing any more (librdkafka
-/// calls it a fatal error: the brokers have lost what it has sent, or know another one under its id)
-/// is replaced by a new one.
+/// A publish ends once none of its messages has been acknowledged for [`PUBLISH_WITHIN`]. After
+/// what librdkafka calls a fatal error (the brokers have lost what was sent, or know another
+/// producer under its id) a new producer takes the place of the old one.
 #[derive(Clone)]
 pub struct KafkaBus(Arc<Shared>);
 
@@ -54,7 +57,8 @@ struct Producer {
 }
 
 impl KafkaBus {
-    /// Makes the producer. It connects by itself and keeps trying.
+    /// Makes the producer. No broker is asked yet: the producer connects by itself, and keeps
+    /// trying.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -66,7 +70,8 @@ impl KafkaBus {
         })))
     }
 
-    /// Waits until all that was sent is acknowledged or has failed.
+    /// Blocks the thread until every message is acknowledged or has failed, for at most `within`.
+    /// Messages that are left then are logged, and stay with the producer.
     pub fn flush(&self, within: Duration) {
         if let Err(e) = self.0.present().client.flush(within) {
             tracing::warn!(error = %e, "messages were left unsent");

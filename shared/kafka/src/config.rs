@@ -16,15 +16,15 @@ const READING: [(&str, &str); 3] = [
     ("max.partition.fetch.bytes", "1048576"),
 ];
 
-/// Where Kafka is, and how to talk to it.
+/// Where Kafka is, how to log in, and further settings of the client.
 #[derive(Clone, Default)]
 pub struct KafkaConfig {
-    /// Bootstrap addresses, `host:port`, comma-separated.
+    /// Bootstrap addresses: `host:port`, separated by commas.
     pub brokers: String,
-    /// How to log in.
+    /// How to log in. The default has neither encryption nor credentials.
     pub login: Login,
-    /// Further settings of librdkafka, by its own names. They win. A value may be a secret:
-    /// neither `Debug` nor an error shows it.
+    /// Further settings of librdkafka, by its own names (`CONFIGURATION.md` of librdkafka). They go
+    /// before Triad's own. A value may be a secret: neither `Debug` nor an error shows it.
     pub extra: Vec<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for KafkaConfig {
 }
 
 impl KafkaConfig {
-    /// Settings for brokers at these addresses.
+    /// Settings for brokers at these addresses, without login and without further settings.
     #[must_use]
     pub fn new(brokers: impl Into<String>) -> Self {
         Self {

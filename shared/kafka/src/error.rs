@@ -3,33 +3,34 @@
 use rdkafka::error::KafkaError as RdError;
 use rdkafka::types::RDKafkaConfRes;
 
-/// A Kafka client that cannot be made or asked.
+/// Why a Kafka client cannot be made or used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KafkaError {
-    /// The settings are wrong.
+    /// A setting does not exist or has a value that librdkafka refuses. The text names the setting
+    /// and never its value.
     #[error("the Kafka settings are wrong: {0}")]
     Settings(String),
-    /// No broker answers.
+    /// No broker answers in time.
     #[error("no Kafka broker answers at {brokers}: {reason}")]
     Unreachable {
-        /// The addresses that were tried.
+        /// The bootstrap addresses that were tried.
         brokers: String,
-        /// Why not.
+        /// Why no broker answers, in the client's words.
         reason: String,
     },
-    /// A broker is there, and there is no way in: certificates or credentials are wrong.
+    /// A broker is there, but certificates or credentials are wrong, or there is no token.
     #[error("cannot log in to Kafka at {brokers}: {reason}")]
     Login {
-        /// The addresses that were tried.
+        /// The bootstrap addresses that were tried.
         brokers: String,
-        /// Why not, in the client's words.
+        /// Why the login failed, in the client's words.
         reason: String,
     },
-    /// A broker answered that it will not.
+    /// A broker answered with a refusal, such as that there is no such topic; the text says which.
     #[error("Kafka refused: {0}")]
     Refused(String),
-    /// A client has met something after which it cannot be used any more, such as another member
-    /// under its name. Who started it has to start it anew.
+    /// A client has met an error after which it cannot be used any more, such as another member
+    /// under its name. Whoever started the client must start a new one.
     #[error("the Kafka client cannot go on: {0}")]
     Fatal(String),
 }

@@ -16,8 +16,8 @@ use crate::source::{Found, Source};
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What one topic holds at the moment of opening. Records come in the order of their partition;
-/// partitions come mixed.
+/// The records that one topic held when it was opened. Records of one partition come in their
+/// order; partitions are mixed. Nothing is committed.
 pub struct HeldRecords {
     source: Source,
     brokers: String,
@@ -28,11 +28,14 @@ pub struct HeldRecords {
 }
 
 impl HeldRecords {
-    /// Opens a topic, from its beginning or from the first record that is not older than
-    /// `since_ms` (milliseconds since the Unix epoch). Blocks for at most `within` an answer.
+    /// Opens a topic, from its beginning or, with `since_ms` (milliseconds since the Unix epoch),
+    /// from the first record of each partition whose timestamp is not before it. Blocks the thread,
+    /// for at most `within` for each answer of a broker.
     ///
     /// # Errors
-    /// [`KafkaError`] if the broker does not answer, or has no such topic.
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Unreachable`] or
+    /// [`KafkaError::Login`] if a broker does not answer or let the client in,
+    /// [`KafkaError::Refused`] if there is no such topic.
     pub fn open(
         config: &KafkaConfig,
         topic: &str,
@@ -103,10 +106,11 @@ impl HeldRecords {
         })
     }
 
-    /// The next record; `None` once all that was there at the opening has been read.
+    /// The next record; `None` once every record that was there at the opening has been read.
+    /// Records that cannot be read are passed over and logged.
     ///
     /// # Errors
-    /// [`KafkaError::Unreachable`] if nothing has come for 15 s.
+    /// [`KafkaError::Unreachable`] if no record has come for 15 s.
     pub async fn next(&mut self) -> Result<Option<InputRecord>, KafkaError> {
         let began = Instant::now();
         let mut reason = "no record came".to_owned();
@@ -156,7 +160,8 @@ impl HeldRecords {
         Ok(None)
     }
 
-    /// Records read so far, and about how many there are.
+    /// Records read so far, and about how many there are in all: offsets without a record count
+    /// too, so that the second number may never be reached.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.read, self.size.max(self.read))

@@ -25,26 +25,28 @@ use crate::context::Context;
 use crate::error::KafkaError;
 use crate::source::{Found, Source};
 
-/// Longest time for which the normal lane lets the high one go first without taking anything up.
+/// Longest time for which the normal lane begins nothing because the high lane goes first. Then it
+/// takes up one batch or record, and yields again.
 pub const LONGEST_YIELD: Duration = Duration::from_secs(5);
 
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// What a worker's loop reads.
+/// What a worker's loop reads, and as which groups.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// Where Kafka is.
+    /// Where Kafka is, and how to log in.
     pub kafka: KafkaConfig,
-    /// Consumer group of the normal lane. That of the high lane is this with `.high` after it.
+    /// Consumer group of the normal lane. The group of the high lane has this name with `.high`
+    /// after it.
     pub group: String,
-    /// Topic of the high lane.
+    /// Name of the topic of the high lane.
     pub high: String,
-    /// Topic of the normal lane.
+    /// Name of the topic of the normal lane.
     pub normal: String,
-    /// Bound: records of one lane handed to the handler at once by
-    /// [`run_batches`](crate::run_batches), records of both lanes under way at once in
-    /// [`run_stream`](crate::run_stream).
+    /// Most records at once; 0 counts as 1. In [`run_batches`](crate::run_batches): records of one
+    /// lane that the handler gets together. In [`run_stream`](crate::run_stream): records of both
+    /// lanes that are under way.
     pub max_records: usize,
 }
 

@@ -8,40 +8,42 @@ use rdkafka::ClientConfig;
 use crate::context::Context;
 use crate::tokens::{TokenSource, Tokens};
 
-/// How to log in to the brokers.
+/// How to log in to the brokers. `Debug` shows the way, and never the credentials.
 #[derive(Clone, Default)]
 pub struct Login {
-    /// With what.
+    /// The credentials, and with them whether the connection is encrypted.
     pub credentials: Credentials,
-    /// Certificates (PEM) that the brokers' must descend from. `None`: the system's.
+    /// Root certificates (PEM) from which the brokers' certificates must descend; `None`: those of
+    /// the system. Not used without encryption.
     pub ca: Option<String>,
 }
 
-/// With what to log in.
+/// With which credentials to log in.
 #[derive(Clone, Default)]
 pub enum Credentials {
-    /// Without encryption and credentials.
+    /// No encryption and no credentials.
     #[default]
     Plaintext,
-    /// Encrypted, without credentials.
+    /// TLS, without credentials.
     Tls,
-    /// User name and password, by SCRAM over TLS; SHA-512 unless the settings say otherwise.
+    /// User name and password, by SCRAM over TLS. The mechanism is SCRAM-SHA-512, unless
+    /// [`KafkaConfig::extra`](crate::KafkaConfig::extra) sets `sasl.mechanisms`.
     Scram {
-        /// User name.
+        /// The user's name.
         username: String,
-        /// Password.
+        /// The user's password. A secret.
         password: String,
     },
-    /// A client certificate.
+    /// A client certificate, over TLS.
     Mtls {
-        /// The certificate and those between it and its root, in PEM.
+        /// The certificate, and those between it and its root, in PEM.
         certificate: String,
-        /// Its key, in PEM.
+        /// The certificate's private key, in PEM. A secret.
         private_key: String,
-        /// The key's password, if it is encrypted.
+        /// The password of the private key; `None` if the key is not encrypted. A secret.
         private_key_password: Option<String>,
     },
-    /// Tokens (`OAUTHBEARER`) over TLS.
+    /// Tokens (SASL `OAUTHBEARER`) over TLS, from this source.
     Tokens(Arc<dyn TokenSource>),
 }
 

@@ -12,27 +12,32 @@ use crate::error::KafkaError;
 use crate::reader::{Read, receive};
 use crate::source::Source;
 
-/// A member of a group that reads one topic, from its first record on.
+/// A member of a consumer group that reads one topic: from where the group has committed, or from
+/// the topic's first record where it has not.
 pub struct Member {
     source: Source,
 }
 
 impl Member {
-    /// Joins a group.
+    /// Joins a group. No broker is asked yet: the consumer connects by itself, and keeps trying.
     ///
     /// # Errors
-    /// [`KafkaError`] if the consumer cannot be made; what fails later is retried.
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Refused`] if it
+    /// refuses the topic's name.
     pub fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Self, KafkaError> {
         let source = join(config, group, topic)?;
         Ok(Self { source })
     }
 
-    /// The next record, waiting for at most `within`. Nothing is lost if the future is dropped.
+    /// The next record; [`Read::Nothing`] if none has come within `within`. Nothing is lost if the
+    /// future is dropped. It must be called more often than every five minutes, or the group takes
+    /// the member for dead.
     pub async fn next(&self, within: Duration) -> Read {
         receive(&self.source, within).await
     }
 
-    /// Commits that a record, and all before it in its partition, need not come again.
+    /// Commits that this record, and all before it in its partition, are done. Blocks the thread
+    /// for at most 5 s; a commit that fails is only logged, and the records come again.
     pub fn commit_through(&self, record: &InputRecord) {
         store(
             self.source.consumer(),

@@ -15,34 +15,39 @@ use crate::source::{Found, Source};
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Where to begin.
+/// From where a [`Reader`] reads each partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReaderStart {
-    /// With the first record that is kept.
+    /// From the first record that the topic still keeps.
     Beginning,
-    /// With the records that come from now on.
+    /// From the end: only records that are written after the opening.
     End,
 }
 
-/// What a read found.
+/// What one read found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Read {
-    /// A record.
+    /// The next record, as the broker has it.
     Record(InputRecord),
-    /// Nothing came in time.
+    /// No record: none came in time, or one could not be read. Read again.
     Nothing,
 }
 
-/// A reader of whole topics.
+/// A reader of whole topics, without a group: nothing is committed, and no other reader is
+/// disturbed. It reads on for ever; see [`HeldRecords`](crate::HeldRecords) for a reading that
+/// ends.
 pub struct Reader {
     source: Source,
 }
 
 impl Reader {
-    /// Opens topics that exist. Positions are fixed before it returns.
+    /// Opens topics that exist and fixes where to begin. Blocks the thread, for at most `within`
+    /// for each answer of a broker (one for a topic, one for a partition). A topic that does not
+    /// exist is read as an empty one.
     ///
     /// # Errors
-    /// [`KafkaError`] if the broker does not answer within `within`.
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Unreachable`] or
+    /// [`KafkaError::Login`] if a broker does not answer in time or let the client in.
     pub fn open(
         config: &KafkaConfig,
         topics: &[&str],
@@ -83,7 +88,7 @@ impl Reader {
         })
     }
 
-    /// The next record, waiting for at most `within`.
+    /// The next record of any partition; [`Read::Nothing`] if none has come within `within`.
     pub async fn next(&self, within: Duration) -> Read {
         receive(&self.source, within).await
     }

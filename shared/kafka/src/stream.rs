@@ -41,16 +41,17 @@ const WATCHED_FOR: Duration = Duration::from_secs(5);
 /// How often a consumer is polled while all room is taken.
 const POLL_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs a handler that takes single records over both lanes, until `stop`.
+/// Runs a handler that takes single records over both lanes, until `stop`. Records that are under
+/// way then have 5 s to end; those that are not done come again.
 ///
-/// Of the records that may be under way at once, normal ones are at most seven eighths (but one
-/// at least): however slow they are, a high one finds room. A record for which the handler
-/// panics [`MAX_PANICS`](crate::MAX_PANICS) times is put aside. The record is shared with the
-/// handler, and not copied.
+/// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most
+/// seven eighths of these, but at least one, so that a high record finds room however slow normal
+/// ones are. A record for which the handler panics [`MAX_PANICS`](crate::MAX_PANICS) times is
+/// dead-lettered. The record is shared with the handler, and not copied.
 ///
 /// # Errors
-/// [`KafkaError`] if the consumers cannot be made, or one of them cannot be used any more
-/// ([`KafkaError::Fatal`]); what else fails later is retried.
+/// [`KafkaError::Settings`] or [`KafkaError::Refused`] if a consumer cannot be made,
+/// [`KafkaError::Fatal`] if one cannot be used any more. All other failures are retried.
 pub async fn run_stream<F, R>(
     config: WorkerConfig,
     stop: CancellationToken,

@@ -18,24 +18,25 @@ pub(crate) const TOKEN_WITHIN: Duration = Duration::from_secs(5);
 /// A token that has less left than this counts as dead: the brokers' clocks differ from ours.
 const TOKEN_MARGIN_MS: u64 = 10_000;
 
-/// Where tokens come from.
+/// Where a client gets the tokens that it logs in with
+/// ([`Credentials::Tokens`](crate::Credentials::Tokens)).
 pub trait TokenSource: Send + Sync {
-    /// Makes a token. Called from a thread of librdkafka's client, or from one of an async
-    /// runtime: it may take a while, and must not need a runtime of its caller's.
+    /// Makes a new token. It is called from a thread of librdkafka's client or of an async runtime:
+    /// it may block for a while, and must not use the runtime of that thread.
     ///
     /// # Errors
-    /// Why there is none; it is asked for again after ten seconds.
+    /// A text for people that says why there is no token. librdkafka asks again after ten seconds.
     fn token(&self) -> Result<Token, String>;
 }
 
-/// A token.
+/// A token for SASL `OAUTHBEARER` (RFC 7628), with its owner and its end.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// As the brokers take it.
+    /// The token itself, as the brokers take it. A secret.
     pub value: String,
-    /// Whose it is, for the logs of librdkafka.
+    /// Whose token it is; librdkafka uses the name in its logs.
     pub principal: String,
-    /// When it ends.
+    /// From when on the brokers refuse the token. It is renewed after four fifths of its life.
     pub expires: Timestamp,
 }
 

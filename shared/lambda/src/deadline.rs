@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a handler is to have come back, on both clocks: some while before Lambda's own deadline.
+/// A moment before Lambda's own deadline, on the wall clock and on the clock that timers run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     epoch_ms: u64,
@@ -16,8 +16,9 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The deadline of an invocation that Lambda ends at `lambda_ms` (milliseconds since the Unix
-    /// epoch), `margin` before that. One that lies in the past has no time remaining.
+    /// The moment `margin` before `lambda_ms` (milliseconds since the Unix epoch), at which Lambda
+    /// ends the invocation. If that has passed, no time remains. For timers it is at most a day
+    /// ahead.
     pub fn before(lambda_ms: u64, margin: Duration) -> Self {
         let margin_ms = u64::try_from(margin.as_millis()).unwrap_or(u64::MAX);
         let epoch_ms = lambda_ms.saturating_sub(margin_ms);
@@ -30,7 +31,7 @@ impl Deadline {
         }
     }
 
-    /// The same, earlier by a span; never before now on the clock that timers run on.
+    /// The moment `by` before this one. For timers it is never before now.
     #[must_use]
     pub fn earlier(&self, by: Duration) -> Self {
         let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
@@ -41,52 +42,55 @@ impl Deadline {
         }
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// The moment on the wall clock: milliseconds since the Unix epoch.
     pub fn epoch_ms(&self) -> u64 {
         self.epoch_ms
     }
 
-    /// The same on the clock that timers run on.
+    /// The moment on the clock that timers run on.
     pub fn instant(&self) -> Instant {
         self.instant
     }
 
-    /// What is left of it; zero once it has passed. Every time-out inside a handler stays below.
+    /// Time that is left until the moment; zero once it has passed. Every time-out inside a handler
+    /// must be shorter.
     pub fn remaining(&self) -> Duration {
         self.instant.saturating_duration_since(Instant::now())
     }
 }
 
-/// What a handler is told about its invocation.
+/// What a handler is told about its invocation: its id, its deadline, and where to note what is
+/// done.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// Lambda's request id, for the logs.
+    /// Lambda's id of the invocation, for the logs.
     pub request_id: String,
-    /// When the handler is to have come back. It is dropped
+    /// When the handler must have answered. It is dropped
     /// [`RunConfig::time_to_answer`](crate::RunConfig::time_to_answer) later.
     pub deadline: Deadline,
-    /// Where a handler notes the records that it has finished.
+    /// Where the handler notes the records that are done.
     pub progress: Progress,
 }
 
-/// The records of a batch that are finished, by their place in it.
+/// Which records of a batch are done, by their place in it. Clones share the notes.
 ///
-/// Optional: a handler that notes nothing and runs out of time has all its records retried.
+/// To note them is optional: if a handler notes nothing and runs out of time, all its records are
+/// retried.
 #[derive(Debug, Clone)]
 pub struct Progress {
     done: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Progress {
-    /// For a batch of `records` records, none of them finished.
+    /// For a batch of `records` records, of which none is done yet.
     pub fn new(records: usize) -> Self {
         Self {
             done: Arc::new(Mutex::new(vec![false; records])),
         }
     }
 
-    /// Notes that the record at `place` is finished: its effects are in place and every message
-    /// is acknowledged by the broker. A place outside the batch is ignored.
+    /// Notes that the record at `place` (from 0) is done: its effects are stored, and the brokers
+    /// have acknowledged every message. A place outside the batch is ignored.
     pub fn done(&self, place: usize) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(record) = done.get_mut(place) {
@@ -94,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// Whether each record is finished.
+    /// Whether each record is done, in the order of the batch.
     pub fn snapshot(&self) -> Vec<bool> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.clone()

@@ -4,13 +4,13 @@ use std::fmt;
 
 use lambda_runtime::Diagnostic;
 
-/// A failed invocation: Lambda retries the whole batch, or the scheduled call.
+/// Why an invocation failed. Lambda retries the whole batch, or the scheduled call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FunctionError {
-    /// A word for programs; the `errorType` of the answer.
+    /// A stable word for programs, such as `Triad.Batch`; the answer's `errorType`.
     pub kind: &'static str,
-    /// A sentence for people; the `errorMessage` of the answer.
+    /// A sentence for people; the answer's `errorMessage`.
     pub message: String,
 }
 
@@ -38,10 +38,10 @@ impl From<FunctionError> for Diagnostic {
 /// one clear message and exits with a status that is not zero.
 #[derive(thiserror::Error)]
 pub enum RunError {
-    /// The clients could not be created; Lambda has been told.
+    /// The cold start failed, with this message; Lambda has been told, if it could be reached.
     #[error("the function did not start: {0}")]
     Init(String),
-    /// The connection to Lambda's Runtime API failed.
+    /// Lambda's Runtime API could not be reached or gave no sense; the text is for people.
     #[error("the Lambda Runtime API failed: {0}")]
     Runtime(String),
 }

@@ -17,14 +17,15 @@ use crate::error::RunError;
 /// Longest time that telling Lambda of a failure may take.
 const REPORT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Runs the function's cold start: configuration, clients, connections.
+/// Runs the function's cold start, `start`: configuration, clients, connections.
 ///
 /// # Errors
-/// When it fails Lambda is told so (`Triad.Init` with the message), and the error, returned from
-/// `main`, prints one line and ends the process with a status that is not zero.
+/// [`RunError::Init`] when `start` fails. Lambda is told before (error type `Triad.Init`, with the
+/// message; for at most 2 s). Returned from `main`, the error prints one line and ends the process
+/// with a status that is not zero.
 ///
 /// # Panics
-/// When it fails outside of Lambda, where `AWS_LAMBDA_RUNTIME_API` is not set.
+/// When `start` fails outside of Lambda, where `AWS_LAMBDA_RUNTIME_API` is not set.
 pub async fn init<T, E: Display>(start: impl Future<Output = Result<T, E>>) -> Result<T, RunError> {
     match start.await {
         Ok(started) => Ok(started),

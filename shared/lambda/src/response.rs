@@ -10,20 +10,21 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What Lambda makes of an answer; a property of the event source mapping.
+/// What Lambda makes of an answer. It must be the same as the event source mapping's setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BatchMode {
-    /// `ReportBatchItemFailures` is configured: the answer names the records to retry.
+    /// The mapping has `ReportBatchItemFailures`: the answer names the records to retry.
     #[default]
     PartialResponses,
-    /// It is not: the answer is ignored, so any failure must fail the function.
+    /// The mapping does not have it: Lambda ignores the answer, so one failed record must fail the
+    /// whole invocation.
     WholeBatch,
 }
 
-/// Where a record was read from.
+/// Where a record was read from. Ids are ordered by topic, partition and offset.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId {
-    /// Topic.
+    /// Name of the topic.
     pub topic: String,
     /// Partition within the topic.
     pub partition: i32,
@@ -31,36 +32,38 @@ pub struct RecordId {
     pub offset: i64,
 }
 
-/// The answer to a batch.
+/// The answer to a batch, in Lambda's JSON form: `{"batchItemFailures": [...]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchResponse {
-    /// The records to retry; none when all succeeded.
+    /// The records to retry; empty when all succeeded, and never left out.
     #[serde(rename = "batchItemFailures")]
     pub batch_item_failures: Vec<BatchItemFailure>,
 }
 
-/// One record to retry.
+/// One record to retry. Lambda delivers its partition again from the first such record on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchItemFailure {
-    /// Which one.
+    /// Which record.
     #[serde(rename = "itemIdentifier")]
     pub item_identifier: ItemIdentifier,
 }
 
-/// Names a record to the event source mapping.
+/// The place of a record, in the form that the event source mapping reads: `{"partition":
+/// "topic-N", "offset": n}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemIdentifier {
-    /// Topic and partition, as `topic-N`.
+    /// Topic and partition as `topic-N`, such as `orders-0`.
     pub partition: String,
     /// Offset within the partition.
     pub offset: i64,
 }
 
 impl BatchResponse {
-    /// The answer for `records`, the batch in its order, of which `failed` have failed.
+    /// The answer for the batch `records`, of which `failed` have failed.
     ///
-    /// Reports the first failed record of each partition and every record of that partition with
-    /// a higher offset, in the order of the batch.
+    /// It names, in the order of the batch, the first failed record of each partition (the one with
+    /// the lowest offset) and every record of that partition with a higher offset. With nothing in
+    /// `failed` it is empty, which means success.
     ///
     /// ```
     /// use triad_lambda::{BatchResponse, RecordId};

@@ -23,25 +23,26 @@ use crate::error::{FunctionError, RunError};
 use crate::event::{ParsedRecord, parse_event};
 use crate::response::{BatchMode, BatchResponse, RecordId};
 
-/// What became of one record.
+/// What became of one record of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordOutcome {
-    /// Its effects are in place and every message is acknowledged by the broker.
+    /// Its effects are stored, and the brokers have acknowledged every message that it led to.
     Done,
-    /// It must come again, for this reason.
+    /// It must be delivered again; the text says why, for people.
     Failed(String),
 }
 
-/// How a function runs.
+/// How a function answers, and when its handler must end. The default is
+/// [`BatchMode::PartialResponses`] with 500 ms for each of the two times.
 #[derive(Debug, Clone, Copy)]
 pub struct RunConfig {
-    /// What Lambda makes of the answer.
+    /// What Lambda makes of the answer; it must be the same as the event source mapping's setting.
     pub mode: BatchMode,
-    /// How long before Lambda's own deadline a handler is dropped. Enough to get the answer out;
-    /// below the function's time-out, or no handler ever gets to run.
+    /// How long before Lambda's own deadline a handler is dropped: time to send the answer. It must
+    /// be shorter than the function's time-out, or no handler ever runs.
     pub safety_margin: Duration,
-    /// How long before it would be dropped a handler is to have come back: its own deadline. Enough
-    /// to end calls that are under way and to note what came of them.
+    /// How long before it would be dropped a handler must have answered: its own deadline. Time to
+    /// end calls that are under way and to note what came of them.
     pub time_to_answer: Duration,
 }
 
@@ -57,11 +58,12 @@ impl Default for RunConfig {
 
 /// Serves Kafka batches until the process ends. Call [`init`](crate::init) before.
 ///
-/// The handler gets the records by topic, partition and offset, and answers one outcome a
-/// record, in the same order.
+/// The handler gets the records sorted by topic, partition and offset, and answers one outcome for
+/// each, in the same order. Each invocation is answered as in [`answer_batch`].
 ///
 /// # Errors
-/// When the connection to the Runtime API fails. A failed invocation is answered, not returned.
+/// [`RunError::Runtime`] when the connection to the Runtime API fails. A failed invocation is
+/// answered, not returned.
 ///
 /// # Panics
 /// Outside of Lambda, where the variables that Lambda sets are missing.
@@ -78,13 +80,15 @@ where
     serve(Runtime::new(service).run()).await
 }
 
-/// Serves scheduled invocations until the process ends. The handler gets the schedule's payload.
+/// Serves scheduled invocations until the process ends. The handler gets the schedule's payload;
+/// each invocation is answered as in [`answer_cron`].
 ///
 /// # Errors
-/// As [`run`]. A handler's error fails the invocation, and so does running out of time.
+/// [`RunError::Runtime`] when the connection to the Runtime API fails. A failed invocation is
+/// answered, not returned.
 ///
 /// # Panics
-/// As [`run`].
+/// Outside of Lambda, where the variables that Lambda sets are missing.
 pub async fn run_cron<H, F, T, E>(config: RunConfig, handler: H) -> Result<(), RunError>
 where
     H: Fn(Value, Invocation) -> F,
@@ -118,11 +122,14 @@ fn invocation(config: RunConfig, context: &Context, records: usize) -> (Invocati
     (invocation, dropped.instant())
 }
 
-/// Answers one batch: what [`run`] does for each invocation, without the Runtime API.
+/// Answers one batch: what [`run`] does for each invocation, without the Runtime API. If the
+/// handler does not answer before it is dropped, the records that it has noted in
+/// [`Invocation::progress`] are done, and all others failed.
 ///
 /// # Errors
-/// The whole batch is to be retried: the event is not understood, the handler answered another
-/// number of outcomes than there are records, or a record failed in [`BatchMode::WholeBatch`].
+/// [`FunctionError`]; the whole batch is retried then. Its kind is `Triad.Event` if the event is
+/// not understood, `Triad.Outcomes` if the handler answered another number of outcomes than there
+/// are records, `Triad.Batch` if a record failed in [`BatchMode::WholeBatch`].
 pub async fn answer_batch<H, F>(
     config: RunConfig,
     payload: &[u8],
@@ -197,7 +204,8 @@ fn respond(
 /// Answers one scheduled invocation: what [`run_cron`] does, without the Runtime API.
 ///
 /// # Errors
-/// The handler's own error, or that it ran out of time.
+/// [`FunctionError`] of kind `Triad.Cron` with the handler's own error, or of kind `Triad.Deadline`
+/// if the handler did not answer in time.
 pub async fn answer_cron<H, F, T, E>(
     config: RunConfig,
     payload: Value,

@@ -8,10 +8,12 @@ use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 
 use crate::bulk::{Bulk, Line, Tally, each};
 
-/// Does the same to many orders, as [`each`] does.
+/// Does one operation on many orders, one after the other, and reports each; rate, dry run and
+/// `stop` are as in [`each`].
 ///
 /// # Errors
-/// What `report` returns.
+/// What `report` returns; no further order is acted on. The failure of one order is in its
+/// [`Line`].
 pub async fn operate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,
@@ -31,10 +33,12 @@ where
     each(clock, orders, how, stop, act, report).await
 }
 
-/// Moves many orders to a version of their workflow, as [`each`] does.
+/// Moves many orders to the version `to` of their workflow, one after the other, and reports each;
+/// rate, dry run and `stop` are as in [`each`]. `act` says who does it and why.
 ///
 /// # Errors
-/// What `report` returns.
+/// What `report` returns; no further order is acted on. The failure of one order is in its
+/// [`Line`].
 pub async fn migrate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,

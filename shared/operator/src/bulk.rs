@@ -13,24 +13,24 @@ use triad_runtime::Clock;
 use crate::outcome::{Outcome, Verdict};
 use crate::pace::{Pacer, Rate};
 
-/// How to act on many orders.
+/// How fast to act on many orders, and whether only to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
-    /// Most orders a second.
+    /// Most orders a second, in a dry run too.
     pub rate: Rate,
-    /// Find out what would be done, and write nothing.
+    /// Whether only to find out what would be done, and to write nothing.
     pub dry_run: bool,
 }
 
-/// What came of one order. As JSON: `order_id`, `result` (`done`, `refused` or `failed`), `text` and
-/// `dry_run`.
+/// What came of one order. As JSON an object with `order_id`, `result` (`done`, `refused` or
+/// `failed`), `text` and `dry_run`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// The order.
+    /// The order that the act was on.
     pub order: OrderId,
-    /// What came of it; in a dry run: what would.
+    /// What came of the act; in a dry run: what would.
     pub outcome: Outcome,
-    /// Whether nothing was written.
+    /// Whether this was a dry run: nothing was written.
     pub dry_run: bool,
 }
 
@@ -45,21 +45,21 @@ impl Serialize for Line {
     }
 }
 
-/// How many orders came to what.
+/// How many orders came to which verdict, and whether all orders had their turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Done, or in a dry run: to be done.
+    /// Orders on which the act is done; in a dry run: would be.
     pub done: usize,
-    /// Refused: nothing was written.
+    /// Orders that were refused or not found; nothing was written.
     pub refused: usize,
-    /// Failed: trying again is safe.
+    /// Orders on which the act failed; trying again is safe.
     pub failed: usize,
-    /// It was stopped before the last order.
+    /// Whether `stop` completed before every order was acted on.
     pub stopped: bool,
 }
 
 impl Tally {
-    /// Orders in all.
+    /// Orders that were acted on or tried: the sum of the three counts.
     #[must_use]
     pub fn orders(&self) -> usize {
         self.done + self.refused + self.failed
@@ -74,13 +74,13 @@ impl Tally {
     }
 }
 
-/// Acts on every order, one after the other, no faster than the rate, and reports each. It ends
-/// early when `stop` completes, between two orders: running it again is safe.
+/// Acts on every order with `act`, one after the other, no faster than the rate, and calls `report`
+/// after each. When `stop` completes, it ends before the next order; to run it again is safe.
 ///
-/// Its work is bounded by the orders that it is given, and one is in hand at a time.
+/// One order is in hand at a time.
 ///
 /// # Errors
-/// What `report` returns; no further order is acted on. The failures of an order are in its line.
+/// What `report` returns; no further order is acted on then. The failure of an act is in its line.
 pub async fn each<A, R, E>(
     clock: &impl Clock,
     orders: Vec<OrderId>,

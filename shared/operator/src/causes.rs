@@ -12,24 +12,26 @@ use crate::attention::Rows;
 use crate::find::Filter;
 use crate::skipped::Skipped;
 
-/// Most causes that are told apart.
+/// Most groups (state and cause) that are counted apart. Orders of any further group are counted
+/// together, in [`Causes::others`].
 pub const MAX_CAUSES: usize = 10_000;
 
-/// Orders in one state with one cause.
+/// The orders that are in one state with one cause, counted, with one example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CauseGroup {
-    /// What they need an operator for.
+    /// What the orders need an operator for. As JSON the state's name.
     #[serde(serialize_with = "name")]
     pub state: Attention,
-    /// The fingerprint of the cause; empty for orders without one, such as held ones.
+    /// The fingerprint of the cause ([`Failure::fingerprint`]); empty for orders without a cause,
+    /// such as paused ones.
     pub cause: String,
-    /// How many.
+    /// How many orders there are.
     pub orders: u64,
-    /// Since when the oldest needs an operator.
+    /// Since when the order that has waited longest needs an operator.
     pub oldest: Timestamp,
-    /// Since when the newest does.
+    /// Since when the order that has waited shortest needs an operator.
     pub newest: Timestamp,
-    /// The oldest.
+    /// One of the orders: the one that has waited longest.
     pub example: OrderId,
 }
 
@@ -37,26 +39,26 @@ fn name<S: Serializer>(state: &Attention, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(state.name())
 }
 
-/// Orders by cause.
+/// The orders that need an operator, counted by state and cause.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Causes {
-    /// Those with the most orders first.
+    /// At most [`MAX_CAUSES`] groups, the one with the most orders first.
     pub groups: Vec<CauseGroup>,
-    /// Orders of further causes, beyond [`MAX_CAUSES`].
+    /// How many orders belong to no group in `groups`, because [`MAX_CAUSES`] were full.
     pub others: u64,
-    /// Rows that could not be read, and are counted nowhere.
+    /// Rows that could not be read. They are counted in no group.
     #[serde(skip)]
     pub skipped: Skipped,
 }
 
-/// Counts the orders in Error and CompensationFailed that fit, or those of the part of the
-/// attention index that the filter names, by state and cause. It reads the index and no record: an
-/// order that has just changed may be counted where it was.
+/// Counts orders that need an operator, by state and cause: those in Error and CompensationFailed
+/// that fit the filter or, if it names a state, those in that state.
 ///
-/// In memory are at most [`MAX_CAUSES`] groups and one page of each shard.
+/// Only the attention index is read, and no record, so an order that has just changed may still be
+/// counted where it was. In memory are at most [`MAX_CAUSES`] groups and one page of each shard.
 ///
 /// # Errors
-/// The store's.
+/// The store's own, if a page of the index cannot be read.
 pub async fn causes<S: OperatorStore>(
     store: &S,
     filter: &Filter,

@@ -12,24 +12,24 @@ use triad_runtime::pressure::{Pressure, present};
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StoreError};
 use triad_workflow::{AgentName, Step, StepId, Workflow, WorkflowName};
 
-/// Why something about downstreams cannot be said or done.
+/// Why a downstream or a step type cannot be found among the stored workflows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DownstreamError {
-    /// The store's.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A stored definition is damaged.
+    /// This stored definition cannot be read.
     #[error("definition {0} cannot be read")]
     Damaged(WorkflowRef),
-    /// No published workflow has such an agent.
+    /// No stored version of any workflow has an agent of this name.
     #[error("no published workflow has an agent {name:?}; there are: {}", names(.known))]
     NoSuchAgent {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The names of all agents that there are.
         known: BTreeSet<AgentName>,
     },
-    /// No published workflow has such a step.
+    /// No stored version of the workflow has such a step.
     #[error("no published workflow has a step {0}")]
     NoSuchStep(StepType),
 }
@@ -39,12 +39,12 @@ fn names(agents: &BTreeSet<AgentName>) -> String {
     names.join(", ")
 }
 
-/// A step in all orders of a workflow. Written `order-fulfilment/ship-order`.
+/// One step in all orders of a workflow. As text: `order-fulfilment/ship-order`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepType {
-    /// The workflow.
+    /// The name of the workflow.
     pub workflow: WorkflowName,
-    /// The step.
+    /// The id of the step in the workflow.
     pub step: StepId,
 }
 
@@ -54,7 +54,8 @@ impl std::fmt::Display for StepType {
     }
 }
 
-/// A text that is no [`StepType`].
+/// The text that is no [`StepType`]: not WORKFLOW/STEP, or one of the two breaks the rules for
+/// names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not WORKFLOW/STEP, such as order-fulfilment/ship-order")]
 pub struct InvalidStepType(pub String);
@@ -74,15 +75,16 @@ impl FromStr for StepType {
     }
 }
 
-/// The stored versions of all workflows: they say which downstreams there are.
+/// Every stored version of every workflow. The agents in these are the downstreams that there are.
 #[derive(Debug)]
 pub struct Published(Vec<Workflow>);
 
 impl Published {
-    /// Reads them all: in memory is every stored version of every workflow.
+    /// Reads every stored version of every workflow; all of them are then in memory.
     ///
     /// # Errors
-    /// The store's, and [`DownstreamError::Damaged`].
+    /// [`DownstreamError::Store`] if the store fails, [`DownstreamError::Damaged`] if a definition
+    /// cannot be read.
     pub async fn read<S>(store: &S) -> Result<Self, DownstreamError>
     where
         S: DefinitionStore + OperatorStore,
@@ -99,17 +101,17 @@ impl Published {
         Ok(Self(workflows))
     }
 
-    /// Every downstream.
+    /// The names of the agents of all steps and compensations, in every stored version.
     #[must_use]
     pub fn agents(&self) -> BTreeSet<AgentName> {
         let steps = self.0.iter().flat_map(|w| &w.steps);
         steps.flat_map(agents).cloned().collect()
     }
 
-    /// A downstream by its name.
+    /// The agent with exactly this name.
     ///
     /// # Errors
-    /// [`DownstreamError::NoSuchAgent`].
+    /// [`DownstreamError::NoSuchAgent`] if no stored version has it.
     pub fn agent(&self, name: &str) -> Result<AgentName, DownstreamError> {
         let known = self.agents();
         match known.iter().find(|agent| agent.as_str() == name) {
@@ -121,10 +123,10 @@ impl Published {
         }
     }
 
-    /// The downstreams that a step has had, in any version.
+    /// The agents that a step and its compensation have, in all stored versions of the workflow.
     ///
     /// # Errors
-    /// [`DownstreamError::NoSuchStep`].
+    /// [`DownstreamError::NoSuchStep`] if no stored version has the step.
     pub fn agents_of(&self, step: &StepType) -> Result<BTreeSet<AgentName>, DownstreamError> {
         let versions = self.0.iter().filter(|w| w.name == step.workflow);
         let steps = versions
@@ -143,19 +145,20 @@ fn agents(step: &Step) -> impl Iterator<Item = &AgentName> {
     std::iter::once(&step.agent).chain(step.compensation.as_ref().map(|c| &c.agent))
 }
 
-/// A downstream as it is.
+/// A downstream as it was read: its name and its record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DownstreamView {
-    /// Its name.
+    /// The name of the downstream's agent.
     pub downstream: AgentName,
-    /// Its circuit breaker, what operators hold of it, and its last change.
+    /// Its circuit breaker, what operators have set, and its last change.
     pub record: Downstream,
 }
 
-/// One downstream as it is.
+/// Reads one downstream, consistently. One that nobody has written about has the default record:
+/// breaker closed, nothing paused.
 ///
 /// # Errors
-/// The store's.
+/// The store's own; [`StoreError::Item`] if the record cannot be read as one of a downstream.
 pub async fn view(
     store: &impl ControlStore,
     agent: &AgentName,
@@ -170,17 +173,17 @@ pub async fn view(
 /// What came of an act on one downstream.
 #[derive(Debug)]
 pub struct DownstreamOutcome {
-    /// The downstream.
+    /// The name of the downstream's agent.
     pub downstream: AgentName,
-    /// What came of it.
+    /// The record as it is now, or why the act was refused.
     pub operated: DownstreamOperated,
 }
 
-/// Acts on downstreams, one after the other, and reports each.
+/// Does one action on each downstream, in alphabetical order, and calls `report` after each.
 ///
 /// # Errors
-/// [`OperateError`], or what `report` returns, as [`HoldError`]; those after it are not acted on.
-/// Trying again is safe.
+/// [`HoldError::Operate`] if an act fails, [`HoldError::Report`] if `report` does. Downstreams
+/// behind that one are not acted on. Trying again is safe.
 pub async fn operate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     agents: &BTreeSet<AgentName>,
@@ -205,22 +208,24 @@ where
     Ok(())
 }
 
-/// Why acting on downstreams ended early.
+/// Why acting on downstreams ended before the last one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError<F> {
-    /// An act failed.
+    /// An act failed; it may have been written.
     #[error(transparent)]
     Operate(#[from] OperateError),
-    /// What the report returned.
+    /// What `report` returned; the act that it was about is written or refused.
     #[error("it could not be reported")]
     Report(F),
 }
 
-/// What orders wait for at present, of each downstream and lane, those for which most wait first.
-/// It reads at most [`PLACES`](triad_runtime::pressure::PLACES) records.
+/// What orders wait for at present, by downstream and lane, the one with the most waiting orders
+/// first. Only those with at least one waiting order are named. At most
+/// [`PLACES`](triad_runtime::pressure::PLACES) records are read, and reports older than
+/// [`HOLDS_FOR`](triad_runtime::pressure::HOLDS_FOR) do not count.
 ///
 /// # Errors
-/// The store's.
+/// The store's own.
 pub async fn waiting(
     store: &impl ControlStore,
     now: Timestamp,
@@ -232,14 +237,14 @@ pub async fn waiting(
         .collect())
 }
 
-/// Orders that wait.
+/// Orders that wait for one downstream (or for the Schedulers) in one lane, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
-    /// What for: the name of a downstream, or `(the Schedulers)`.
+    /// The downstream's name, or `(the Schedulers)` where replies wait to be read.
     pub waiting_for: String,
-    /// What is known of it.
+    /// How many wait, and what is known of the downstream.
     pub pressure: Pressure,
-    /// Why they wait.
+    /// Why the orders wait.
     pub why: Why,
 }
 
@@ -247,11 +252,12 @@ pub struct Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// It is not to be called for now: its breaker is open, or it is held.
+    /// The downstream is not to be called for now: its breaker is open, or an operator has paused
+    /// it.
     NotToBeCalled,
-    /// It has as many orders as it answers in time.
+    /// As many orders are under way to the downstream as it answers in time.
     Full,
-    /// It has room; the orders need something else too that has none.
+    /// The downstream has room; the orders wait for something else that they need too.
     NeedsOthers,
 }
 

@@ -21,29 +21,32 @@ const PAGE: usize = 100;
 /// Rows of the due index read at once.
 const DUE_PAGE: u32 = 1_000;
 
-/// Which orders. Everything that it says must fit; one that says nothing fits every order.
+/// Which orders. Every field that is set must fit; with none set, every order fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Orders in this state that no operator has closed, or orders that are held.
+    /// Only orders in this state that no operator has closed; for `Paused`: only orders that an
+    /// operator has paused and that are not finished. `None`: any.
     pub state: Option<StateFilter>,
-    /// Orders whose cause has such a fingerprint.
+    /// Only orders with a cause whose fingerprint fits the pattern. `None`: any, with or without a
+    /// cause.
     pub cause: Option<CausePattern>,
-    /// Orders of the workflow of this name.
+    /// Only orders of the workflow with exactly this name. `None`: any.
     pub workflow: Option<String>,
-    /// Orders that have been as they are for at least so long; of orders under way: that were
-    /// submitted at least so long ago.
+    /// Only orders whose age is at least so many milliseconds: since they finished; for `Paused`
+    /// since they were paused; for all others since they were submitted. `None`: any.
     pub older_than: Option<Millis>,
 }
 
-/// A process state by its name, or `Paused` for orders that an operator holds.
+/// A state of orders: the name of a process state, such as `Error`, or `Paused` for orders that an
+/// operator has paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateFilter(&'static str);
 
-/// A text that names no [`StateFilter`].
+/// A text that is the name of no [`StateFilter`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is none of {}", names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownState(
-    /// The text.
+    /// The text that names no state.
     pub String,
 );
 
@@ -54,7 +57,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl StateFilter {
-    /// The name of the state.
+    /// The name as it is written in records, such as `CompensationFailed`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0
@@ -72,7 +75,10 @@ impl StateFilter {
 impl FromStr for StateFilter {
     type Err = UnknownState;
 
-    /// Upper and lower case are the same.
+    /// Reads a name; upper and lower case count as the same.
+    ///
+    /// # Errors
+    /// [`UnknownState`] if the text is neither the name of a process state nor `Paused`.
     fn from_str(text: &str) -> Result<Self, UnknownState> {
         let named = names().find(|name| name.eq_ignore_ascii_case(text));
         named.map(Self).ok_or_else(|| UnknownState(text.to_owned()))
@@ -85,8 +91,8 @@ impl fmt::Display for StateFilter {
     }
 }
 
-/// Fingerprints of causes: one, or with a `*` at its end all that begin so. See
-/// [`Failure::fingerprint`].
+/// A pattern for the fingerprints of causes: with a `*` at its end it fits all that begin with the
+/// rest, else only the one that is the same. See [`Failure::fingerprint`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CausePattern(pub String);
 
@@ -99,19 +105,19 @@ impl CausePattern {
     }
 }
 
-/// Orders that fit.
+/// The orders that a search found, and what it could not read.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The orders, at most as many as were asked for.
+    /// The orders that fit, at most as many as were asked for.
     pub orders: Vec<Order>,
-    /// Whether there are more.
+    /// Whether at least one more order fits than was asked for.
     pub more: bool,
-    /// What was passed over, because it cannot be read.
+    /// Records and rows that were passed over, because they cannot be read. They may fit or not.
     pub skipped: Skipped,
 }
 
 impl Filter {
-    /// Whether it says nothing.
+    /// Whether no field is set, so that every order fits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -171,16 +177,16 @@ impl Filter {
     }
 }
 
-/// Orders that fit, at most `limit`. Those that need an operator come oldest first; the order of
-/// others is the store's.
+/// Finds orders that fit, at most `limit`. Orders that need an operator come oldest first; all
+/// others come as the store has them.
 ///
-/// A record that cannot be read is passed over and reported: it ends no search.
-///
-/// In memory are at most `limit` orders and a few pages. An index is only a hint: every order that
-/// is found through one is read, and held against the filter, itself.
+/// Orders that need an operator, or are under way, are found through an index; each record is then
+/// read and held against the filter itself. With neither a state nor a cause, and for orders that
+/// ended well, the whole table is read. In memory are at most `limit` orders and a few pages. A
+/// record that cannot be read is counted in [`Found::skipped`] and ends nothing.
 ///
 /// # Errors
-/// The store's, but for what is wrong with single records.
+/// The store's own, but not [`StoreError::Item`] about a single record.
 pub async fn orders<S>(
     store: &S,
     filter: &Filter,
@@ -222,10 +228,10 @@ where
     Ok(taker.found)
 }
 
-/// One order; `None` if there is no such order, or none any more.
+/// Reads one order, consistently; `None` if there is no such order, or it has expired.
 ///
 /// # Errors
-/// The store's.
+/// The store's own, [`StoreError::Item`] included if the record cannot be read.
 pub async fn by_id<S: StateStore>(store: &S, id: OrderId) -> Result<Option<Order>, StoreError> {
     let mut found = store.load(vec![id]).await;
     Ok(found.pop().transpose()?.flatten())

@@ -9,44 +9,46 @@ use triad_core::{ClaimId, Failure, Order, OrderId, Priority, Timestamp, Version,
 /// since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OrderView<'a> {
-    /// Its id.
+    /// The order's id.
     pub order_id: &'a OrderId,
-    /// The name of its state.
+    /// The name of the order's process state, such as `Processing`.
     pub process_state: &'static str,
-    /// The definition that it is pinned to.
+    /// The definition that the order is pinned to: name and hash.
     pub workflow: &'a WorkflowRef,
-    /// Its lane.
+    /// The order's lane: normal or high.
     pub priority: Priority,
-    /// When its submission was accepted.
+    /// When Submission accepted the order.
     pub submitted_at: Timestamp,
-    /// When it finished.
+    /// When the order finished; `None` if it has not.
     pub finished_at: Option<Timestamp>,
-    /// When somebody must have finished or looked.
+    /// The complete-by that comes first: until then somebody must have finished or looked. `None`
+    /// if nothing runs against a time.
     pub complete_by: Option<Timestamp>,
-    /// The live claim.
+    /// The id of the live claim; `None` if nobody has claimed the order.
     pub locked_by: Option<&'a ClaimId>,
-    /// Most failures of one step in the present direction.
+    /// Failures of the step that has failed most often, in the present direction (forward or
+    /// compensating).
     pub failure_count: u32,
-    /// Why it failed or is being compensated.
+    /// Why the order failed or is compensated; `None` if neither is so.
     pub cause: Option<&'a Failure>,
-    /// The record's version.
+    /// The record's version: every write raises it by one.
     pub version: Version,
-    /// Sequence of the last status.
+    /// Sequence number of the last status message; they are counted from 1 without gaps.
     pub status_sequence: u32,
-    /// How often an operator has set it going again after it had finished.
+    /// How often an operator has set the order going again after it had finished; 0 at first.
     pub round: u32,
-    /// Who holds it, since when and why.
+    /// Who has paused the order, when and why; `None` if nobody has.
     pub paused: Option<&'a Hold>,
-    /// Who has closed it, when and why.
+    /// Who has closed the order by hand, when and why; `None` if nobody has.
     pub closed: Option<&'a Hold>,
-    /// Its steps, in the workflow's order.
+    /// The records of the order's steps, in the workflow's order.
     pub steps: &'a [StepRecord],
-    /// Recoveries, failures and operators' acts, oldest first.
+    /// Recoveries, failures and operators' acts that the record still keeps, oldest first.
     pub incidents: &'a [Incident],
 }
 
 impl<'a> OrderView<'a> {
-    /// The view of a record.
+    /// The view of a process record. Lists and texts are borrowed from the record.
     #[must_use]
     pub fn of(order: &'a Order) -> Self {
         Self {

@@ -6,52 +6,55 @@ use triad_core::migrate::Change;
 use triad_core::{OperationRefusal, Order, WorkflowRef};
 use triad_runtime::operator::{Migrated, OperateError, Operated};
 
-/// What came of an act on one order; in a dry run: what would. Its text is one line for a person.
+/// What came of an act on one order; in a dry run: what would come of it. Its text is one line for
+/// a person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It is done; where the order is now.
+    /// The act is done; where the order is now.
     Done(Now),
-    /// The order is on another version of its workflow.
+    /// The order runs on another version of its workflow now.
     Migrated {
-        /// The version.
+        /// The version that the order runs on now.
         to: WorkflowRef,
-        /// What has changed for the order.
+        /// What has changed for the order, a step each; empty if nothing has.
         changes: Vec<Change>,
     },
-    /// It is not possible.
+    /// The act does not fit the order's state; nothing was written.
     Refused(OperationRefusal),
-    /// The order cannot be moved: what stands against it, a line each.
+    /// The order cannot be moved to that version, and nothing was written: the reasons, a line
+    /// each.
     NotMovable(Vec<String>),
-    /// There is no such order.
+    /// There is no such order, or it has expired.
     NotFound,
-    /// It failed; trying again is safe.
+    /// The store failed, others changed the order every time, or the record is damaged. Trying
+    /// again is safe.
     Failed(OperateError),
 }
 
-/// Where an order is.
+/// Where an order is now, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// The name of its state.
+    /// The name of its process state.
     pub state: &'static str,
-    /// An operator holds it.
+    /// Whether an operator has paused it.
     pub paused: bool,
-    /// An operator has closed it.
+    /// Whether an operator has closed it by hand.
     pub closed: bool,
 }
 
-/// An outcome in a word.
+/// An outcome in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Done.
+    /// The act is done, or in a dry run would be.
     Done,
-    /// Not possible; nothing was written.
+    /// The act is not possible, or there is no such order; nothing was written.
     Refused,
-    /// It failed; trying again is safe.
+    /// The act failed; trying again is safe.
     Failed,
 }
 
 impl Verdict {
-    /// The word.
+    /// The word for programs: `done`, `refused` or `failed`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,7 +76,7 @@ impl Now {
 }
 
 impl Outcome {
-    /// The outcome in a word.
+    /// The outcome in one word. An order that is not found counts as refused.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self {

@@ -8,20 +8,20 @@ use triad_workflow::Millis;
 /// What a pacer catches up of time that it has lost, in microseconds.
 const CATCHES_UP_US: u64 = 100_000;
 
-/// Acts a second, from 1 to [`Rate::MAX`].
+/// How many acts may begin in a second: from 1 to [`Rate::MAX`], both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(NonZeroU32);
 
-/// A number that is no [`Rate`].
+/// A number that is no [`Rate`]: 0, or more than [`Rate::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a rate from 1 to {max} a second", max = Rate::MAX)]
 pub struct InvalidRate(pub u32);
 
 impl Rate {
-    /// The highest rate.
+    /// The highest rate that is allowed, in acts a second.
     pub const MAX: u32 = 10_000;
 
-    /// A rate.
+    /// A rate of so many acts a second.
     ///
     /// # Errors
     /// [`InvalidRate`] for 0 and for more than [`Rate::MAX`].

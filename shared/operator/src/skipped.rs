@@ -2,15 +2,17 @@
 
 use triad_runtime::ports::Unreadable;
 
-/// Most records and rows that cannot be read of which one search says more than their number.
+/// Most records and rows that one search names because they cannot be read. Further ones are only
+/// counted, in [`Skipped::others`].
 pub const MAX_UNREADABLE: usize = 1_000;
 
-/// Records, and rows of an index, that could not be read. They may fit what was asked for, or not.
+/// Records, and rows of an index, that a search could not read. Each may fit what was asked for, or
+/// not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// The first of them, at most [`MAX_UNREADABLE`].
+    /// The first ones, at most [`MAX_UNREADABLE`], each order once.
     pub unreadable: Vec<Unreadable>,
-    /// How many there were beyond these.
+    /// How many more there were; an order may be counted more than once here.
     pub others: u64,
 }
 

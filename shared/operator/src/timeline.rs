@@ -4,16 +4,17 @@ use serde::Serialize;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
-/// Something that happened to an order.
+/// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// When, or of a step that is deferred: until when.
+    /// When it happened; for a step that is deferred: until when it waits.
     pub at: Timestamp,
-    /// What, in a line for a person.
+    /// What happened, in one line for a person. The text is no contract.
     pub what: String,
 }
 
-/// Number of the attempt that a step is at.
+/// Number of the attempt that a step is at, from 1; `None` for a step that waits or was skipped.
+/// For a step that is compensated, or was: the number of the compensation's attempt.
 #[must_use]
 pub fn attempt(state: &StepState) -> Option<u32> {
     match state {
@@ -26,8 +27,8 @@ pub fn attempt(state: &StepState) -> Option<u32> {
     }
 }
 
-/// Everything that the record knows, in the order of time: as many entries as it has steps and
-/// incidents, twice at most.
+/// Everything that the record still knows, oldest first. There are at most two entries for each
+/// step and each incident, and one each for the submission and the end.
 #[must_use]
 pub fn timeline(order: &Order) -> Vec<Entry> {
     let entry = |(at, what)| Entry { at, what };

@@ -8,63 +8,63 @@ use triad_runtime::ports::{OperatorStore, StoredVersion};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
-/// A version that was replaced less long ago may still be given to new orders by a Submission that
-/// has not noticed.
+/// How many milliseconds must have passed since a version was replaced before it may be removed:
+/// until then a Submission that has not noticed may still give it to new orders.
 pub const SETTLED: Millis = Millis(3_600_000);
 
-/// A stored version of a workflow.
+/// A stored version of a workflow, and how many orders need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Version {
-    /// The workflow.
+    /// The name of the workflow.
     pub workflow: WorkflowName,
-    /// The version.
+    /// The hash of the version's content.
     pub version: DefinitionHash,
-    /// When it was published last.
+    /// When it was published; if several times, the last time.
     pub published_at: Timestamp,
-    /// Whether new orders run it.
+    /// Whether it is the present version: new orders run it.
     pub present: bool,
-    /// Orders under way that are pinned to it.
+    /// How many orders that are not finished are pinned to it.
     pub under_way: usize,
-    /// Finished orders that are pinned to it and not deleted.
+    /// How many finished orders, not yet deleted, are pinned to it.
     pub finished: usize,
-    /// Whether it must be kept: it is the present one, or orders are pinned to it, or it was
-    /// replaced less than [`SETTLED`] ago.
+    /// Whether it must be kept: it is the present version, orders are pinned to it, or the newest
+    /// version of its name was published less than [`SETTLED`] ago.
     pub needed: bool,
 }
 
-/// Why a version cannot be removed.
+/// Why a version was not removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoveError {
-    /// The store's.
+    /// The store failed, or the version has become the present one since ([`StoreError::Item`]).
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is needed.
+    /// The version is still needed: see [`Version::needed`].
     #[error("version {version} of {workflow} is needed")]
     Needed {
-        /// The workflow.
+        /// The name of the workflow.
         workflow: WorkflowName,
-        /// The version.
+        /// The hash of the version.
         version: DefinitionHash,
     },
 }
 
-/// Why no version is meant.
+/// Why [`find`] does not name exactly one version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// There is none.
+    /// No version fits.
     #[error("there is no version {} of {workflow}", .version.as_deref().unwrap_or("present"))]
     None {
-        /// The workflow.
+        /// The name of the workflow that was asked for.
         workflow: String,
-        /// How the version begins; `None`: the present one.
+        /// The beginning of the hash that was asked for; `None`: the present version was.
         version: Option<String>,
     },
-    /// Several versions begin so.
+    /// More than one version has a hash that begins so.
     #[error("several versions of {workflow} begin with {beginning}: write more of it")]
     Several {
-        /// The workflow.
+        /// The name of the workflow that was asked for.
         workflow: String,
-        /// How they begin.
+        /// The beginning of the hash that was asked for.
         beginning: String,
     },
 }
@@ -76,11 +76,12 @@ struct Pinned {
     finished: usize,
 }
 
-/// All stored versions. To count the orders the whole table of process records is read, page by
-/// page; in memory are a page and the counts.
+/// All stored versions of all workflows, with how many orders need each. To count the orders the
+/// whole table of process records is read, page by page; in memory are one page and the counts.
 ///
 /// # Errors
-/// The store's.
+/// The store's own; [`StoreError::Item`] if a record cannot be read, because it may need any
+/// version.
 pub async fn versions<S>(store: &S, now: Timestamp) -> Result<Vec<Version>, StoreError>
 where
     S: StateStore + OperatorStore,
@@ -109,10 +110,11 @@ where
     Ok(stored.iter().map(version).collect())
 }
 
-/// Removes a version that was seen not to be needed a moment ago.
+/// Removes a version that [`versions`] has just called not needed.
 ///
 /// # Errors
-/// [`RemoveError::Needed`], or the store's.
+/// [`RemoveError::Needed`] if [`Version::needed`] is set, and nothing is asked of the store;
+/// [`RemoveError::Store`] if the store fails, or the version is the present one by now.
 pub async fn remove(store: &impl OperatorStore, version: &Version) -> Result<(), RemoveError> {
     let (workflow, hash) = (version.workflow.clone(), version.version.clone());
     if version.needed {
@@ -166,10 +168,11 @@ async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, St
     }
 }
 
-/// The version of a workflow that is meant: by how its hash begins, or the present one.
+/// The one version of a workflow whose hash begins with `version`, or the present version with
+/// `None`.
 ///
 /// # Errors
-/// [`FindError`] where none or several fit.
+/// [`FindError::None`] if no version fits, [`FindError::Several`] if more than one does.
 pub fn find(
     versions: &[StoredVersion],
     workflow: &str,

@@ -23,12 +23,12 @@ use triad_workflow::{Millis, WorkflowName};
 use crate::ports::{StateStore, StoreError};
 use crate::settings::AdmissionSettings;
 
-/// Longest that a count is relied on.
+/// Longest time, in milliseconds, that one count of the orders in flight is relied on.
 pub const COUNT_EVERY: Millis = Millis(2_000);
-/// Shortest time between two counts of one instance, however near the cap is.
+/// Shortest time, in milliseconds, between two counts of one process, however near the cap is.
 pub const COUNT_APART: Millis = Millis(250);
-/// Bound: orders of one workflow that are set aside, about: it is passed by what several instances
-/// set aside between two counts.
+/// Most orders of one workflow that are set aside; further ones wait in the topic. Several
+/// processes may pass it by what each sets aside between two of its counts.
 pub const MAX_SET_ASIDE: u32 = 10_000;
 /// Longest that a count of those that are set aside is relied on.
 const ASIDE_COUNT_EVERY: Millis = Millis(30_000);

@@ -20,9 +20,9 @@ use triad_workflow::Millis;
 
 use crate::ports::{StateStore, StoreError};
 
-/// Records that one look reads.
+/// Most records that one look at the store reads, the newest one not counted.
 pub const PROBES: usize = 32;
-/// While a look finds nothing, the next one comes after this.
+/// Shortest time, in milliseconds, from a look that found no order taken up to the next look.
 pub const LOOK_EVERY: Millis = Millis(2_000);
 /// An eventually consistent read sees a record after this, or there is none any more.
 const SEEN_AFTER: Millis = Millis(10_000);

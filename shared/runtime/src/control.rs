@@ -11,41 +11,46 @@ use triad_core::Timestamp;
 
 use crate::ports::{StoreError, Written};
 
-/// A record of the control store.
+/// A record of the control store as it was read: its content and its version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlRecord {
-    /// Raised by every write, from 1.
+    /// The record's version: 1 when it is created, one more with every write.
     pub version: u64,
-    /// What it says.
+    /// The record's content; its form depends on the key.
     pub value: Value,
 }
 
-/// A conditional write.
+/// A conditional write of one record of the control store: it replaces the whole record if the
+/// expected version is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlWrite {
-    /// Which record.
+    /// The record's key, such as `downstream/NAME` or `pressure/3`.
     pub key: String,
-    /// What it is to say.
+    /// The new content.
     pub value: Value,
-    /// The version that must stand; `None`: there must be no such record.
+    /// The version that must be stored for the write to take effect; `None`: there must be no such
+    /// record.
     pub expected: Option<u64>,
-    /// When it may be deleted; `None`: never.
+    /// From when on the record counts as deleted; `None`: never.
     pub expires: Option<Timestamp>,
-    /// Unique to this write; a write that meets its own token has succeeded before.
+    /// Random number, unique to this write. If the stored record carries the same token, this write
+    /// took effect before, and the answer is [`Written::Written`].
     pub token: u64,
 }
 
-/// Small shared records, each written on the condition of its version.
+/// Small records that all processes share, each written on the condition of its version. The errors
+/// are those of [`StoreError`].
 pub trait ControlStore: Send + Sync + 'static {
-    /// Reads a record. `None`: no such record, or expired. What was read without `consistent`
-    /// may be a moment old, and costs half.
+    /// Reads a record; `Ok(None)`: there is no such record, or it has expired. Without `consistent`
+    /// the record may be a moment old, and in DynamoDB the read costs half.
     fn read(
         &self,
         key: String,
         consistent: bool,
     ) -> impl Future<Output = Result<Option<ControlRecord>, StoreError>> + Send;
 
-    /// Writes a record if its condition holds.
+    /// Writes a record if the stored version is the expected one; [`Written::Conflict`] if it is
+    /// not.
     fn write(
         &self,
         write: ControlWrite,

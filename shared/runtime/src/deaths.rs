@@ -18,21 +18,22 @@ use std::str::FromStr;
 use crate::dead_letter::{Cause, LetterId};
 use crate::record::InputRecord;
 
-/// Bound: how often a process may die with one record alone in hand before it is put aside.
+/// How often a process may die with one record alone in hand. After that the record is
+/// dead-lettered, and no handler gets it any more.
 pub const MAX_DEATHS: u32 = 3;
 
-/// Code of letters about records whose handling ended the process every time.
+/// Cause code of the letters about records that were put aside for [`MAX_DEATHS`] deaths.
 pub const HANDLER_DIED: &str = "handler-died";
 
 /// Bound: marks that are kept. More are left by nobody: a batch has fewer partitions.
 const MAX_MARKS: usize = 256;
 
-/// That records are in a handler's hand. Written `together` or `alone=2`.
+/// A note that a handler has records in hand. As text: `together`, or `alone=2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// With others, this record being the first of its partition.
+    /// The handler has several records in hand; this one is the first of its partition.
     Together,
-    /// By itself, for the time that is counted here; 1 is the first.
+    /// The handler has this record alone in hand, for the time that is counted here, from 1.
     Alone(u32),
 }
 
@@ -45,7 +46,7 @@ impl fmt::Display for Mark {
     }
 }
 
-/// A text that is no mark.
+/// The text is neither `together` nor `alone=N` with N from 0 to 4294967295.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no mark: `together` or `alone=N`")]
 pub struct NoMark;
@@ -62,21 +63,23 @@ impl FromStr for Mark {
     }
 }
 
-/// How a record is to be handed over.
+/// How a shell is to hand a record to the handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handing {
-    /// By itself, under this mark.
+    /// Alone, after this mark was noted.
     Alone(Mark),
-    /// Not at all: it is put aside.
+    /// Not at all: it has reached [`MAX_DEATHS`] and is dead-lettered.
     Never,
 }
 
-/// The marks that a process that died has left, until they are taken back.
+/// The marks that a process left when it died. Each stays until its record has been answered. At
+/// most 256 are kept; further ones are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks(BTreeMap<(String, i32), BTreeMap<i64, Mark>>);
 
 impl Marks {
-    /// Notes a mark that was met.
+    /// Takes in a mark that was found at the start, in place of an earlier one of the same record.
+    /// Ignored if 256 are kept already.
     pub fn meet(&mut self, at: LetterId, mark: Mark) {
         let count: usize = self.0.values().map(BTreeMap::len).sum();
         if count < MAX_MARKS {
@@ -85,8 +88,8 @@ impl Marks {
         }
     }
 
-    /// The partitions of which a record among these stands under a mark: their records are to be
-    /// handed over one by one.
+    /// The partitions (topic and number) in which one of these records has a mark. All records of
+    /// such a partition are to be handed over one by one.
     #[must_use]
     pub fn suspects<'a>(
         &self,
@@ -100,7 +103,7 @@ impl Marks {
         places.map(|r| (r.topic.clone(), r.partition)).collect()
     }
 
-    /// How a record of such a partition is to be handed over.
+    /// How to hand over a record of a partition that [`suspects`](Self::suspects) has named.
     #[must_use]
     pub fn handing(&self, record: &InputRecord) -> Handing {
         match self.of(record) {
@@ -110,8 +113,8 @@ impl Marks {
         }
     }
 
-    /// The handler has answered about a record, or it was put aside: what stands at it, and before
-    /// it in its partition, is over.
+    /// Removes the marks of this record and of earlier ones of its partition: the handler has
+    /// answered about it, or it was put aside.
     pub fn answered(&mut self, record: &InputRecord) {
         let key = (record.topic.clone(), record.partition);
         if let Some(partition) = self.0.get_mut(&key) {
@@ -122,13 +125,13 @@ impl Marks {
         }
     }
 
-    /// Forgets partitions that others handle now.
+    /// Removes all marks of these partitions (topic and number): another process handles them now.
     pub fn forget(&mut self, partitions: &[(String, i32)]) {
         self.0
             .retain(|partition, _| !partitions.contains(partition));
     }
 
-    /// All of them, with where they stand.
+    /// All marks, each with the place of its record, in the order of topic, partition and offset.
     pub fn iter(&self) -> impl Iterator<Item = (LetterId, Mark)> {
         self.0.iter().flat_map(|((topic, partition), marks)| {
             marks.iter().map(|(offset, mark)| {
@@ -148,7 +151,7 @@ impl Marks {
     }
 }
 
-/// Why a record is put aside.
+/// The cause for the letter of a record with [`Handing::Never`]: code [`HANDLER_DIED`].
 #[must_use]
 pub fn cause() -> Cause {
     let text = format!(

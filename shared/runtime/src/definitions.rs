@@ -8,13 +8,14 @@ use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName};
 
 use crate::ports::{DefinitionStore, StoreError};
 
-/// Definitions kept compiled; beyond it the memory is emptied and fills again.
+/// Most compiled definitions, and most names of workflows, that a [`Definitions`] remembers. When
+/// one more comes, all are forgotten, and read again as they are needed.
 pub const MAX_KEPT: usize = 256;
 
-/// Compiled workflows over a definition store.
+/// Compiled workflows, read from a definition store and remembered.
 ///
-/// A definition never changes, so a compiled one is kept; which version is the present one does
-/// change, so that is asked for again after `refresh`.
+/// A definition never changes, so a compiled one is kept without a time limit, up to [`MAX_KEPT`].
+/// The present version of a name may change, so it is asked for again after `refresh`.
 #[derive(Debug)]
 pub struct Definitions<D> {
     store: D,
@@ -24,7 +25,8 @@ pub struct Definitions<D> {
 }
 
 impl<D: DefinitionStore> Definitions<D> {
-    /// Over a store.
+    /// Over a store. `refresh` is how many milliseconds the present version of a name is
+    /// remembered.
     pub fn new(store: D, refresh: Millis) -> Self {
         Self {
             store,
@@ -34,10 +36,11 @@ impl<D: DefinitionStore> Definitions<D> {
         }
     }
 
-    /// The definition that an order is pinned to.
+    /// The compiled definition of this name and hash, to which an order is pinned.
     ///
     /// # Errors
-    /// The store's; a pinned definition that is missing or damaged is a permanent one.
+    /// The store's own. [`StoreError::Item`] if the definition is not stored, cannot be read, or
+    /// its content does not have the hash that it is stored under.
     pub async fn pinned(&self, wanted: &WorkflowRef) -> Result<Arc<Workflow>, StoreError> {
         let kept = lock(&self.compiled).get(wanted).cloned();
         if let Some(workflow) = kept {
@@ -70,10 +73,11 @@ impl<D: DefinitionStore> Definitions<D> {
         Ok(workflow)
     }
 
-    /// The present version of a workflow; `None` if there is no such workflow.
+    /// The present version of a workflow; `None` if no workflow of this name is published. It may
+    /// be out of date by `refresh`. That a name is missing is never remembered.
     ///
     /// # Errors
-    /// The store's.
+    /// As [`pinned`](Self::pinned).
     pub async fn current(
         &self,
         name: &WorkflowName,

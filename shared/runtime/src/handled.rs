@@ -2,43 +2,49 @@
 
 use crate::ports::{BusError, StoreError};
 
-/// What a handler says of one input record.
+/// What a handler answers about one input record: the shell acknowledges the record, or has it
+/// delivered again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handled {
-    /// Its effects are acknowledged: the record may be acknowledged.
+    /// Everything that the record led to is stored and sent: the shell may acknowledge it. A record
+    /// that was dead-lettered is also done.
     Done,
-    /// It must be delivered again, and every later record of its partition after it.
+    /// The shell must not acknowledge the record: it must be delivered again, and with it every
+    /// later record of its partition.
     Redeliver(Redelivery),
 }
 
-/// Why a record must be delivered again.
+/// Why a record must be delivered again. The text is for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Redelivery {
-    /// The store could not be asked, or a write may not have taken place.
+    /// The store could not be read, or a write may not have taken place.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Not all of its messages were acknowledged by the bus.
+    /// The bus has not acknowledged every message that the record led to; this is the first
+    /// failure.
     #[error(transparent)]
     Unsent(#[from] BusError),
-    /// Somebody outside could not be reached.
+    /// A party outside Triad could not be reached. The text says which.
     #[error("{0}")]
     Outside(String),
-    /// Others changed the order every time.
+    /// Other processes changed the order between each read and write, in every try that one
+    /// delivery has.
     #[error("others changed the order every time")]
     Raced,
-    /// A record before it must be delivered again.
+    /// An earlier record of the same order must be delivered again, so this one waits for it.
     #[error("one before it is to be delivered again")]
     Behind,
-    /// The time that the process was given is up.
+    /// The time that this process was given is up, so the work was not begun or was broken off.
     #[error("the time of this invocation is up")]
     OutOfTime,
-    /// Nothing is wrong with it, and there is no room for it yet.
+    /// Nothing has failed: too many orders are in flight or not yet started. The text says which
+    /// bound is reached.
     #[error("no room yet: {0}")]
     NoRoom(String),
 }
 
 impl Handled {
-    /// Whether the record may be acknowledged.
+    /// Whether this is [`Handled::Done`]: the record may be acknowledged.
     #[must_use]
     pub fn is_done(&self) -> bool {
         *self == Self::Done
@@ -46,7 +52,7 @@ impl Handled {
 }
 
 impl Redelivery {
-    /// Whether it only waits for room, and nothing has failed.
+    /// Whether this is [`Redelivery::NoRoom`]: the record only waits, and nothing has failed.
     #[must_use]
     pub fn is_for_room(&self) -> bool {
         matches!(self, Self::NoRoom(_))
@@ -54,7 +60,8 @@ impl Redelivery {
 }
 
 impl Redelivery {
-    /// Whether somebody must mend the installation before it can be handled.
+    /// Whether redelivery is in vain until somebody mends the installation: rights, credentials, a
+    /// missing table or topic. True for [`StoreError::Configuration`] and [`BusError::Permanent`].
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
         matches!(

@@ -3,19 +3,27 @@
 
 use triad_core::{Order, ProcessState};
 
-/// An order stopped in Error.
+/// Value of the log field `metric`: an order has stopped in state Error. One line each time that an
+/// order does.
 pub const ORDER_ERROR: &str = "OrderError";
-/// An order is half compensated.
+/// Value of the log field `metric`: an order has stopped in state CompensationFailed, half
+/// compensated. One line each time that an order does.
 pub const COMPENSATION_FAILED: &str = "CompensationFailed";
-/// A record was dead-lettered.
+/// Value of the log field `metric`: a record is being sent to the topic `dead-letter`. One line for
+/// each try, so a record that is delivered again counts again.
 pub const DEAD_LETTER: &str = "DeadLetter";
-/// An order was not accepted, because too many are in flight.
+/// Value of the log field `metric`: a submission was rejected, because it had waited too long while
+/// too many orders were in flight. One line for each rejection.
 pub const ORDER_REJECTED: &str = "OrderRejected";
-/// A circuit breaker has opened.
+/// Value of the log field `metric`: a downstream's circuit breaker has opened. One line by the
+/// process that tells of it; a crash in between may make it two.
 pub const BREAKER_OPEN: &str = "BreakerOpen";
-/// A sweep of the Supervisor has ended.
+/// Value of the log field `metric`: a sweep of the Supervisor has ended, and every shard that it
+/// asked for could be read. One line for each such sweep; a worker writes it at level `debug` if
+/// nothing was due and nothing failed. That no such line comes is the alarm.
 pub const SWEEP_DONE: &str = "SweepDone";
-/// An invariant does not hold: a fault of the software.
+/// Value of the log field `metric`: an invariant does not hold, which is a fault of the software.
+/// One line for each breach.
 pub const INVARIANT_BREACH: &str = "InvariantBreach";
 
 /// Says that a write has ended an order badly.

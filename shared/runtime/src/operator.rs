@@ -23,7 +23,7 @@ const MAX_RACES: u32 = 7;
 /// Times that an act on a downstream is tried.
 const MAX_ROUNDS: usize = 8;
 
-/// The operator's acts, over the ports.
+/// The acts of an operator on orders and downstreams, over the ports.
 #[derive(Debug)]
 pub struct Operator<S, B, C, E> {
     store: S,
@@ -34,38 +34,40 @@ pub struct Operator<S, B, C, E> {
     settings: Settings,
 }
 
-/// What came of an act on an order.
+/// What came of an act on one order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operated {
-    /// It is written; the order as it is now. In a dry run: as it would be.
+    /// The act is written; the order as it is now. In a dry run: as it would be.
     Done(Box<Order>),
-    /// It is not possible, and nothing was written.
+    /// The act does not fit the order's present state; nothing was written.
     Refused(OperationRefusal),
-    /// There is no such order.
+    /// There is no such order, or it has expired.
     NotFound,
 }
 
-/// What came of a migration.
+/// What came of moving an order to another version of its workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Migrated {
-    /// It is written, or in a dry run would be.
+    /// The move is written, or in a dry run would be: the order afterwards, and what changes for
+    /// it.
     Done(Box<Order>, Vec<Change>),
-    /// What stands against it, a line each.
+    /// The order cannot be moved; nothing was written. One line for each reason, for people.
     Refused(Vec<String>),
-    /// There is no such order.
+    /// There is no such order, or it has expired.
     NotFound,
 }
 
-/// Why an act failed. Trying it again is safe.
+/// Why an act failed. It may have been written all the same; trying again is safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OperateError {
-    /// The store's.
+    /// The store failed; the act may have been written all the same.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Others changed the order every time.
+    /// Other processes changed the record between each read and write, in eight tries.
     #[error("the order changes too fast; try again")]
     Contended,
-    /// The record and its definition do not fit.
+    /// The record and its definition do not fit, or a part is missing. The text is for people;
+    /// trying again does not help.
     #[error("the record is damaged: {0}")]
     Unsound(String),
 }
@@ -77,7 +79,7 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Over its ports.
+    /// The acts of an operator over these ports. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -89,10 +91,13 @@ where
         }
     }
 
-    /// Acts on an order; a dry run writes nothing.
+    /// Does one operation on one order: reads it, writes it on the condition of its version, and
+    /// sends its messages. A message that cannot be sent is left to the Supervisor and is no error.
+    /// With `dry_run` nothing is written or sent.
     ///
     /// # Errors
-    /// [`OperateError`]; trying again is safe.
+    /// [`OperateError`]: the store fails, the order is changed by others in each of eight tries, or
+    /// record and definition do not fit. Trying again is safe.
     pub async fn operate(
         &self,
         id: &OrderId,
@@ -134,10 +139,12 @@ where
         }
     }
 
-    /// Moves an order to another version of its workflow; a dry run writes nothing.
+    /// Moves an order to the version `to` of its workflow. `act` says who does it and why, and is
+    /// kept in the record. With `dry_run` nothing is written or sent.
     ///
     /// # Errors
-    /// [`OperateError`]; trying again is safe.
+    /// [`OperateError`], as [`operate`](Self::operate) has them; [`StoreError::Item`] in it if the
+    /// version `to` is not stored. Trying again is safe.
     pub async fn migrate(
         &self,
         id: &OrderId,
@@ -217,19 +224,20 @@ fn written(carried: Carried) -> Result<Order, OperateError> {
     Ok(order)
 }
 
-/// What came of an act on a downstream.
+/// What came of an act on one downstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownstreamOperated {
-    /// It is written; the record as it is now.
+    /// The act is written; the record as it is now.
     Done(Box<Downstream>),
-    /// It is so already.
+    /// The act changes nothing, or is not possible; nothing was written.
     Refused(OperationRefusal),
 }
 
-/// Reads a downstream's record; a downstream that nobody has written about is a sound one.
+/// Reads a downstream's record, consistently, and its version. A downstream without a record has
+/// the default one (breaker closed, nothing paused) and the version `None`.
 ///
 /// # Errors
-/// The store's.
+/// The store's own; [`StoreError::Item`] if the record cannot be read as one of a downstream.
 pub async fn read_downstream<S: ControlStore>(
     control: &S,
     agent: &AgentName,
@@ -249,11 +257,13 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Acts on a downstream. Instances follow within
-    /// [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams).
+    /// Does one action on a downstream, and sends its event. Other processes follow within
+    /// [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams). An event
+    /// that cannot be sent is left to the agents and is no error.
     ///
     /// # Errors
-    /// [`OperateError`]; trying again is safe.
+    /// [`OperateError`]: the store fails, or other processes change the record in each of eight
+    /// tries. Trying again is safe.
     pub async fn operate_downstream(
         &self,
         agent: &AgentName,

@@ -11,153 +11,173 @@ use serde_json::Value;
 use triad_core::{Attention, Envelope, Failure, Order, OrderId, Timestamp, Version, WorkflowRef};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
-/// A store's failure, classified where it was seen. Conflicts are not failures: see [`Written`].
+/// Why the store failed; the text is for people. A lost race is no failure: see [`Written`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// May pass: throttled, timed out, not reachable.
+    /// May pass by itself: the store is throttled, has timed out or cannot be reached. Try again
+    /// later.
     #[error("the store failed for now: {0}")]
     Transient(String),
-    /// Passes when somebody mends the installation: a right, credentials, a table, a key that is not
-    /// as it must be. It says nothing about the item, so nothing is given up over it.
+    /// Passes only when somebody mends the installation: a right, credentials, a table or a key is
+    /// not as it must be. It says nothing about the item, so no order is given up because of it.
     #[error("the store cannot be used as it is set up: {0}")]
     Configuration(String),
-    /// Will not pass, and is about this item alone: it cannot be read, or is too large.
+    /// Will not pass, and is about this item alone: the item cannot be read, is missing where it
+    /// must be, or is larger than the store takes.
     #[error("the store refused the item: {0}")]
     Item(String),
 }
 
-/// A bus's failure.
+/// Why the bus has not acknowledged a message; the text is for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
-    /// May pass: not reachable, not enough replicas, queue full.
+    /// May pass by itself: no broker can be reached, too few replicas are there, or the client's
+    /// queue is full. Try again later.
     #[error("the bus failed for now: {0}")]
     Transient(String),
-    /// Not acknowledged in time, while others may be: its partition has no leader, say. It may still be
-    /// delivered, and what else is meant for that partition waits behind it.
+    /// Not acknowledged in time, though other topics or partitions may work: this one has no
+    /// leader, for instance. The message may still be delivered, and later messages for its
+    /// partition wait behind it.
     #[error("the bus does not get on with it: {0}")]
     Late(String),
-    /// The message is larger than the topic takes.
+    /// The message is larger than the topic or the client takes. It will never be sent.
     #[error("the message is too large: {0}")]
     TooLarge(String),
-    /// Will not pass: no such topic, no permission.
+    /// Passes only when somebody mends the installation: there is no such topic, or no permission.
     #[error("the bus refused: {0}")]
     Permanent(String),
 }
 
 impl BusError {
-    /// Whether it is the message's topic or partition that takes nothing: trying again soon is in vain,
-    /// and what goes elsewhere gets through.
+    /// Whether the message's own topic or partition takes nothing: [`Late`](Self::Late) or
+    /// [`Permanent`](Self::Permanent). To send it again soon is in vain, but messages for other
+    /// topics get through.
     #[must_use]
     pub fn is_of_its_topic(&self) -> bool {
         matches!(self, Self::Late(_) | Self::Permanent(_))
     }
 }
 
-/// An order to be stored for the first time.
+/// An order that is to be stored for the first time.
 #[derive(Debug, Clone)]
 pub struct NewOrder {
-    /// Its process record.
+    /// The process record: its first version.
     pub order: Order,
-    /// Its details.
+    /// The order's details, as submitted.
     pub details: Arc<Value>,
-    /// Digest of the submission, to tell a repetition from a conflict.
+    /// Digest of the whole submission. The same digest means the same submission again; another one
+    /// means a conflict.
     pub digest: String,
 }
 
-/// What came of storing a new order.
+/// What came of storing a new order. Both are successes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// Both items were written.
+    /// Both items were written: the process record and the details.
     Created,
-    /// The order exists; nothing was written.
+    /// An order with this id is stored already; nothing was written.
     Exists {
-        /// Digest of the submission that stands.
+        /// Digest of the submission that is stored.
         digest: String,
     },
 }
 
-/// One conditional write of a process record.
+/// One conditional write of a process record: it replaces the record if the stored version is
+/// `expected`.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// The version that must still stand.
+    /// The version that must be stored for the write to take effect.
     pub expected: Version,
-    /// The next version.
+    /// The record to store.
     pub next: Arc<Order>,
-    /// Unique to this write; a write that meets its own token has succeeded before.
+    /// Random number, unique to this write. If the stored record carries the same token, this write
+    /// took effect before, and the answer is [`Written::Written`].
     pub token: u64,
 }
 
-/// What came of a conditional write.
+/// What came of a conditional write. Neither is an error; a write whose result is not known is a
+/// [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// It took effect, now or when it was sent before.
+    /// The write took effect: now, or when it was sent before with the same token.
     Written,
-    /// Somebody else was faster, or the record is gone.
+    /// Nothing was written: another process wrote first, or the record is gone.
     Conflict,
 }
 
-/// A page of the due index.
+/// A page of one shard of the due index: rows, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DuePage {
-    /// Orders whose hint has passed, earliest first. A hint, and no more.
+    /// Rows whose hint is not after the moment that was asked for, earliest hint first. A row is
+    /// only a hint: it may be stale, and one that was just written may be missing.
     pub rows: Vec<DueRow>,
     /// Where the next page begins; `None` at the end. A page may be empty and not the last.
     pub next: Option<String>,
 }
 
-/// A row of the due index.
+/// One row of the due index: an order that somebody must look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueRow {
-    /// The order.
+    /// The order's id. The order itself may have gone on, or may be gone.
     pub order: OrderId,
-    /// Its workflow, where the index has it.
+    /// The name of the order's workflow; `None` if the row does not hold it.
     pub workflow: Option<WorkflowName>,
 }
 
-/// A stored record, or its row in an index, that cannot be read. Whoever goes through many reports
-/// it and goes on.
+/// A stored record, or a row of an index, that cannot be read. Whoever reads many reports such a
+/// one and goes on with the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The order's id, as it is stored; it may be none that an order can have.
+    /// The order's id as it is stored. It may break the rules of an [`OrderId`], or be empty.
     pub order_id: String,
-    /// Why, for people.
+    /// Why it cannot be read, for people.
     pub why: String,
 }
 
-/// A page of process records.
+/// A page of the table of process records: those that can be read, and those that cannot.
 #[derive(Debug, Clone, Default)]
 pub struct OrderPage {
-    /// The records.
+    /// The records, in the store's own order. A page may be empty and not the last one.
     pub orders: Vec<Order>,
-    /// Those of the page that cannot be read.
+    /// Records of this page that cannot be read.
     pub unreadable: Vec<Unreadable>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
 /// The process records and the order details.
+///
+/// Every method that takes several items answers with one result for each, in their order; the
+/// result of one says nothing about another. The errors are those of [`StoreError`].
 pub trait StateStore: Send + Sync + 'static {
-    /// Stores new orders, details and record in one transaction each.
+    /// Stores new orders; each order's record and details in one transaction, so that never one is
+    /// there without the other. A submission that is repeated finds [`Created::Exists`].
     fn create(
         &self,
         orders: Vec<NewOrder>,
     ) -> impl Future<Output = Vec<Result<Created, StoreError>>> + Send;
 
-    /// Carries out conditional writes, each of a different order.
+    /// Carries out conditional writes. The caller passes at most one write for an order.
+    ///
+    /// After an error other than [`StoreError::Item`] a write may have taken effect all the same;
+    /// repeating it with the same token is safe.
     fn commit(
         &self,
         writes: Vec<Write>,
     ) -> impl Future<Output = Vec<Result<Written, StoreError>>> + Send;
 
-    /// Reads process records, consistently. `None`: no such order, or expired.
+    /// Reads process records consistently: every write that was answered before is seen.
+    /// `Ok(None)`: there is no such order, or it has expired.
     fn load(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
 
-    /// Reads process records, eventually consistently: what it finds may be a moment old, and a
-    /// record that was just created may be missing. A store that has only consistent reads uses
-    /// them. A decision on such a record is as good as its conditional write; one that writes
+    /// Reads process records by eventually consistent reads: a record may be a moment old, and one
+    /// that was just created may be missing. A store that has only consistent reads uses those, as
+    /// this default does.
+    ///
+    /// A decision on such a record is safe if its conditional write follows; a decision to write
     /// nothing is not.
     fn load_eventually(
         &self,
@@ -166,13 +186,18 @@ pub trait StateStore: Send + Sync + 'static {
         self.load(orders)
     }
 
-    /// Reads order details, which never change once they are written.
+    /// Reads order details, which never change once they are written. `Ok(None)`: there is no such
+    /// order, or it has expired.
     fn details(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Arc<Value>>, StoreError>>> + Send;
 
-    /// Reads a page of one shard of the due index: hints at or before `until`.
+    /// Reads a page of one shard of the due index: at most `limit` rows whose hint is at or before
+    /// `until`, earliest first. `shard` is below [`SHARDS`](triad_core::due::SHARDS) for orders in
+    /// flight; the [`ASIDE_SHARDS`](triad_core::due::ASIDE_SHARDS) behind those hold orders that
+    /// are set aside. `page` is [`DuePage::next`] of the page before; `None` asks for the first
+    /// one.
     fn due(
         &self,
         shard: u32,
@@ -181,8 +206,9 @@ pub trait StateStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<DuePage, StoreError>> + Send;
 
-    /// Reads a page of all process records in a state, or in any. For operators: it reads the
-    /// whole table.
+    /// Reads a page of the process records in the state of this name, or of all with `None`. For
+    /// operators only: it reads the whole table, page by page. `page` is [`OrderPage::next`] of the
+    /// page before; `None` asks for the first one.
     fn list(
         &self,
         state: Option<String>,
@@ -190,50 +216,55 @@ pub trait StateStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<OrderPage, StoreError>> + Send;
 }
 
-/// The published workflow definitions.
+/// The published workflow definitions. The errors are those of [`StoreError`].
 pub trait DefinitionStore: Send + Sync + 'static {
-    /// Stores a definition's canonical JSON under its identity and makes it the present version
-    /// of its name.
+    /// Stores a definition's canonical JSON under its name and hash, and makes it the present
+    /// version of its name: new orders run it from then on. Publishing the same one again is a
+    /// success.
     fn publish(
         &self,
         definition: WorkflowRef,
         canonical_json: String,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The present version of a workflow.
+    /// The hash of the present version of a workflow; `Ok(None)`: no workflow of this name is
+    /// published.
     fn current(
         &self,
         name: WorkflowName,
     ) -> impl Future<Output = Result<Option<DefinitionHash>, StoreError>> + Send;
 
-    /// A definition's canonical JSON.
+    /// The canonical JSON of one version; `Ok(None)`: it was never published, or was removed.
     fn definition(
         &self,
         definition: WorkflowRef,
     ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
 }
 
-/// The bus.
+/// The bus: sends messages to topics and waits for their acknowledgement. How long it waits at most
+/// is the implementation's.
 pub trait Bus: Send + Sync + 'static {
-    /// Sends messages and waits until the bus has acknowledged each. Messages of one topic and
-    /// key arrive in the order of the argument.
+    /// Sends messages and waits until the bus has acknowledged or refused each. The answer has one
+    /// result for each message, in their order. Messages of one topic and key arrive in the order
+    /// of the argument. After an error a message may still be delivered.
     fn publish(
         &self,
         messages: Vec<Envelope>,
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send;
 }
 
-/// Time.
+/// Time, real or simulated: the only clock that handlers read.
 pub trait Clock: Send + Sync + 'static {
-    /// Now, on this machine's clock.
+    /// Now, by this machine's clock: milliseconds since the Unix epoch. It may jump, forwards or
+    /// backwards.
     fn now(&self) -> Timestamp;
-    /// Completes after a span.
+    /// Completes after `span` milliseconds; at once for zero.
     fn sleep(&self, span: Millis) -> impl Future<Output = ()> + Send;
 }
 
-/// Randomness: claim ids, write tokens, jitter.
+/// Random numbers: for claim ids, write tokens and jitter. They need not be fit for secrets.
 pub trait Entropy: Send + Sync + 'static {
-    /// 64 random bits.
+    /// 64 random bits, evenly distributed.
     fn next_u64(&self) -> u64;
 }
 
@@ -330,45 +361,47 @@ impl<T: Entropy> Entropy for Arc<T> {
     }
 }
 
-/// A row of the attention index.
+/// One row of the attention index: an order that needs an operator. Only a hint, like a row of the
+/// due index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttentionRow {
-    /// The order.
+    /// The order's id.
     pub order: OrderId,
-    /// Since when.
+    /// Since when the order needs an operator.
     pub at: Timestamp,
-    /// Why, for those that have a cause.
+    /// Why the order is in this state; `None` where there is no cause, such as for a paused order.
     pub cause: Option<Failure>,
-    /// The pinned definition, where the index has it.
+    /// The definition that the order is pinned to; `None` if the row does not hold it.
     pub workflow: Option<WorkflowRef>,
 }
 
-/// A page of the attention index.
+/// A page of one shard of the attention index: rows, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AttentionPage {
-    /// The rows, oldest first.
+    /// The rows of this page, the one with the oldest `at` first.
     pub rows: Vec<AttentionRow>,
-    /// Those of the page that cannot be read.
+    /// Rows of this page that cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// Where the next page begins; `None` at the end.
+    /// Where the next page begins; `None` at the end. A page may be empty and not the last one.
     pub next: Option<String>,
 }
 
-/// A stored version of a workflow.
+/// One stored version of a workflow, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {
-    /// Name and hash.
+    /// The workflow's name and the hash of this version.
     pub definition: WorkflowRef,
-    /// Whether new orders run it.
+    /// Whether this is the present version of its name: new orders run it.
     pub is_current: bool,
-    /// When it was published last.
+    /// When it was published; if several times, the last time.
     pub published_at: Timestamp,
 }
 
-/// What only operators ask of the store.
+/// What only operators ask of the store. The errors are those of [`StoreError`].
 pub trait OperatorStore: Send + Sync + 'static {
-    /// Reads a page of one shard of the attention index, of as many shards as the due index. A
-    /// hint, as that one is.
+    /// Reads a page of one shard of the attention index, oldest row first. `shard` is below
+    /// [`SHARDS`](triad_core::due::SHARDS); `page` is [`AttentionPage::next`] of the page before,
+    /// `None` for the first one. The rows are hints: they may be stale.
     fn attention(
         &self,
         kind: Attention,
@@ -376,11 +409,12 @@ pub trait OperatorStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<AttentionPage, StoreError>> + Send;
 
-    /// All stored versions of all workflows.
+    /// All stored versions of all workflows, in no promised order.
     fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
 
-    /// Removes a version. What is not there is removed already; the present version of a name is
-    /// not removed: that is [`StoreError::Item`].
+    /// Removes one version. A version that is not stored counts as removed. The present version of
+    /// a name is not removed: that is [`StoreError::Item`]. Whether orders still need the version
+    /// is the caller's to know.
     fn remove(
         &self,
         definition: WorkflowRef,

@@ -8,42 +8,44 @@ use triad_workflow::{AgentName, Millis};
 use crate::control::{ControlStore, ControlWrite};
 use crate::ports::{StoreError, Written};
 
-/// Places for the processes' reports: two that have drawn the same take turns in it.
+/// Records of the control store that hold the reports: `pressure/0` to `pressure/7`. A process
+/// draws one at its start; two with the same one overwrite each other's reports.
 pub const PLACES: u64 = 8;
-/// How often a process that holds orders back says so: one write unit each time.
+/// Milliseconds between two reports of one process, while it holds orders back. Each costs a write.
 pub const EVERY: Millis = Millis(5_000);
-/// A report that is older tells of the past.
+/// Greatest age of a report, in milliseconds, at which it still counts; older ones are ignored.
 pub const HOLDS_FOR: Millis = Millis(20_000);
 /// When it may be deleted.
 const KEPT: Millis = Millis(3_600_000);
 
-/// How much one downstream bears at present, as one process sees it.
+/// How much one downstream can take at present in one lane, as one Scheduler process sees it, or as
+/// all of them do together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
-    /// The downstream; `None` is the Scheduler itself: replies wait to be read.
+    /// The downstream; `None` stands for the Schedulers themselves: replies wait to be read.
     pub agent: Option<AgentName>,
-    /// The lane.
+    /// The lane, normal or high.
     pub lane: Priority,
-    /// Orders under way that are at it, or will be soon.
+    /// Orders under way that are at the downstream, or will be soon.
     pub under_way: u32,
-    /// Most of them.
+    /// Most orders that may be under way so; at this number further ones are held back.
     pub bound: u32,
-    /// How long requests waited of late before an agent took them.
+    /// How many milliseconds requests lately waited in the agent's topic before an agent took them.
     pub waited: Millis,
-    /// Until when it is not to be called; a moment that has passed if it may be.
+    /// No call is to be made before this moment; calls may be made if it has passed.
     pub shut_until: Timestamp,
-    /// Orders that wait in this process and need it.
+    /// Orders that the process holds back and that need the downstream.
     pub waiting: usize,
-    /// When the oldest of them was submitted.
+    /// When the oldest of the waiting orders was submitted; `None` if none waits.
     pub oldest: Option<Timestamp>,
 }
 
-/// What one process says.
+/// What one Scheduler process reports about every downstream that it knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// When.
+    /// When it was made.
     pub at: Timestamp,
-    /// Of each downstream that is known to it.
+    /// One entry for each downstream and lane that the process knows.
     pub downstreams: Vec<Pressure>,
 }
 
@@ -51,10 +53,12 @@ fn key(place: u64) -> String {
     format!("pressure/{}", place % PLACES)
 }
 
-/// Writes a report into a place, over whatever is there.
+/// Writes a report to place `place` modulo [`PLACES`], over whatever is there; it may be deleted
+/// after an hour. `token` is a random number, unique to this write. [`Written::Conflict`] if
+/// another process wrote there at the same moment.
 ///
 /// # Errors
-/// The store's. Nothing is lost by it: the next report comes soon.
+/// The store's own. A lost report does no harm: the next one comes within [`EVERY`].
 pub async fn report<S: ControlStore>(
     control: &S,
     place: u64,
@@ -72,11 +76,13 @@ pub async fn report<S: ControlStore>(
     control.write(write).await
 }
 
-/// What all processes say at present, of each downstream and lane together, those with the most
-/// orders waiting first.
+/// What all processes report at present, most waiting orders first. The entries of one downstream
+/// and lane are made one: counts are added up, the longest `waited`, the latest `shut_until` and
+/// the oldest order are taken. Reports older than [`HOLDS_FOR`], and those that cannot be read, are
+/// left out.
 ///
 /// # Errors
-/// The store's.
+/// The store's own.
 pub async fn present<S: ControlStore>(
     control: &S,
     now: Timestamp,

@@ -12,22 +12,24 @@ use triad_core::message::TRACEPARENT;
 pub struct InputRecord {
     /// Topic that the record was read from.
     pub topic: String,
-    /// Partition within the topic.
+    /// Partition within the topic, from 0.
     pub partition: i32,
     /// Offset within the partition.
     pub offset: i64,
     /// Broker timestamp in milliseconds since the Unix epoch; `-1` when the record has none.
     pub timestamp_ms: i64,
-    /// Key bytes, if the record has a key.
+    /// The key's bytes; `None` if the record has no key.
     pub key: Option<Vec<u8>>,
-    /// Value bytes; `None` is a tombstone.
+    /// The value's bytes; `None` if the record has no value (a tombstone).
     pub value: Option<Vec<u8>>,
     /// Headers in their order; a name may repeat and a value may be null.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl InputRecord {
-    /// The hop that it is in its trace, where its sender has said so as the standard has it.
+    /// The trace context in the record's first header `traceparent` (any case), read as the W3C
+    /// Trace Context recommendation has it. `None` if there is no such header, or it does not
+    /// follow the recommendation.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         let mut headers = self.headers.iter();

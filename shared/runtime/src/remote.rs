@@ -7,50 +7,57 @@ use serde_json::Value;
 use triad_core::{Direction, IdempotencyKey, OrderId};
 use triad_workflow::{Millis, StepId};
 
-/// One call to the remote service.
+/// One call to the remote service: what to do, for whom, under which key and how fast.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// The order.
+    /// The order that the call is for.
     pub order_id: &'a OrderId,
-    /// The step.
+    /// The step of its workflow.
     pub step: &'a StepId,
-    /// Doing or undoing.
+    /// Whether to do the step, to compensate it, or to ask whether its effect happened.
     pub direction: Direction,
-    /// The same for every try of the same effect: the service must apply it once.
+    /// The same for every try and attempt of the same effect: the service must apply the effect
+    /// once.
     pub idempotency_key: &'a IdempotencyKey,
-    /// Of a compensation: the key of the effect that it compensates.
+    /// For a compensation: the idempotency key of the effect to compensate. `None` otherwise.
     pub undoes: Option<&'a IdempotencyKey>,
-    /// What is to be done.
+    /// The action that the workflow names for the step.
     pub action: &'a str,
-    /// With what.
+    /// The action's input: the workflow's expressions, evaluated for this order.
     pub input: &'a Value,
-    /// Time left. The agent drops the call when it is over.
+    /// Milliseconds until the agent drops the call's future. A service should not work on after
+    /// that.
     pub time_left: Millis,
-    /// Attempt, counted by the Scheduler, for logs.
+    /// Number of the attempt, counted by the Scheduler from 1. For logs: an attempt may make
+    /// several calls.
     pub attempt: u32,
-    /// W3C trace context, if the order has one.
+    /// W3C trace context of this hop (header `traceparent`); `None` if the order has none.
     pub traceparent: Option<&'a str>,
 }
 
-/// What went wrong with a call: the service's wrapper classifies it, once.
+/// Why a call has not succeeded. The implementation of [`RemoteService`] classifies the failure,
+/// and nobody does so again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// May pass: try again with the same key.
+    /// The failure may pass: the agent tries again with the same key, while time and allowance
+    /// last.
     Transient {
-        /// Short and stable: `http-503`, `connect`.
+        /// A short, stable word for the kind of failure, such as `http-503` or `connect`.
         code: String,
-        /// For a person.
+        /// The failure in words, for people.
         message: String,
-        /// The service's own wish.
+        /// The least time until the next try, if the service has asked for one (HTTP
+        /// `Retry-After`), in milliseconds.
         retry_after: Option<Millis>,
-        /// Whether the call may have had an effect: true unless it surely never arrived.
+        /// Whether the call may have had its effect. True unless it is certain that it never
+        /// reached the service.
         maybe_applied: bool,
     },
-    /// The service refused, and the call had no effect.
+    /// The service refused, and the call had no effect. The agent does not try again.
     Permanent {
-        /// Short and stable: `out-of-stock`.
+        /// A short, stable word for the refusal, such as `out-of-stock`.
         code: String,
-        /// For a person.
+        /// The refusal in words, for people.
         message: String,
     },
 }
@@ -58,12 +65,14 @@ pub enum Fault {
 /// A remote service, as its agent calls it.
 ///
 /// An implementation makes exactly one call and does not retry: retry, backoff, deadline and
-/// idempotency key are the agent's. It must be safe to drop the future at any moment.
+/// idempotency key are the agent's. The agent may drop the future at any moment, and the
+/// implementation must bear that.
 pub trait RemoteService: Send + Sync + 'static {
-    /// Calls the service once.
+    /// Calls the service once and returns its output.
     ///
     /// # Errors
-    /// [`Fault`], classified.
+    /// [`Fault::Transient`] where another try may succeed, [`Fault::Permanent`] where the service
+    /// refused.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<Value, Fault>> + Send;
 }
 

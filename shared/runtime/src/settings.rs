@@ -7,63 +7,72 @@ use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
-/// Bounds and spans of the handlers.
+/// Bounds and time spans of the handlers, fixed when the process starts. The defaults are those of
+/// [`Settings::default`]; times are in milliseconds.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The installation's spans.
+    /// The time spans that hold for the whole installation, such as the clock skew.
     pub timing: Timing,
-    /// Reply topics that submissions may name.
+    /// Reply topics that a submission may name, beside the default topic `status`. Empty: none.
     pub reply_topics: BTreeSet<String>,
-    /// How long the present version of a workflow is remembered before it is asked for again.
+    /// How long the present version of a workflow is remembered before it is read again. Default:
+    /// 10,000 ms.
     pub refresh_definitions: Millis,
-    /// Orders of which the Scheduler keeps a copy of record and details.
+    /// Most orders of which one Scheduler process keeps a copy of record and details; 0 keeps none.
+    /// Default: 2,048.
     pub cached_orders: usize,
-    /// Requests that one agent process works on at once.
+    /// Most requests that one agent process works on at once, of all its agents together; 0 counts
+    /// as 1. Default: 64.
     pub agent_concurrency: usize,
-    /// Limits of the downstreams that have their own.
+    /// Limits of single downstreams, by agent name. A downstream that is not named here has
+    /// [`DownstreamSettings::default`].
     pub downstreams: BTreeMap<AgentName, DownstreamSettings>,
-    /// How long a downstream's shared record is remembered before it is read again: an
-    /// operator's pause takes this long to reach every instance.
+    /// How long a downstream's shared record is remembered before it is read again: so long an
+    /// operator's pause takes to reach every process. Default: 2,000 ms.
     pub refresh_downstreams: Millis,
-    /// How long work for a paused downstream or step type is left alone before it is looked at
-    /// again: each look costs an order three writes.
+    /// How long work for a paused downstream or step type waits before it is looked at again. Each
+    /// look costs an order three writes. Default: 30,000 ms.
     pub recheck_held: Millis,
-    /// Orders that one Submission process lets in, in each lane, before it looks whether a Scheduler
-    /// has taken earlier ones up.
+    /// Orders that one Submission process lets in, in each lane, before it looks whether a
+    /// Scheduler has taken earlier ones up; 0 counts as 1. The bound may grow to four times this
+    /// while the Schedulers are idle. Default: 4,096.
     pub unstarted: usize,
-    /// Orders for which one Scheduler process remembers, in each lane, that they are to be started
-    /// as soon as there is room; further ones are left to the Supervisor.
+    /// Most orders that one Scheduler process remembers, in each lane, to start them as soon as
+    /// there is room. Further ones are left to the Supervisor. Default: 32,768.
     pub waiting: usize,
-    /// How many orders may be in flight.
+    /// How many orders may be in flight. Default: any number.
     pub admission: AdmissionSettings,
-    /// Orders that a sweep takes up at once.
+    /// Most rows of the due index that a sweep reads, and takes up, at once. Default: 100.
     pub sweep_page: u32,
-    /// Orders that one sweep takes up at most.
+    /// Rows of the due index after which a sweep begins no further page. Default: 10,000.
     pub sweep_limit: usize,
 }
 
-/// Limits of one downstream.
+/// Limits of one downstream. The default has no limit of concurrency or rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DownstreamSettings {
-    /// When its circuit breaker opens and closes.
+    /// When the circuit breaker opens and closes.
     pub breaker: BreakerSettings,
-    /// How many calls may repeat earlier ones, in one process.
+    /// How many calls may repeat earlier ones, counted in each process by itself.
     pub retry_budget: RetryBudgetSettings,
-    /// Calls under way at once in one process.
+    /// Most calls that one process makes at once, 0 counting as 1; `None`: no limit of its own.
+    /// Work that would wait for more than two seconds is deferred.
     pub concurrency: Option<usize>,
-    /// Calls a second, of all processes together.
+    /// Most calls a second, of all processes together, 0 counting as 1; `None`: no limit.
     pub rate_per_second: Option<u32>,
 }
 
-/// How many orders may be in flight, and what becomes of those beyond it.
+/// How many orders may be in flight, and what becomes of those beyond it. The caps are passed a
+/// little where several Submission processes let in at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionSettings {
-    /// Orders in flight in all; `None`: any number.
+    /// Most orders in flight, of all workflows; `None`: any number.
     pub in_flight: Option<u32>,
-    /// Orders in flight of one workflow.
+    /// Most orders in flight of single workflows, by name. A workflow that is not named has no cap
+    /// of its own. Orders beyond such a cap are set aside until there is room.
     pub per_workflow: BTreeMap<WorkflowName, u32>,
-    /// How long a submission may wait in its topic, from when it was produced, before it is
-    /// rejected; `None`: it is never rejected, and submission only slows down.
+    /// How many milliseconds a submission may wait in its topic, from when it was produced, before
+    /// it is rejected with a status; `None`: it is never rejected, and Submission only slows down.
     pub reject_after: Option<Millis>,
 }
 

@@ -27,7 +27,7 @@ const LOOKS: usize = 4;
 /// Time between two of them.
 const BETWEEN_LOOKS: Millis = Millis(250);
 
-/// The Submission handler.
+/// The Submission handler: stores the orders that the topics `orders` and `orders.high` bring.
 #[derive(Debug)]
 pub struct Submission<S, B, C> {
     store: S,
@@ -105,7 +105,8 @@ where
     B: Bus,
     C: Clock,
 {
-    /// A handler over its ports.
+    /// A handler over its ports. It remembers about [`Settings::unstarted`] orders in each lane,
+    /// four times as many at most. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -118,7 +119,11 @@ where
         }
     }
 
-    /// Handles a batch; the answer has one entry a record, in their order.
+    /// Handles a batch; the answer has one entry for each record, in their order.
+    ///
+    /// [`Handled::Done`]: the order is stored and announced, was so before, or the record was
+    /// dead-lettered or rejected. An order for which there is no room is looked at for up to about
+    /// a second if nothing else waits for it, then answered with [`Redelivery::NoRoom`].
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         let mut answers = vec![Handled::Done; records.len()];
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();

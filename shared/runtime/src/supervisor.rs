@@ -21,7 +21,8 @@ use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, Sto
 use crate::revoke;
 use crate::settings::Settings;
 
-/// The Supervisor handler.
+/// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors
+/// may sweep at once.
 #[derive(Debug)]
 pub struct Supervisor<S, B, C, E> {
     store: S,
@@ -32,26 +33,31 @@ pub struct Supervisor<S, B, C, E> {
     settings: Settings,
 }
 
-/// What one sweep did.
+/// What one sweep did. All numbers are counts of this sweep alone and start at 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Rows of the due index that were looked at.
+    /// Rows of the due index that were read. Only these count against [`Settings::sweep_limit`].
     pub found: usize,
-    /// Records that were written: retried, given up, announced again or moved in the index.
+    /// Records that were written: a step retried or given up, an order announced again, or a row
+    /// moved in the index.
     pub written: usize,
-    /// Finished records whose messages were sent once more and confirmed.
+    /// Finished records whose last messages were sent once more and acknowledged, which the record
+    /// now says.
     pub confirmed: usize,
-    /// Writes that somebody else was faster with.
+    /// Conditional writes that another process won. The order is in good hands; nothing is to be
+    /// done.
     pub conflicts: usize,
-    /// Rows that needed nothing: stale, or not due on the record itself.
+    /// Rows that needed nothing: the row was stale, the record itself is not due, or the record is
+    /// gone.
     pub left: usize,
-    /// Records, pages or messages that failed; a later sweep meets them again.
+    /// Records that could not be read or written, pages that could not be read, and messages that
+    /// could not be sent. A later sweep meets them again.
     pub failed: usize,
-    /// Shards of the due index that could not be read to their end: nobody knows what is due there.
+    /// Shards of the due index that could not be read to their end. Due orders there were not seen.
     pub unread: usize,
-    /// Orders that were set aside and have been let in.
+    /// Orders that were set aside for their workflow's cap, and that this sweep let in.
     pub admitted: usize,
-    /// Whether the sweep stopped at its time or row limit with rows unread.
+    /// Whether the sweep stopped at its limit of time or of rows before it had read every shard.
     pub truncated: bool,
 }
 
@@ -62,7 +68,7 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// A handler over its ports.
+    /// A Supervisor over its ports. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -74,10 +80,15 @@ where
         }
     }
 
-    /// One pass over the due index, of at most `time` and the configured number of rows.
+    /// Makes one sweep: takes up the orders whose hint lies at least the clock skew in the past,
+    /// then lets in orders that were set aside and have room now.
     ///
-    /// The shards are taken from a random one on, so that several Supervisors, and one that is
-    /// always cut short, do not neglect the same ones.
+    /// No further page is begun once `time` (milliseconds) has passed or [`Settings::sweep_limit`]
+    /// rows were read, so a sweep may pass both limits by what one page takes.
+    /// [`Report::truncated`] says that it stopped there. The shards are read from a random one on,
+    /// so that Supervisors that are always cut short do not always miss the same shards.
+    ///
+    /// A failure never ends a sweep: it is logged and counted in [`Report::failed`].
     pub async fn sweep(&self, time: Millis) -> Report {
         let mut report = Report::default();
         let began = self.clock.now();

@@ -7,7 +7,7 @@ use triad_workflow::Millis;
 
 use crate::ports::{Clock, Entropy};
 
-/// This machine's clock.
+/// This machine's wall clock, with Tokio's timer for [`Clock::sleep`], which needs a Tokio runtime.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -28,7 +28,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's randomness, through the thread's generator.
+/// Random numbers of the thread's generator (`rand`), which the operating system seeds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 

@@ -23,13 +23,13 @@ use crate::error::Error;
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
 
-/// Who may log in by SASL, and how. At least one user or a check of tokens.
+/// Who may log in by SASL. There must be at least one user or a check of tokens.
 #[derive(Clone, Default)]
 pub struct SaslConfig {
-    /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256. Bound: 1,000; none: SCRAM is
-    /// not offered.
+    /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256. Bound: 1,000 users; empty:
+    /// SCRAM is not offered.
     pub users: BTreeMap<String, String>,
-    /// Who looks at tokens, for OAUTHBEARER. `None`: it is not offered.
+    /// Who checks tokens, for OAUTHBEARER. `None`: OAUTHBEARER is not offered.
     pub tokens: Option<Arc<dyn TokenCheck>>,
 }
 
@@ -43,23 +43,24 @@ impl fmt::Debug for SaslConfig {
     }
 }
 
-/// Looks at bearer tokens.
+/// Checks the bearer tokens with which clients log in by OAUTHBEARER.
 pub trait TokenCheck: Send + Sync {
-    /// Whose token it is, and how long it is good. Called on the broker's only thread: it must not
-    /// wait for anything.
+    /// Says whose token it is, and for how long it is good. It is called on the broker's only
+    /// thread, so it must not block.
     ///
     /// # Errors
-    /// Why it is refused, for the broker's log. The client is told `invalid_token` only, so the
-    /// text must not hold the token either.
+    /// Why the token is refused, for the broker's log; the text must not hold the token. The client
+    /// is told `invalid_token` only.
     fn check(&self, token: &str) -> Result<Grant, String>;
 }
 
-/// What a good token grants.
+/// Who logs in with a good token, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Who logs in with it.
+    /// Name of the person or program that logs in.
     pub name: String,
-    /// How long it is good from now on. The connection must have logged in again by then.
+    /// How long the token is good from now on. Until then the client must log in again, or its
+    /// connection ends.
     pub ends_in: Duration,
 }
 

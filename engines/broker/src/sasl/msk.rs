@@ -25,7 +25,7 @@ pub struct MskTokenForm {
 }
 
 impl MskTokenForm {
-    /// For tokens signed with this access key id.
+    /// A check that takes only tokens of this access key id.
     #[must_use]
     pub fn new(key_id: impl Into<String>) -> Self {
         Self {

@@ -24,14 +24,16 @@ mod decode;
 /// One record of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParsedRecord {
-    /// A record as the broker delivered it; its content is unchecked.
+    /// A record as the broker delivered it. Its key, value and headers are decoded from the event,
+    /// and not checked.
     Record(InputRecord),
-    /// A record of which the event has no understandable form; fit to be dead-lettered.
+    /// A record that the event does not hold in an understandable form; it can be dead-lettered.
     Malformed(MalformedRecord),
 }
 
 impl ParsedRecord {
-    /// Where the record was read from.
+    /// The place that the record was read from. For a malformed record without an offset, the
+    /// offset is the one in [`MalformedRecord::offset`].
     pub fn id(&self) -> RecordId {
         let (topic, partition, offset) = match self {
             Self::Record(record) => (&record.topic, record.partition, record.offset),
@@ -45,70 +47,72 @@ impl ParsedRecord {
     }
 }
 
-/// A record that could not be understood.
+/// A record of an event that could not be understood: its place, what is wrong, and its JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MalformedRecord {
     /// Topic that the record was read from.
     pub topic: String,
     /// Partition within the topic.
     pub partition: i32,
-    /// Offset within the partition. Where the event has none
-    /// ([`MalformedCause::Offset`]), the lowest that it can be: one above the record before it.
+    /// Offset within the partition. Where the event has none ([`MalformedCause::Offset`],
+    /// [`MalformedCause::NotAnObject`]), the lowest that it can be, judged by the offsets of the
+    /// records around it; 0 if no record of its list has one.
     pub offset: i64,
-    /// What is wrong.
+    /// Why it was not understood.
     pub cause: MalformedCause,
-    /// The record's JSON as it stands in the event.
+    /// The record's JSON text, exactly as in the event.
     pub raw: String,
 }
 
-/// What is wrong with a malformed record.
+/// Why a record of an event was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedCause {
-    /// It is not a JSON object, or nested too deeply.
+    /// The record is not a JSON object, or is nested too deeply for the parser.
     #[error("the record is not a JSON object: {0}")]
     NotAnObject(String),
-    /// It has no offset, or one that is not a number.
+    /// The record has no offset, or one that is not a whole number from 0.
     #[error("the record has no usable offset")]
     Offset,
-    /// Its topic or partition is not the one that it is listed under.
+    /// The record names another topic or partition than the list that it is in.
     #[error("the record names {found}, but is listed under {listed}")]
     Place {
-        /// What the record names.
+        /// Topic or partition that the record names.
         found: String,
-        /// What it is listed under.
+        /// Topic or partition of its list.
         listed: String,
     },
-    /// Its key or value is not a text, or not base64.
+    /// The record's key or value is neither null nor a text in base64.
     #[error("the {field} is not base64: {what}")]
     Base64 {
-        /// `key` or `value`.
+        /// Which of the two: `key` or `value`.
         field: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with it, for people.
         what: String,
     },
-    /// Its headers are not a list of names with bytes.
+    /// The record's headers are not a list of names with bytes.
     #[error("header {place}: {what}")]
     Header {
-        /// Place in the list, from 0.
+        /// The header's place in the list, from 0.
         place: usize,
-        /// What is wrong with it.
+        /// What is wrong with it, for people.
         what: String,
     },
 }
 
-/// The event as a whole is not a Kafka event.
+/// Why an event as a whole is not understood. The texts are for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// It is not JSON of the documented shape.
+    /// The payload is not JSON of the documented shape.
     #[error("not a Kafka event: {0}")]
     Shape(String),
-    /// It comes from another kind of source.
+    /// The field `eventSource` names another kind of source: this one.
     #[error("not a Kafka event: its source is {0:?}")]
     Source(String),
-    /// It has no `records`.
+    /// The event has no field `records`, or it is null.
     #[error("not a Kafka event: it has no records")]
     NoRecords,
-    /// A list of records has no partition that could be reported back.
+    /// A list of records has this name, which is not of the form `topic-N`, so that no failure in
+    /// it could be reported to Lambda.
     #[error("not a Kafka event: {0:?} is not of the form topic-N")]
     Partition(String),
 }
@@ -147,13 +151,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Lists<'a> {
     }
 }
 
-/// Parses the payload of an event source mapping.
-///
-/// The records come out by topic, partition and offset; an `eventSource` that is missing is
-/// accepted, any other than Kafka's is not.
+/// Reads the payload that an event source mapping of Kafka sends. The records come sorted by topic,
+/// partition and offset. An `eventSource` that is missing is accepted; any other than Kafka's is
+/// not.
 ///
 /// # Errors
-/// [`EventError`] when the event as a whole is not understood; a single record never causes one.
+/// [`EventError`] when the event as a whole is not understood; a single record never causes one: it
+/// comes out as [`ParsedRecord::Malformed`].
 ///
 /// ```
 /// let event = br#"{"eventSource":"aws:kafka","records":{"orders-0":[

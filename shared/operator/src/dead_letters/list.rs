@@ -10,46 +10,48 @@ use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 
 use super::{Bytes, LetterError, LetterFilter, LetterTopic, Letters};
 
-/// Dead letters.
+/// The dead letters that fit a filter: all of them counted, and the newest ones listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// How many there are of each cause, most letters first.
+    /// How many letters there are of each cause, the cause with the most letters first.
     pub causes: Vec<Group>,
-    /// The newest, oldest first.
+    /// The newest letters, at most as many as were asked for, oldest first.
     pub letters: Vec<Listed>,
-    /// Whether there are older ones.
+    /// Whether letters that fit were left out of `letters`, because they are older.
     pub more: bool,
-    /// Records of the topic that are neither letters nor markers: Triad has not written them.
+    /// Records of the topic that are neither letters nor markers, because Triad has not written
+    /// them. They are counted nowhere else.
     pub unreadable: u64,
 }
 
-/// A letter without its value and headers.
+/// A letter without its value and headers. Times in its JSON are milliseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Which record it is about, as text.
+    /// The place of the record that the letter is about. As JSON a text, such as `orders/3/42`.
     #[serde(serialize_with = "super::show::as_text")]
     pub id: LetterId,
-    /// Topic of the record.
+    /// Topic that the record was read from.
     pub topic: String,
-    /// Partition of the record.
+    /// Partition that the record was read from.
     pub partition: i32,
-    /// Offset of the record.
+    /// Offset of the record in its partition.
     pub offset: i64,
-    /// When the letter was written.
+    /// When the letter was written, by the writer's clock.
     pub at: Timestamp,
-    /// Short and stable, fit for grouping.
+    /// The cause's code: short and stable, fit for grouping.
     pub cause: String,
-    /// The cause for a person.
+    /// The cause in words, for people.
     pub message: String,
-    /// The record's key.
+    /// The record's key; `None` if it had none.
     pub key: Option<Bytes>,
-    /// Bytes that are kept of the record's value.
+    /// How many bytes of the record's value the letter keeps; 0 for a tombstone.
     pub bytes: usize,
-    /// Bytes of the value, if not all are kept.
+    /// How many bytes the value had, if the letter keeps only the beginning; `None` if it keeps
+    /// all.
     pub cut_from: Option<usize>,
-    /// Whether the record had no value.
+    /// Whether the record had no value (null).
     pub tombstone: bool,
-    /// When it was replayed last.
+    /// When the letter was replayed last; `None` if it never was.
     pub replayed_at: Option<Timestamp>,
 }
 
@@ -75,13 +77,15 @@ impl Listed {
     }
 }
 
-/// Counts the letters that fit by cause, and lists the newest `limit` of them.
+/// Reads the topic once, counts the letters that fit by cause, and lists the newest `limit` of
+/// them.
 ///
-/// In memory are at most `limit` letters without their values, and an index of at most
-/// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.
+/// In memory are at most `limit` letters and one more, without their values, and an index of at
+/// most [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.
 ///
 /// # Errors
-/// [`LetterError`]; it is full where a later `since` helps.
+/// [`LetterError::Topic`] if the topic cannot be read; [`LetterError::Full`] if it holds more
+/// letters than the index takes: a later [`LetterFilter::since`] helps.
 pub async fn list<T: LetterTopic>(
     topic: &T,
     filter: &LetterFilter,

@@ -20,54 +20,57 @@ pub use list::{Listed, Listing, list};
 pub use replay::{Chosen, Outcome, Replay, ReplayError, Tally, replay};
 pub use show::{Shown, show};
 
-/// The topic of dead letters.
+/// The topic of dead letters. The user of this crate implements it with the client of the bus.
 pub trait LetterTopic: Send + Sync {
-    /// Why it cannot be read.
+    /// Why the topic cannot be read.
     type Error: Send;
-    /// One reading of it.
+    /// One reading of the topic.
     type Records: LetterRecords<Error = Self::Error>;
 
-    /// Opens it, from its beginning or from the first record that is not older than `since`. What
-    /// it holds at this moment is read, and nothing that comes later has to be.
+    /// Begins to read: every partition from its first record or, with `since`, from the first
+    /// record whose timestamp is not before it. What the topic holds at this moment must be read;
+    /// what comes later need not.
     fn open(
         &self,
         since: Option<Timestamp>,
     ) -> impl Future<Output = Result<Self::Records, Self::Error>> + Send;
 }
 
-/// One reading of the topic of dead letters.
+/// One reading of the topic of dead letters: from the moment of opening, record by record, to the
+/// end that the topic had then.
 pub trait LetterRecords: Send {
-    /// Why it cannot be read.
+    /// Why the topic cannot be read on.
     type Error: Send;
 
-    /// The next record, in the order of its partition; `None` at the end.
+    /// The next record; records of one partition come in their order. `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<InputRecord>, Self::Error>> + Send;
 }
 
 /// Why dead letters cannot be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError<E> {
-    /// The topic cannot be read.
+    /// The topic cannot be read; this is the reader's own error.
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
-    /// There are more letters than are kept in mind.
+    /// The topic holds more letters than one index takes.
     #[error(transparent)]
     Full(#[from] Full),
 }
 
-/// Which letters. Everything that it says must fit; one that says nothing fits every letter.
+/// Which letters. Every field that is set must fit; with none set, every letter fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LetterFilter {
-    /// Letters with this cause.
+    /// Only letters with exactly this cause code; `None`: any.
     pub cause: Option<String>,
-    /// Letters of records of this topic.
+    /// Only letters about records of exactly this topic; `None`: any.
     pub topic: Option<String>,
-    /// Letters that are not older; the topic is read from there on.
+    /// Only letters that were written at this moment or later; the topic is read from there on.
+    /// `None`: all.
     pub since: Option<Timestamp>,
 }
 
 impl LetterFilter {
-    /// Whether a letter is meant.
+    /// Whether a letter fits every field of the filter that is set.
     #[must_use]
     pub fn fits(&self, letter: &Letter) -> bool {
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
@@ -77,7 +80,8 @@ impl LetterFilter {
     }
 }
 
-/// Bytes of a record. As JSON: a text if they are UTF-8, else an object with their hex digits.
+/// Bytes of a record. As JSON a text if they are UTF-8, else `{"hex": "..."}` with two digits for
+/// each byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 

@@ -21,81 +21,86 @@ use triad_workflow::Millis;
 use super::{LetterFilter, LetterTopic, Letters};
 use crate::pace::{Pacer, Rate};
 
-/// Longest wait for the acknowledgement of one message.
+/// Longest wait for the acknowledgement of one message, in milliseconds.
 pub const PATIENCE: Millis = Millis(15_000);
 
-/// Which letters are replayed.
+/// Which letters are to be replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen {
-    /// These.
+    /// Exactly these letters. If one of them does not exist, none is replayed.
     Named(BTreeSet<LetterId>),
-    /// All that fit.
+    /// All letters that fit the filter when the replay begins.
     All(LetterFilter),
 }
 
 /// What to replay, and how.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Which letters.
+    /// Which letters to replay.
     pub letters: Chosen,
-    /// Who and why; each marker says when.
+    /// Who replays, and why. The marker of each letter has its own time in place of this one's.
     pub act: ReplayAct,
-    /// The value to send in place of the letter's own; at most
-    /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES). It is for a single letter.
+    /// The value to send in place of each letter's own; `None`: the letter's own. It is meant for a
+    /// single letter, and for at most
+    /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES); neither is checked here.
     pub corrected: Option<Vec<u8>>,
-    /// Replay also what was replayed before.
+    /// Whether to replay letters that were replayed before, too.
     pub again: bool,
-    /// Find out what would be replayed, and send nothing.
+    /// Whether only to find out what would be replayed, and to send nothing.
     pub dry_run: bool,
-    /// Most letters a second.
+    /// Most letters a second. A dry run does not wait.
     pub rate: Rate,
 }
 
 /// What became of one letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is sent and marked.
+    /// The record was sent again, and the marker after it; the bus has acknowledged both.
     Replayed,
-    /// In a dry run: it would be sent.
+    /// Only in a dry run: the record would be sent.
     WouldBe,
-    /// It was replayed before, then.
+    /// Nothing was sent: the letter was replayed before, the last time at this moment.
     Before(Timestamp),
-    /// There is nothing sound to send.
+    /// Nothing was sent: the letter cannot be replayed as it is.
     Refused(ReplayRefusal),
-    /// The bus did not take it.
+    /// The bus refused the record or failed. The record may have gone out all the same.
     NotSent(BusError),
-    /// It was sent, and the bus did not take its marker.
+    /// The record was sent, but its marker was not acknowledged: the letter may look as if it was
+    /// not replayed.
     NotMarked(BusError),
 }
 
-/// How many letters came to what.
+/// How many letters came to which outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Replayed, or in a dry run: to be replayed.
+    /// Letters that were replayed; in a dry run: that would be.
     pub replayed: u64,
-    /// Replayed before, and so not now.
+    /// Letters that were replayed before, and so not now.
     #[serde(rename = "replayed_before")]
     pub before: u64,
-    /// Refused or not sent.
+    /// Letters that were refused, not sent, or sent and not marked.
     pub failed: u64,
 }
 
-/// Why a replay ended early. Running it again is safe.
+/// Why a replay ended before its last letter. To run it again is safe: what was marked is not
+/// replayed again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError<E, F> {
-    /// The topic cannot be read.
+    /// The topic cannot be read; this is the reader's own error. Letters before it may have been
+    /// replayed.
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
-    /// There are more letters than are kept in mind: replay them in parts.
+    /// More letters fit than one index takes; nothing was replayed. Replay them in parts.
     #[error(transparent)]
     Full(#[from] Full),
-    /// There are no such letters; nothing was replayed.
+    /// These letters, which were asked for by id, do not exist; nothing was replayed.
     #[error("some of the letters do not exist")]
     Unknown(Vec<LetterId>),
-    /// The bus has not answered within [`PATIENCE`]; the letter in hand may have been sent.
+    /// The bus has not answered about one message within [`PATIENCE`]. That letter may have been
+    /// sent.
     #[error("the bus has not answered in time; the letter in hand may have been sent")]
     NoAnswer,
-    /// What the report returned.
+    /// What the `report` of [`replay`] returned; the letter that it was about is finished.
     #[error("it could not be reported")]
     Report(F),
 }
@@ -135,13 +140,16 @@ impl Tally {
     }
 }
 
-/// Replays letters, one after the other, no faster than the rate, and reports each.
+/// Replays letters one after the other, no faster than the rate, and calls `report` after each. The
+/// topic is read twice: once to find the letters and their markers, once to send.
 ///
 /// In memory are the letter in hand and an index of at most
 /// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.
 ///
 /// # Errors
-/// [`ReplayError`]. The failure of one letter is its outcome.
+/// [`ReplayError`]: the topic cannot be read, holds too many letters or not the named ones, the bus
+/// does not answer, or `report` fails. The failure of one letter is its [`Outcome`], and ends
+/// nothing.
 pub async fn replay<T: LetterTopic, F>(
     topic: &T,
     bus: &impl Bus,

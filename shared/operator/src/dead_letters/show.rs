@@ -10,15 +10,16 @@ use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 
 use super::{Bytes, LetterTopic, Letters};
 
-/// Replays of one letter that are shown: the last ones.
+/// Most replays of one letter that are shown: those that come last in the topic.
 pub const MAX_REPLAYS: usize = 100;
 
-/// A letter and its replays.
+/// A letter and its replays. As JSON one object with the parts of the letter by name, and
+/// `replays`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// The letter.
+    /// The letter: the first one about its record, if there are several.
     pub letter: Letter,
-    /// Its last replays, at most [`MAX_REPLAYS`], oldest first.
+    /// Its replays, at most [`MAX_REPLAYS`], oldest first; empty if there are none.
     pub replays: Vec<Marker>,
 }
 
@@ -94,11 +95,11 @@ impl Serialize for Shown {
     }
 }
 
-/// One letter, with its last replays; `None` if there is no such letter. The whole topic is read; in
-/// memory are the letter and at most [`MAX_REPLAYS`] markers.
+/// Reads the whole topic and finds one letter with its last replays; `None` if there is no such
+/// letter. In memory are the letter and at most [`MAX_REPLAYS`] markers.
 ///
 /// # Errors
-/// Why the topic cannot be read.
+/// The topic's own, if it cannot be read.
 pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
     let mut letters = Letters::open(topic, None).await?;
     let mut found: Option<Letter> = None;

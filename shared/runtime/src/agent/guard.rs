@@ -63,7 +63,9 @@ impl Pass {
 
 /// Not now.
 pub(super) struct Wait {
+    /// When the request is to be looked at again.
     pub until: Timestamp,
+    /// Why no call is made before.
     pub why: Failure,
 }
 
@@ -89,9 +91,13 @@ pub(super) struct Guard {
 
 /// The ports that a guard uses.
 pub(super) struct Ports<'a, S, B, C, E> {
+    /// The control store, with the downstream's record.
     pub control: &'a S,
+    /// The bus, for events of the breaker.
     pub bus: &'a B,
+    /// The clock.
     pub clock: &'a C,
+    /// Random numbers, for write tokens and jitter.
     pub entropy: &'a E,
 }
 

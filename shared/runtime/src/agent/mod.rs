@@ -39,25 +39,26 @@ use work::Worked;
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
 const REMEMBERED: usize = 4_096;
 
-/// The remote services of one process, by agent name.
+/// The remote services that one process calls, one for each agent's name. Clones share the
+/// services.
 #[derive(Clone, Default)]
 pub struct Remotes(BTreeMap<AgentName, Arc<dyn AnyRemote>>);
 
 impl Remotes {
-    /// None yet.
+    /// A set without any remote service; [`with`](Self::with) adds them.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an agent's remote service.
+    /// Adds the remote service of an agent, in place of an earlier one of the same name.
     #[must_use]
     pub fn with(mut self, agent: AgentName, service: impl RemoteService) -> Self {
         self.0.insert(agent, Arc::new(service));
         self
     }
 
-    /// The agents.
+    /// The agents' names, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &AgentName> {
         self.0.keys()
     }
@@ -86,7 +87,7 @@ fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
 /// What tells one attempt from all others.
 type AttemptKey = (IdempotencyKey, Direction, Attempt);
 
-/// The agent handler; one process may run several agents.
+/// The agent handler. One process may run several agents, one for each entry of its [`Remotes`].
 pub struct Agent<S, B, C, E> {
     remotes: Remotes,
     control: S,
@@ -100,7 +101,8 @@ pub struct Agent<S, B, C, E> {
 }
 
 impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
-    /// A handler over its ports.
+    /// A handler for the agents in `remotes`, over the other ports. The limits of each agent are
+    /// those in `settings`. Nothing is read or called yet.
     pub fn new(
         remotes: Remotes,
         control: S,
@@ -127,14 +129,19 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    /// Handles a batch, several requests at once; the answer has one entry a record, in their
-    /// order. `until` is when this process must be done, if before the requests' deadlines.
+    /// Handles a batch; the answer has one entry for each record, in their order. At most
+    /// [`Settings::agent_concurrency`] requests are worked on at once.
+    ///
+    /// `until` is when this process must be done, if that may be before the requests' own
+    /// deadlines: a request that cannot be finished by then is answered with
+    /// [`Redelivery::OutOfTime`]. `None` sets no such bound.
     pub async fn handle(&self, records: &[InputRecord], until: Option<Timestamp>) -> Vec<Handled> {
         self.handle_each(records, until, &|_| {}).await
     }
 
-    /// As [`handle`](Self::handle), and calls `done` with the place of each record as soon as that
-    /// record is finished: for a caller that may have to end before the slowest one is.
+    /// Does what [`handle`](Self::handle) does, and calls `done` with a record's place in the batch
+    /// (from 0) as soon as the answer about it is [`Handled::Done`]. It is for a caller that may
+    /// have to end before the slowest record is finished.
     pub async fn handle_each(
         &self,
         records: &[InputRecord],
@@ -156,7 +163,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             .await
     }
 
-    /// Handles one request.
+    /// Handles one request: calls the service as often as the request allows, and sends the reply.
+    /// A record that is no request for an agent of this process is dead-lettered. `until` is as in
+    /// [`handle`](Self::handle).
+    ///
+    /// After complete-by, less the clock skew, nothing is called and no reply is sent; the answer
+    /// is [`Handled::Done`]. A store or bus that fails leads to [`Handled::Redeliver`].
     pub async fn handle_one(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
         let (request, remote) = match self.decode(record) {
             Ok(found) => found,

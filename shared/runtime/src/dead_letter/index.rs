@@ -10,14 +10,16 @@ use triad_core::Timestamp;
 
 use super::letter::{Entry, Letter, LetterId};
 
-/// Most letters and markers that an index takes: some 64 MB.
+/// Most letters that an index holds, including letters of which only a replay is known: some 64 MB.
+/// One more is [`Full`].
 pub const MAX_KNOWN: usize = 1_000_000;
-/// Most causes that are told apart; letters of further ones are counted together.
+/// Most causes that are counted apart. Letters of any further cause are counted together as
+/// [`OTHER_CAUSES`].
 pub const MAX_CAUSES: usize = 1_000;
-/// The name of those further ones.
+/// The name of the group for letters whose cause is beyond [`MAX_CAUSES`].
 pub const OTHER_CAUSES: &str = "(other causes)";
 
-/// More letters and markers than an index takes.
+/// The index holds [`MAX_KNOWN`] letters and takes no more. Reading from a later moment on helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are more than {MAX_KNOWN} dead letters and replays")]
 pub struct Full;
@@ -30,20 +32,20 @@ struct Known {
     replayed: Option<Timestamp>,
 }
 
-/// Letters of one cause.
+/// The letters of one cause, counted. A letter that was made twice for one record counts once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// The cause's code.
+    /// The cause's code, or [`OTHER_CAUSES`].
     pub cause: String,
-    /// Letters.
+    /// How many letters there are.
     pub letters: usize,
-    /// Those of them that were replayed.
+    /// How many of these letters were replayed at least once.
     pub replayed: usize,
-    /// When the newest was written.
+    /// When the newest letter was written.
     pub newest: Timestamp,
 }
 
-/// Which letters there are.
+/// Which letters a topic holds, with their causes and replays, and without their content.
 #[derive(Debug, Default)]
 pub struct Index {
     /// By topic and partition, then by offset.
@@ -53,10 +55,11 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes note of a letter or marker; true for a letter that was not met before.
+    /// Takes in a letter or a marker, in any order. `true` for a letter that is new; `false` for a
+    /// letter that is known already, and for a marker.
     ///
     /// # Errors
-    /// [`Full`] beyond [`MAX_KNOWN`].
+    /// [`Full`] if the entry is about one more letter than [`MAX_KNOWN`]; it is not counted.
     pub fn note(&mut self, entry: &Entry) -> Result<bool, Full> {
         match entry {
             Entry::Letter(letter) => self.letter(letter),
@@ -81,26 +84,28 @@ impl Index {
         Ok(())
     }
 
-    /// When a letter was replayed last; `None` if it was not.
+    /// When a letter was replayed last; `None` if it was not, or is not known.
     #[must_use]
     pub fn replayed(&self, id: &LetterId) -> Option<Timestamp> {
         self.get(id)?.replayed
     }
 
-    /// Whether a letter is there.
+    /// Whether the index holds this letter: its letter was noted and not taken out.
     #[must_use]
     pub fn holds(&self, id: &LetterId) -> bool {
         self.get(id).is_some_and(|known| known.cause.is_some())
     }
 
-    /// Takes a letter out; whether it was there. When it was replayed is still known.
+    /// Takes a letter out and answers whether it was there. When the letter was replayed stays
+    /// known, and the letter still counts against [`MAX_KNOWN`].
     pub fn take(&mut self, id: &LetterId) -> bool {
         let partition = self.known.get_mut(&(id.topic.clone(), id.partition));
         let known = partition.and_then(|partition| partition.get_mut(&id.offset));
         known.is_some_and(|known| known.cause.take().is_some())
     }
 
-    /// The letters by cause, most letters first.
+    /// The letters by cause, the cause with the most letters first. A cause whose letters were all
+    /// taken out has 0.
     #[must_use]
     pub fn groups(&self) -> Vec<Group> {
         let group = |(cause, newest): &(String, Timestamp)| Group {

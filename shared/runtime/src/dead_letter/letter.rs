@@ -9,24 +9,26 @@ use super::names;
 use super::replay::ReplayAct;
 use crate::record::InputRecord;
 
-/// Which record a letter is about: where it was read from. Written `orders/3/42`.
+/// Which record a letter is about: the place that the record was read from. As text: `orders/3/42`
+/// (topic, partition, offset).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LetterId {
-    /// Topic of the record.
+    /// Topic that the record was read from.
     pub topic: String,
-    /// Partition of the record.
+    /// Partition within the topic, from 0.
     pub partition: i32,
-    /// Offset of the record.
+    /// Offset within the partition, from 0.
     pub offset: i64,
 }
 
-/// A text that names no letter.
+/// The text that is no id of a letter: not TOPIC/PARTITION/OFFSET with a topic and two whole
+/// numbers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a dead letter: write TOPIC/PARTITION/OFFSET, such as orders/3/42")]
 pub struct InvalidLetterId(pub String);
 
 impl LetterId {
-    /// The id of a record's letter.
+    /// The id of the letter about this record: its topic, partition and offset.
     #[must_use]
     pub fn of(record: &InputRecord) -> Self {
         Self {
@@ -61,45 +63,46 @@ impl FromStr for LetterId {
     }
 }
 
-/// A dead letter: a record as it came, and why it could not be taken.
+/// A dead letter: a record as it came, as far as it is kept, and why it could not be handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
-    /// Which record it is about.
+    /// Place of the record that the letter is about.
     pub id: LetterId,
-    /// Short and stable, fit for grouping.
+    /// The cause's code: short and stable, fit for grouping.
     pub cause: String,
-    /// The cause for a person.
+    /// The cause in words, for people; at most 1,024 bytes.
     pub message: String,
-    /// When it was written.
+    /// When the letter was written, by the writer's clock.
     pub at: Timestamp,
-    /// The record's key.
+    /// The record's key, byte for byte; `None` if it had none.
     pub key: Option<Vec<u8>>,
-    /// What is kept of the record's value.
+    /// The record's value, as far as it is kept.
     pub value: Content,
-    /// What is kept of the record's headers.
+    /// The record's own headers, in their order, as far as they are kept.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// How many headers the record had, if more than are kept.
+    /// How many headers the record had, if more than are kept; `None` if all are kept.
     pub headers_of: Option<usize>,
 }
 
-/// What is kept of a record's value.
+/// The value of a dead-lettered record, as far as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// All of it.
+    /// The whole value. A record that Triad never had as such may have another content here: see
+    /// [`MALFORMED_EVENT_RECORD`](super::replay::MALFORMED_EVENT_RECORD).
     Whole(Vec<u8>),
-    /// Its beginning.
+    /// The beginning of a value that is larger than [`MAX_VALUE_BYTES`](super::MAX_VALUE_BYTES).
     Cut {
-        /// What is kept.
+        /// The bytes that are kept, from the first on.
         beginning: Vec<u8>,
-        /// Bytes of the whole.
+        /// Bytes of the whole value.
         of: usize,
     },
-    /// The record had no value.
+    /// The record had no value (null).
     Tombstone,
 }
 
 impl Content {
-    /// The bytes that are kept; none of a tombstone.
+    /// The bytes that are kept; empty for a tombstone.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -112,39 +115,40 @@ impl Content {
     }
 }
 
-/// A note that a letter was replayed.
+/// A note in the topic `dead-letter` that a letter was replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
-    /// Which letter.
+    /// The letter that was replayed.
     pub of: LetterId,
-    /// Who replayed it, why and when.
+    /// Who replayed the letter, why and when.
     pub act: ReplayAct,
-    /// The value that was sent, if it was not the letter's own.
+    /// The value that was sent in place of the letter's own; `None` if the letter's own was sent.
     pub corrected: Option<Vec<u8>>,
 }
 
-/// A record of the topic `dead-letter`.
+/// A record of the topic `dead-letter`, read: a letter, or the marker of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A dead letter.
+    /// A dead letter about one record or batch.
     Letter(Letter),
-    /// A note that one was replayed.
+    /// A note that a letter was replayed.
     Replayed(Marker),
 }
 
-/// A record that is neither letter nor marker: Triad has not written it.
+/// The record is neither a letter nor a marker: Triad has not written it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the record is neither a dead letter nor a marker: {0}")]
 pub struct Unreadable(
-    /// What is missing or wrong.
+    /// Name of the header that is missing or wrong.
     pub &'static str,
 );
 
 impl Entry {
-    /// Reads a record of the topic.
+    /// Reads a record of the topic `dead-letter`.
     ///
     /// # Errors
-    /// [`Unreadable`] if Triad has not written it.
+    /// [`Unreadable`], with the name of the header that is missing or wrong, if the record is
+    /// neither a letter nor a marker.
     pub fn read(record: InputRecord) -> Result<Self, Unreadable> {
         let own = Own(&record.headers);
         match own.text(names::CE_TYPE) {

@@ -19,25 +19,27 @@ use crate::record::InputRecord;
 
 pub use letter::{Entry, Letter, LetterId};
 
-/// Largest value that is kept whole; of a larger one the beginning is kept, and the headers say
-/// where the whole one is.
+/// Largest value, in bytes, that a letter keeps whole. Of a larger one the first so many bytes are
+/// kept, and headers say how many there were and where the record is.
 pub const MAX_VALUE_BYTES: usize = 900 * 1024;
-/// Most headers of the original that are kept.
+/// Most of the record's own headers that a letter keeps: the first ones. Further ones are dropped,
+/// and the letter says how many there were.
 pub const MAX_HEADERS: usize = 64;
-/// Most bytes of headers of the original that are kept.
+/// Most bytes of the record's headers, names and values together, that a letter keeps. From the
+/// first header on that does not fit, none is kept.
 pub const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// Why a record cannot be taken.
+/// Why a record is dead-lettered: a code for programs and a text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Short and stable, fit for grouping.
+    /// Short and stable, fit for grouping, such as `too-large`.
     pub code: &'static str,
-    /// For a person.
+    /// The cause in words, for people. A letter keeps at most 1,024 bytes of it.
     pub message: String,
 }
 
 impl Cause {
-    /// A cause.
+    /// A cause with this code (short and stable) and this text (for people).
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -49,18 +51,19 @@ impl Cause {
 /// Dead letters made by this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// How many dead letters this process has made so far; one that had to be sent again counts again.
-/// For the log: it is no figure of the installation.
+/// How many dead letters this process has made since it started. A letter that had to be made again
+/// counts again. For the log: it is no figure of the installation.
 #[must_use]
 pub fn made() -> u64 {
     MADE.load(Ordering::Relaxed)
 }
 
-/// The dead letter and its alert.
+/// The dead letter of a record, and its alert, in this order; neither is sent yet.
 ///
-/// Value and key stay byte for byte as they came, so that a record can be replayed after a fix;
-/// the cause and the origin are in headers. Both messages carry an id made of topic, partition
-/// and offset: a redelivered record makes the same ones again.
+/// Key and value are the record's own, byte for byte, up to [`MAX_VALUE_BYTES`] of the value, so
+/// that the record can be replayed after a fix. Cause and place of the record are in headers. Both
+/// messages have an id made of topic, partition and offset: a redelivered record leads to the same
+/// ids again.
 #[must_use]
 pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Envelope; 2] {
     MADE.fetch_add(1, Ordering::Relaxed);

@@ -10,39 +10,41 @@ use triad_core::{Envelope, Timestamp, topics};
 use super::letter::{Content, Letter, LetterId};
 use super::names;
 
-/// Most bytes of a name in [`ReplayAct::by`].
+/// Most bytes of the name in [`ReplayAct::by`]; a longer one is refused.
 pub const MAX_BY_BYTES: usize = 128;
-/// Most bytes of a reason in [`ReplayAct::why`].
+/// Most bytes of the reason in [`ReplayAct::why`]; a longer one is refused.
 pub const MAX_WHY_BYTES: usize = 1024;
 
-/// Who replays, why and when.
+/// Who replays a letter, why and when; kept in the letter's marker. [`ReplayAct::new`] checks the
+/// bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayAct {
-    /// Who.
+    /// Name of the person: from 1 to [`MAX_BY_BYTES`] bytes.
     pub by: String,
-    /// Why.
+    /// Reason in words: from 1 to [`MAX_WHY_BYTES`] bytes.
     pub why: String,
-    /// When.
+    /// When the replay was acknowledged by the bus.
     pub at: Timestamp,
 }
 
-/// An act that says too little or too much.
+/// The name or the reason of a [`ReplayAct`] is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} has {bytes} bytes; from 1 to {limit} are allowed")]
 pub struct InvalidAct {
-    /// What: who or why.
+    /// Which of the two: `who` or `why`.
     pub what: &'static str,
-    /// What it has.
+    /// Bytes that it has, without blanks around it.
     pub bytes: usize,
-    /// What it may have.
+    /// Most bytes that it may have.
     pub limit: usize,
 }
 
 impl ReplayAct {
-    /// An act; blanks around who and why are left out.
+    /// An act. Blanks at both ends of name and reason are left out.
     ///
     /// # Errors
-    /// [`InvalidAct`] if one of them is empty or too long.
+    /// [`InvalidAct`] if the name is empty or has more than [`MAX_BY_BYTES`] bytes, or the reason
+    /// is empty or has more than [`MAX_WHY_BYTES`].
     pub fn new(by: &str, why: &str, at: Timestamp) -> Result<Self, InvalidAct> {
         let checked = |what, text: &str, limit| match text.trim() {
             text if (1..=limit).contains(&text.len()) => Ok(text.to_owned()),
@@ -60,46 +62,51 @@ impl ReplayAct {
     }
 }
 
-/// A letter that cannot be replayed.
+/// Why a letter cannot be replayed. All but the last pass if a value is given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayRefusal {
-    /// Not all of its value is there.
+    /// The letter has only the beginning of the value, and no other value is given.
     #[error("only {kept} of its {of} bytes were kept; give the whole value")]
     Cut {
-        /// Bytes that are kept.
+        /// Bytes that the letter keeps.
         kept: usize,
-        /// Bytes of the record's value.
+        /// Bytes that the whole value had.
         of: usize,
     },
-    /// There is nothing to send.
+    /// The record had no value, and none is given.
     #[error("the record had no value (a tombstone); give one")]
     Tombstone,
-    /// What is kept is not the record but the event that it came in.
+    /// The letter holds the Lambda event in which the record came, not the record: cause
+    /// [`MALFORMED_EVENT_RECORD`].
     #[error(
         "the record came in an event that could not be read, and is not kept itself; give its value"
     )]
     OfAnEvent,
-    /// It stands for a whole batch, of which nothing is kept.
+    /// The letter stands for a whole batch and holds nothing of it: cause [`UNREADABLE_BATCH`].
     #[error(
         "the letter is about a batch that could not be read, and no record of it is kept; give one's value"
     )]
     OfABatch,
-    /// It is from elsewhere: a replay would write where Triad takes no input.
+    /// The record came from this topic, from which Triad takes no input: a value does not help.
     #[error("{0:?} is no topic from which Triad takes its input")]
     Elsewhere(String),
 }
 
-/// Code of letters that hold the event in which a record came, not the record.
+/// Cause code of letters that hold the entry of a Lambda event in which a record came, because the
+/// record itself could not be read from it.
 pub const MALFORMED_EVENT_RECORD: &str = "malformed-event-record";
 
-/// Code of letters about batches that could not be read: they hold nothing of them.
+/// Cause code of letters about whole batches that could not be read. Such a letter holds nothing of
+/// its batch.
 pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 
-/// The message that a replay sends: the record as it came, to the topic that it came from, with
-/// another value if one is given. The letter's own headers are left out.
+/// The message that a replay sends: the record as it came, to the topic that it came from. With
+/// `corrected` that value takes the place of the record's; `None` keeps it. The headers that only
+/// the letter has are left out.
 ///
 /// # Errors
-/// [`ReplayRefusal`] if there is nothing sound to send.
+/// [`ReplayRefusal`] if the record is from a topic that is no input of Triad's, or if no value is
+/// given and the letter does not have the record's whole value.
 ///
 /// # Example
 /// ```
@@ -154,8 +161,8 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
     })
 }
 
-/// The marker that a letter was replayed, for the topic `dead-letter`. Its value is the corrected
-/// one, if there was one; its key is the letter's id.
+/// The marker which says that letter `of` was replayed; it is for the topic `dead-letter`. Its key
+/// is the letter's id as text, and its value the corrected value, or empty without one.
 #[must_use]
 pub fn marker(of: &LetterId, act: &ReplayAct, corrected: Option<Vec<u8>>) -> Envelope {
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));

@@ -52,8 +52,11 @@ pub(super) enum Entry {
 /// An order that is to be started.
 #[derive(Debug)]
 pub(super) struct Candidate<'a> {
+    /// The order's id.
     pub order: &'a OrderId,
+    /// When the order was submitted: the oldest is started first.
     pub submitted_at: Timestamp,
+    /// What the order needs to be started.
     pub needs: Needs,
     /// What asks for it.
     pub record: &'a InputRecord,

@@ -34,7 +34,7 @@ const STARTED_AT_ONCE: usize = 256;
 /// Times that waiting orders are started after one batch.
 const MAX_STARTS: usize = 8;
 
-/// The Scheduler handler.
+/// The Scheduler handler: handles what the topics `scheduler` and `scheduler.high` bring.
 #[derive(Debug)]
 pub struct Scheduler<S, B, C, E> {
     store: S,
@@ -97,7 +97,8 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// A handler over its ports.
+    /// A handler over its ports. It remembers at most [`Settings::cached_orders`] orders, and
+    /// [`Settings::waiting`] waiting ones in each lane. Nothing is read or written yet.
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -116,8 +117,11 @@ where
         }
     }
 
-    /// Handles a batch; the answer has one entry a record, in their order. Then starts what waited
-    /// and has room now: an empty batch does that alone.
+    /// Handles a batch; the answer has one entry for each record, in their order. Messages about
+    /// one order are handled one after the other, in their order.
+    ///
+    /// Then orders that waited for room are started, as far as there is room now; an empty batch
+    /// does only that. What fails of those is not in the answer: the Supervisor finds it.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         let answers = self.handle_all(records, false).await;
         for lane in [Priority::High, Priority::Normal] {
@@ -187,7 +191,8 @@ where
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether orders wait here for room: they are started by a later batch, if only an empty one.
+    /// Whether orders wait in this process for room. Then [`handle`](Self::handle) must be called
+    /// again soon, if only with an empty batch: it starts those that have room.
     pub fn is_waiting(&self) -> bool {
         self.intake.is_waiting(Priority::High) || self.intake.is_waiting(Priority::Normal)
     }
