@@ -212,7 +212,10 @@ async fn a_stuck_lane_leaves_the_other_alone(stuck: &'static str, other: &'stati
     let group = |topic: &str| topic.replace("work", GROUP);
     lanes.done(other, 1000).await;
     lanes.committed(&group(other), other, 1000).await;
-    assert_eq!(committed(&lanes.brokers(), &group(stuck), stuck).unwrap_or(0), 0);
+    assert_eq!(
+        committed(&lanes.brokers(), &group(stuck), stuck).unwrap_or(0),
+        0
+    );
     healed.send_replace(true);
     lanes.done(stuck, 30).await;
     lanes.committed(&group(stuck), stuck, 30).await;

@@ -96,7 +96,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
         for _ in 0..MAX_PUTS {
             let expires = stored::expires_at(&write.next, self.retention).max(standing);
             let put = match self.details(&write)? {
-                None => self.put(self.put_record(&write, expires), write.token).await?,
+                None => {
+                    self.put(self.put_record(&write, expires), write.token)
+                        .await?
+                }
                 Some(details) => self.put_both(&write, expires, details).await?,
             };
             match put {
@@ -132,7 +135,9 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 .condition_expression("attribute_exists(Digest)"),
             None => return Ok(None),
         };
-        let update = update.build().map_err(|e| StoreError::Item(e.to_string()))?;
+        let update = update
+            .build()
+            .map_err(|e| StoreError::Item(e.to_string()))?;
         Ok(Some(TransactWriteItem::builder().update(update).build()))
     }
 
@@ -179,7 +184,9 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let first = reasons.first();
         if first.and_then(|r| r.code()) != Some("ConditionalCheckFailed") {
             let id = &write.next.id;
-            return Err(StoreError::Item(format!("the details of {id} have expired")));
+            return Err(StoreError::Item(format!(
+                "the details of {id} have expired"
+            )));
         }
         let item = first.and_then(|r| r.item());
         Ok(match item.and_then(item::token) {

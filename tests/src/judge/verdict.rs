@@ -23,7 +23,7 @@ use super::object::{Call, Object};
 use super::recorder::read;
 
 /// Steps of one search.
-const STEPS: u64 = 200_000;
+const STEPS: u64 = 5_000_000;
 /// Ends that one part may have.
 const ENDS: usize = 32;
 /// Operations of one search.

@@ -173,7 +173,10 @@ fn an_order_that_is_set_aside_is_in_no_shard_that_a_sweep_reads_and_lies_there_b
     assert_eq!(s.when(Event::Admit), Then::Written);
     assert!(s.announces());
     assert_eq!(s.order.due_shard(), shard_of(&s.order.id));
-    assert!(s.order.due > Some(s.now), "somebody has some time to take it up");
+    assert!(
+        s.order.due > Some(s.now),
+        "somebody has some time to take it up"
+    );
     s.claim();
     assert_eq!(s.state(), "Processing");
 }
