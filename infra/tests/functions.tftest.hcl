@@ -104,7 +104,7 @@ run "every_setting_reaches_its_function" {
   variables {
     name_prefix  = "shop-"
     reply_topics = ["reply.shop", "reply.crm"]
-    timing       = { skew = "250ms", announce_within = "2m", retention = "90days", details_retention = "2years" }
+    timing       = { skew = "250ms", announce_within = "2m", retention = "90days", details_retention = "366days" }
     log_filter   = "info,triad_runtime=debug"
     admission = {
       max_in_flight              = 5000
@@ -145,7 +145,7 @@ run "every_setting_reaches_its_function" {
       nonsensitive(f.environment[0].variables.TRIAD_SKEW) == "250ms" &&
       nonsensitive(f.environment[0].variables.TRIAD_ANNOUNCE_WITHIN) == "2m" &&
       nonsensitive(f.environment[0].variables.TRIAD_RETENTION) == "90days" &&
-      nonsensitive(f.environment[0].variables.TRIAD_DETAILS_RETENTION) == "2years" &&
+      nonsensitive(f.environment[0].variables.TRIAD_DETAILS_RETENTION) == "366days" &&
       nonsensitive(f.environment[0].variables.TRIAD_LOG) == "info,triad_runtime=debug" &&
       nonsensitive(f.environment[0].variables.AWS_ENDPOINT_URL) == "http://127.0.0.1:4566"
     ])
