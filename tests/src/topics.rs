@@ -52,7 +52,7 @@ pub fn producer(brokers: &str) -> FutureProducer {
         .expect("the settings are sound")
 }
 
-/// The same as [`write`], through a producer that is there already.
+/// The same as [`write()`], through a producer that is there already.
 ///
 /// # Panics
 /// When the broker does not take a record.

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use triad_broker::{Broker, BrokerConfig};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_runtime::deaths::{HANDLER_DIED, MAX_DEATHS};
 use triad_tests::engines::loopback;
@@ -22,22 +22,26 @@ fn plain(value: &str) -> Foreign {
     }
 }
 
-/// Starts workers one after the other, until one has handled what comes last of every partition.
-async fn one_record_ends_processes(reads: &str) {
+/// A broker with the topics of a worker, of so many partitions each.
+async fn broker(partitions: i32) -> BrokerHandle {
     let broker = Broker::start(BrokerConfig {
         listen: loopback(),
         ..BrokerConfig::default()
     })
     .expect("the broker starts");
-    let brokers = broker.addr().to_string();
-    let topic = |name: &str| Topic {
+    let config = KafkaConfig::new(broker.addr().to_string());
+    let topics = [TOPIC, "t.high", "dead-letter", "alerts"].map(|name| Topic {
         name: name.to_owned(),
-        partitions: 2,
-    };
-    let topics = [TOPIC, "t.high", "dead-letter", "alerts"].map(topic);
-    create_topics(&KafkaConfig::new(&brokers), &topics)
-        .await
-        .expect("topics");
+        partitions,
+    });
+    create_topics(&config, &topics).await.expect("topics");
+    broker
+}
+
+/// Starts workers one after the other, until one has handled what comes last of every partition.
+async fn one_record_ends_processes(reads: &str) {
+    let broker = broker(2).await;
+    let brokers = broker.addr().to_string();
     let put = |partition: i32, values: &[&str]| {
         let all: Vec<Foreign> = values.iter().map(|value| plain(value)).collect();
         let count = i32::try_from(all.len()).expect("few");
@@ -101,20 +105,8 @@ async fn a_record_of_which_processes_die_is_put_aside_and_its_stream_goes_on() {
 /// A record that waits for something in the hand of every one of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_that_end_as_they_should_leave_nothing_against_a_record() {
-    let broker = Broker::start(BrokerConfig {
-        listen: loopback(),
-        ..BrokerConfig::default()
-    })
-    .expect("the broker starts");
+    let broker = broker(1).await;
     let brokers = broker.addr().to_string();
-    let topic = |name: &str| Topic {
-        name: name.to_owned(),
-        partitions: 1,
-    };
-    let topics = [TOPIC, "t.high", "dead-letter", "alerts"].map(topic);
-    create_topics(&KafkaConfig::new(&brokers), &topics)
-        .await
-        .expect("topics");
     let batch = batch(Codec::None, 1, &records(&[plain("wait")]));
     produce(&brokers, TOPIC, 0, &batch);
     for _ in 0..MOST_DEATHS {

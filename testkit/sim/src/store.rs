@@ -35,7 +35,7 @@ struct Entry {
     /// The record has expired and gone; the checker knows its last version.
     gone: bool,
     /// Its row: shard and moment.
-    placed: Option<(u32, u64)>,
+    placed: Option<Row>,
     last_coming: u64,
 }
 
@@ -48,6 +48,9 @@ impl Entry {
 /// Place of an order in the order of creation.
 type At = usize;
 
+/// A row of the due index: its shard and moment.
+type Row = (u32, u64);
+
 /// What the store holds.
 #[derive(Debug, Default)]
 pub(crate) struct StoreState {
@@ -59,7 +62,7 @@ pub(crate) struct StoreState {
     /// The due index as queries see it.
     index: BTreeMap<u32, BTreeSet<(u64, At)>>,
     /// Changes of the index that are not visible yet, by moment and sequence.
-    coming: BTreeMap<(u64, u64), (At, Option<(u32, u64)>)>,
+    coming: BTreeMap<(u64, u64), (At, Option<Row>)>,
     coming_seq: u64,
     pub(crate) definitions: BTreeMap<(String, String), String>,
     /// When each definition was published last.
@@ -288,7 +291,7 @@ impl StoreState {
     }
 
     /// Changes the due index, some time later.
-    fn place(&mut self, k: &mut Kernel, at: At, row: Option<(u32, u64)>) {
+    fn place(&mut self, k: &mut Kernel, at: At, row: Option<Row>) {
         let lag = k.rng.below(k.faults.index_lag_ms + 1);
         if lag > 0 {
             k.coverage.reach("fault: index late");
@@ -373,7 +376,7 @@ impl StoreState {
 }
 
 /// The row of an order in the due index: its shard and moment.
-fn row(order: &Order) -> Option<(u32, u64)> {
+fn row(order: &Order) -> Option<Row> {
     order.due.map(|due| (order.due_shard(), due.0))
 }
 

@@ -3,8 +3,8 @@
 //!
 //! The processes are those of the run with kills ([`super::installation`]), and nothing is killed:
 //! each outage lasts by itself, and what it does can be told from what another does. [`plan`] says
-//! which outages there are, what needs what is out and how long an order may take; [`follow`] notes
-//! when orders end; [`run`] carries the outages out; [`verdict`] judges what it has noted.
+//! which outages there are, what needs what is out and how long an order may take; `follow` notes
+//! when orders end; [`run`] carries the outages out; `verdict` judges what it has noted.
 
 mod follow;
 pub mod plan;
