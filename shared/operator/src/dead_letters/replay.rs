@@ -96,7 +96,7 @@ pub enum ReplayError<E, F> {
     /// These letters, which were asked for by id, do not exist; nothing was replayed.
     #[error("some of the letters do not exist")]
     Unknown(Vec<LetterId>),
-    /// The bus has not answered about one message within [`PATIENCE`]. That letter may have been
+    /// The bus has not answered about one message within `PATIENCE`. That letter may have been
     /// sent.
     #[error("the bus has not answered in time; the letter in hand may have been sent")]
     NoAnswer,

@@ -19,7 +19,7 @@ pub const MAX_REPLAYS: usize = 100;
 pub struct Shown {
     /// The letter: the first one about its record, if there are several.
     pub letter: Letter,
-    /// Its replays, at most [`MAX_REPLAYS`], oldest first; empty if there are none.
+    /// Its replays, at most `MAX_REPLAYS`, oldest first; empty if there are none.
     pub replays: Vec<Marker>,
 }
 
@@ -96,7 +96,7 @@ impl Serialize for Shown {
 }
 
 /// Reads the whole topic and finds one letter with its last replays; `None` if there is no such
-/// letter. In memory are the letter and at most [`MAX_REPLAYS`] markers.
+/// letter. In memory are the letter and at most `MAX_REPLAYS` markers.
 ///
 /// # Errors
 /// The topic's own, if it cannot be read.
