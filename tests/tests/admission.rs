@@ -311,6 +311,38 @@ async fn an_order_beyond_its_workflow_s_cap_holds_up_nobody_and_is_let_in_by_age
 }
 
 #[tokio::test]
+async fn one_that_is_held_or_cannot_be_read_keeps_no_other_from_being_let_in() {
+    let world = World::start(small(1)).await;
+    assert_eq!(
+        world.submit("small", &["1", "2", "3", "4"]).await,
+        [true; 4]
+    );
+    let operator = Operator::new(
+        world.engine.store(),
+        world.bus.clone(),
+        world.clock.clone(),
+        SystemEntropy,
+        World::settings(),
+    );
+    let hold = Operation {
+        action: Action::Pause,
+        act: OperatorAct::new("ann", "not yet"),
+    };
+    let held = operator
+        .operate(&OrderId::new("2").unwrap(), &hold, false)
+        .await;
+    assert!(held.is_ok(), "{held:?}");
+    world.engine.damage("3", "Steps", "no JSON").await;
+    world.finish("1").await;
+    let settings = Settings {
+        admission: small(1),
+        ..Settings::default()
+    };
+    assert_eq!(world.sweep(settings).await.admitted, 1);
+    assert!(!world.is_set_aside("4").await, "it is let in past both");
+}
+
+#[tokio::test]
 async fn who_ends_an_order_lets_the_next_one_in() {
     let world = World::start(small(2)).await;
     let ids = ["1", "2", "3", "4", "5"];

@@ -25,6 +25,8 @@ const PAGE: u32 = 1_000;
 /// Bound: pages of a shard, which other workflows may share, that are read in search of one's. They
 /// hold as many as one other workflow may have set aside.
 const MAX_PAGES: u32 = 12;
+/// Bound: orders that are passed over in one go because they cannot be let in.
+const SPARE: usize = 100;
 /// Once none was found that waits, it is looked again after this.
 const LOOK_EVERY: Millis = Millis(2_000);
 /// How often the orders in flight are counted while others wait for them.
@@ -64,19 +66,52 @@ where
     C: Clock,
     E: Entropy,
 {
-    let ids = oldest(ports.store, workflow, most).await?;
-    if ids.is_empty() {
-        return Ok(LetIn::default());
+    // Some cannot be let in (an operator holds them, or they cannot be read): those behind them are.
+    let ids = oldest(ports.store, workflow, most.saturating_add(SPARE)).await?;
+    let mut done = LetIn {
+        found: ids.len(),
+        admitted: 0,
+    };
+    let mut ids = ids.into_iter();
+    while done.admitted < most {
+        let next: Vec<OrderId> = ids.by_ref().take(most - done.admitted).collect();
+        if next.is_empty() {
+            break;
+        }
+        done.admitted += admit(ports, next).await;
     }
-    let found = ids.len();
-    let mut passes = Vec::with_capacity(found);
+    Ok(done)
+}
+
+/// Lets these orders in; how many were.
+async fn admit<S, B, C, E>(ports: &Ports<'_, S, B, C, E>, ids: Vec<OrderId>) -> usize
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    let mut passes = Vec::with_capacity(ids.len());
     for record in ports.store.load(ids).await {
-        let Some(order) = record? else { continue };
-        let workflow = ports.definitions.pinned(&order.workflow).await?;
-        let read = Snapshot {
-            order: Arc::new(order),
-            workflow,
-            details: None,
+        let read = match record {
+            Ok(Some(order)) => ports
+                .definitions
+                .pinned(&order.workflow)
+                .await
+                .map(|workflow| Snapshot {
+                    order: Arc::new(order),
+                    workflow,
+                    details: None,
+                }),
+            Ok(None) => continue,
+            Err(e) => Err(e),
+        };
+        let read = match read {
+            Ok(read) => read,
+            Err(e) => {
+                tracing::warn!(error = %e, "an order that is set aside cannot be read; others are let in");
+                continue;
+            }
         };
         let mut pass = Pass::new(Place::Beside, 0);
         let (timing, now) = (ports.settings.timing, ports.clock.now());
@@ -90,8 +125,7 @@ where
         Task::Ended(End::Done(done) | End::Unsent(done)) => done.was_written,
         _ => false,
     };
-    let admitted = passes.iter().filter(is_in).count();
-    Ok(LetIn { found, admitted })
+    passes.iter().filter(is_in).count()
 }
 
 /// The oldest of a workflow's orders that are set aside.

@@ -176,7 +176,7 @@ where
                 let page = most.min(self.settings.sweep_page as usize);
                 let done = let_in(&ports, &workflow, page).await?;
                 report.admitted += done.admitted;
-                if done.found < page {
+                if done.admitted < page {
                     break;
                 }
                 most -= page;
