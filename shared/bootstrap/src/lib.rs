@@ -8,6 +8,7 @@ mod auth;
 mod config;
 #[cfg(feature = "lambda")]
 mod journal;
+#[cfg(feature = "lambda")]
 pub mod lambda;
 pub mod logging;
 mod reader;
