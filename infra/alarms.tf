@@ -16,6 +16,7 @@ locals {
       DeadLetter         = "dead-letters"
       BreakerOpen        = "open-breakers"
       InvariantBreach    = "broken-invariants"
+      Misconfigured      = "misconfigured"
     } : metric => alarm if var.alarms.enabled
   }
 }

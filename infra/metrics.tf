@@ -10,6 +10,7 @@ locals {
     CompensationFailed = "an order could not be undone and ended in CompensationFailed"
     DeadLetter         = "a record could not be taken and is in dead-letter"
     BreakerOpen        = "a circuit breaker opened"
+    Misconfigured      = "a handler cannot go on until rights, credentials, tables or topics are mended"
     InvariantBreach    = "an invariant does not hold: a fault of the software"
     OrderRejected      = "an order was not let in, because too many are in flight"
     SweepDone          = "the Supervisor finished a sweep"

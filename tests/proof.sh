@@ -60,7 +60,7 @@ target/release/triad-chaos --orders 20000
 
 step "Bad records: 50,000 through a worker, and through the functions"
 cargo build --locked --workspace --bins
-TRIAD_BAD_RECORDS=50000 cargo test --locked -p triad-tests --test bad_input -- --nocapture --test-threads 1 \
+TRIAD_BAD_RECORDS=50000 cargo test --locked -p triad-tests --features long --test long bad_input:: -- --nocapture --test-threads 1 \
   2> target/bad-input.log | grep -v '"level":"WARN"'
 
 step "The stores' contracts on the official DynamoDB Local"

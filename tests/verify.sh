@@ -6,8 +6,8 @@
 #                            drill, the proof, what is deployed, licences and advisories
 #
 # Needs a C compiler, make and zlib's headers (librdkafka is built from source); with --all also
-# curl, jq, OpenSSL's headers with pkg-config or else perl (its TLS), and python3 with venv (two of
-# the other clients). Ends with 0 if all is well.
+# curl, jq, OpenSSL's headers with pkg-config or else perl (its TLS), python3 with venv, and Node with
+# npm (the other clients). Ends with 0 if all is well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ case "${1:-}" in
 esac
 
 tools=(cargo cc make)
-if [ "$all" = yes ]; then tools+=(curl jq python3); fi
+if [ "$all" = yes ]; then tools+=(curl jq python3 npm); fi
 for tool in "${tools[@]}"; do
   command -v "$tool" >/dev/null || { echo "verify: $tool is missing; install it first" >&2; exit 2; }
 done
@@ -56,7 +56,7 @@ everything=(--workspace --locked)
 if [ "$all" = yes ]; then
   # With Kafka over TLS, which is off by default for the sake of those who only try it. OpenSSL from
   # source takes minutes and perl: for tests, what the system has will do.
-  everything+=(--features triad-bootstrap/kafka-auth)
+  everything+=(--features triad-bootstrap/kafka-auth,triad-tests/long)
   if pkg-config --exists openssl 2>/dev/null; then export OPENSSL_NO_VENDOR=1; fi
 fi
 
@@ -67,9 +67,10 @@ step "Lints"
 cargo clippy "${everything[@]}" --all-targets -- -D warnings
 
 if [ "$all" = yes ]; then
-  step "Python clients for the tests with other clients (.venv)"
+  step "Clients in Python and Node for the tests with other clients (.venv, tests/node)"
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python-requirements.txt
+  npm ci --silent --no-audit --no-fund --ignore-scripts --prefix tests/node
 fi
 
 step "Binaries that the tests start"

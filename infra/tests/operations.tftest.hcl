@@ -111,8 +111,9 @@ run "alarms" {
       triad-dead-letters        = "Triad/triad DeadLetter 1"
       triad-open-breakers       = "Triad/triad BreakerOpen 1"
       triad-broken-invariants   = "Triad/triad InvariantBreach 1"
+      triad-misconfigured       = "Triad/triad Misconfigured 1"
     }
-    error_message = "Error orders, stuck compensations, dead letters, open breakers, broken invariants: one is one too many"
+    error_message = "Error orders, stuck compensations, dead letters, open breakers, broken invariants, a wrong installation: one is one too many"
   }
   assert {
     condition = (
@@ -128,7 +129,7 @@ run "alarms" {
     error_message = "further receivers"
   }
   assert {
-    condition = length(aws_cloudwatch_log_metric_filter.this) == 42 && alltrue([
+    condition = length(aws_cloudwatch_log_metric_filter.this) == 48 && alltrue([
       for f in aws_cloudwatch_log_metric_filter.this :
       f.pattern == "{ $.fields.metric = \"${f.name}\" }" && f.metric_transformation[0].name == f.name &&
       f.metric_transformation[0].namespace == "Triad/triad" && f.metric_transformation[0].value == "1"

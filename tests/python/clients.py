@@ -11,6 +11,8 @@ import sys
 import time
 
 WAIT_S = 120
+# One order in each.
+CODECS = ["zstd", "lz4", "snappy", "gzip", None]
 FINAL = {"completed", "compensated", "failed"}
 
 
@@ -25,7 +27,7 @@ def orders(client):
     }
     good = [
         {"order_id": f"{client}-{n}", "workflow": "order-fulfilment", "details": details}
-        for n in range(3)
+        for n in range(len(CODECS))
     ]
     return good, {"order_id": f"{client}-refused", "workflow": "no-such-workflow"}
 
@@ -38,9 +40,8 @@ class Confluent:
         self.brokers = {"bootstrap.servers": brokers}
 
     def produce(self, values):
-        codecs = ["zstd", "lz4", "snappy", "gzip", "none"]
         for n, (key, value) in enumerate(values):
-            codec = {"compression.codec": codecs[n % len(codecs)]}
+            codec = {"compression.codec": CODECS[n % len(CODECS)] or "none"}
             producer = self.kafka.Producer(self.brokers | codec)
             producer.produce("orders", key=key, value=value)
             left = producer.flush(WAIT_S)
@@ -69,11 +70,9 @@ class KafkaPython:
         self.brokers = brokers
 
     def produce(self, values):
-        # The others need libraries of their own.
-        codecs = ["gzip", None]
         for n, (key, value) in enumerate(values):
             producer = self.kafka.KafkaProducer(
-                bootstrap_servers=self.brokers, compression_type=codecs[n % len(codecs)]
+                bootstrap_servers=self.brokers, compression_type=CODECS[n % len(CODECS)]
             )
             producer.send("orders", key=key, value=value).get(timeout=WAIT_S)
             producer.close()

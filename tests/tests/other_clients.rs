@@ -1,14 +1,20 @@
-//! Clients of other makes against `triad dev`: confluent-kafka, kafka-python and boto3.
+//! Clients of other makes against `triad dev`: confluent-kafka, kafka-python, kafkajs and boto3, each
+//! Kafka client in every codec.
 //!
-//! They run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON`
-//! names; without either the tests say loudly that they are skipped.
+//! The Python ones run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON`
+//! names; kafkajs runs in Node with what is installed in `tests/node`. Without them the tests say
+//! loudly that they are skipped. `tests/verify.sh --all` installs both.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokio::process::Command;
 use triad_tests::dev::Dev;
 use triad_tests::poll::PATIENCE;
+
+/// Codecs there are, no compression among them: orders that a client sends.
+const CODECS: usize = 5;
 
 #[expect(
     clippy::disallowed_methods,
@@ -31,23 +37,25 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-async fn orders_through(client: &str) {
-    let Some(python) = python() else { return };
-    let dev = Dev::start(&[]).await;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/clients.py");
-    let run = Command::new(python)
+/// Runs a client to its end; the line of JSON that it prints.
+async fn ran(program: &OsStr, script: &str, args: &[&str]) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+    let run = Command::new(program)
         .arg(script)
-        .args([client, &dev.kafka, &dev.dynamodb])
+        .args(args)
         .kill_on_drop(true)
         .output();
     let ran = tokio::time::timeout(PATIENCE, run).await;
-    let ran = ran.expect("the client ends").expect("Python starts");
+    let ran = ran.expect("the client ends").expect("it starts");
     let err = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{err}");
-    let found: Value = serde_json::from_slice(&ran.stdout).expect("one line of JSON");
+    serde_json::from_slice(&ran.stdout).expect("one line of JSON")
+}
 
+/// Every order was told of from `received` to `completed`, without a gap.
+fn assert_told(found: &Value) {
     let statuses = found["statuses"].as_object().unwrap();
-    assert_eq!(statuses.len(), 3, "{found}");
+    assert_eq!(statuses.len(), CODECS, "{found}");
     for told in statuses.values() {
         // A repeated message is the same one again.
         let mut told = told.as_array().unwrap().clone();
@@ -58,8 +66,16 @@ async fn orders_through(client: &str) {
         assert_eq!(told.first().unwrap()[1], "received", "{told:?}");
         assert_eq!(told.last().unwrap()[1], "completed", "{told:?}");
     }
+}
+
+async fn orders_through(client: &str) {
+    let Some(python) = python() else { return };
+    let dev = Dev::start(&[]).await;
+    let args = [client, &dev.kafka, &dev.dynamodb];
+    let found = ran(python.as_os_str(), "python/clients.py", &args).await;
+    assert_told(&found);
     let records = found["records"].as_object().unwrap();
-    assert_eq!(records.len(), 3, "{found}");
+    assert_eq!(records.len(), CODECS, "{found}");
     for record in records.values() {
         assert_eq!(record["ProcessState"], "Processed");
         assert_eq!(record["LockedBy"]["NULL"], true);
@@ -78,4 +94,15 @@ async fn orders_go_through_confluent_kafka() {
 #[tokio::test]
 async fn orders_go_through_kafka_python() {
     orders_through("kafka-python").await;
+}
+
+#[tokio::test]
+async fn orders_go_through_kafkajs() {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("node/node_modules");
+    if !installed.exists() {
+        println!("SKIPPED: kafkajs: run `npm ci --prefix tests/node`");
+        return;
+    }
+    let dev = Dev::start(&[]).await;
+    assert_told(&ran(OsStr::new("node"), "node/clients.mjs", &[&dev.kafka]).await);
 }

@@ -37,6 +37,7 @@ impl Notice {
             AlertKind::CompensationFailed => ("compensation-failed", "an order is half undone"),
             AlertKind::DeadLetter => ("dead-letter", "a record could not be taken"),
             AlertKind::Breaker => ("breaker", "a downstream has changed"),
+            AlertKind::Misconfigured => ("misconfigured", "a handler cannot go on"),
         };
         let order = alert.order_id.as_deref();
         let about = order.map_or_else(|| what.to_owned(), |order| format!("{what}: {order}"));

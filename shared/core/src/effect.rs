@@ -152,7 +152,10 @@ pub fn told(order: &Order) -> Vec<Effect> {
 fn alert_name(kind: AlertKind) -> &'static str {
     match kind {
         AlertKind::CompensationFailed => "CompensationFailed",
-        AlertKind::OrderError | AlertKind::DeadLetter | AlertKind::Breaker => "Error",
+        AlertKind::OrderError
+        | AlertKind::DeadLetter
+        | AlertKind::Breaker
+        | AlertKind::Misconfigured => "Error",
     }
 }
 

@@ -52,7 +52,7 @@ impl Envelope {
     }
 
     /// A message with a key.
-    pub(crate) fn event<T: Serialize>(
+    pub fn event<T: Serialize>(
         topic: String,
         key: &str,
         ce_type: &str,
@@ -324,4 +324,7 @@ pub enum AlertKind {
     /// The circuit breaker of a downstream has changed, or an operator has changed the downstream's
     /// record.
     Breaker,
+    /// A handler cannot go on until somebody mends the installation: rights, credentials, a table or a
+    /// topic that is missing.
+    Misconfigured,
 }

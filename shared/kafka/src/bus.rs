@@ -38,7 +38,8 @@ pub const PUBLISH_WITHIN_WHEN_LATE: Duration = Duration::from_secs(1);
 /// The bus on Kafka: an idempotent producer with the partitioner of the Java clients (murmur2).
 /// Clones share the producer.
 ///
-/// A publish ends once none of its messages has been acknowledged for [`PUBLISH_WITHIN`]. After
+/// A publish waits for [`PUBLISH_WITHIN`] at most for room in the queue, and ends once none of its
+/// messages has been acknowledged for so long. After
 /// what librdkafka calls a fatal error (the brokers have lost what was sent, or know another
 /// producer under its id) a new producer takes the place of the old one.
 #[derive(Clone)]
@@ -214,10 +215,13 @@ impl Bus for KafkaBus {
         }
         let mut patience = Patience::new(&shared.overdue);
         let mut sent = Vec::with_capacity(messages.len());
+        // One bound for all: with one for each, a queue that stays full would hold up so many times.
+        let began = Instant::now();
         for message in messages {
             let (state, within) = patience.of(&message.topic);
-            let until = Instant::now() + within;
-            let waiting = shared.begin(&producer, message, state, until).await;
+            let waiting = shared
+                .begin(&producer, message, state, began + within)
+                .await;
             sent.push((waiting, within));
         }
         let moved = Mutex::new(Instant::now());

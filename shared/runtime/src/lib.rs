@@ -18,6 +18,7 @@ mod decode;
 pub mod definitions;
 pub mod handled;
 pub mod metric;
+mod misconfigured;
 pub mod operator;
 mod passes;
 pub mod ports;

@@ -22,6 +22,9 @@ pub const BREAKER_OPEN: &str = "BreakerOpen";
 /// asked for could be read. One line for each such sweep; a worker writes it at level `debug` if
 /// nothing was due and nothing failed. That no such line comes is the alarm.
 pub const SWEEP_DONE: &str = "SweepDone";
+/// Value of the log field `metric`: a handler cannot go on until somebody mends the installation. One
+/// line in ten minutes for each handler of each process, while it lasts.
+pub const MISCONFIGURED: &str = "Misconfigured";
 /// Value of the log field `metric`: an invariant does not hold, which is a fault of the software.
 /// One line for each breach.
 pub const INVARIANT_BREACH: &str = "InvariantBreach";

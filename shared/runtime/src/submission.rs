@@ -17,6 +17,7 @@ use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
+use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
@@ -36,6 +37,7 @@ pub struct Submission<S, B, C> {
     definitions: Definitions<S>,
     gate: AdmissionGate,
     backlog: Backlog,
+    misconfigured: Misconfigured,
     settings: Settings,
 }
 
@@ -112,6 +114,7 @@ where
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             gate: AdmissionGate::new(settings.admission.clone()),
             backlog: Backlog::new(settings.unstarted),
+            misconfigured: Misconfigured::new("submission"),
             store,
             bus,
             clock,
@@ -125,6 +128,13 @@ where
     /// dead-lettered or rejected. An order for which there is no room is looked at for up to about
     /// a second if nothing else waits for it, then answered with [`Redelivery::NoRoom`].
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
+        let answers = self.handle_all(records).await;
+        self.misconfigured.note(&answers);
+        self.misconfigured.tell(&self.bus, &self.clock).await;
+        answers
+    }
+
+    async fn handle_all(&self, records: &[InputRecord]) -> Vec<Handled> {
         let mut answers = vec![Handled::Done; records.len()];
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
         let mut letters: Vec<ToSend> = Vec::new();

@@ -16,6 +16,7 @@ use crate::aside::{Ports, let_in, room, waiting};
 use crate::control::ControlStore;
 use crate::definitions::Definitions;
 use crate::metric;
+use crate::misconfigured::Misconfigured;
 use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError};
 use crate::revoke;
@@ -30,6 +31,7 @@ pub struct Supervisor<S, B, C, E> {
     clock: C,
     entropy: E,
     definitions: Definitions<S>,
+    misconfigured: Misconfigured,
     settings: Settings,
 }
 
@@ -72,6 +74,7 @@ where
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
+            misconfigured: Misconfigured::new("supervisor"),
             store,
             bus,
             clock,
@@ -90,6 +93,12 @@ where
     ///
     /// A failure never ends a sweep: it is logged and counted in [`Report::failed`].
     pub async fn sweep(&self, time: Millis) -> Report {
+        let report = self.sweep_all(time).await;
+        self.misconfigured.tell(&self.bus, &self.clock).await;
+        report
+    }
+
+    async fn sweep_all(&self, time: Millis) -> Report {
         let mut report = Report::default();
         let began = self.clock.now();
         let ends = began.plus(time);
@@ -108,6 +117,7 @@ where
                     Ok(found) => found,
                     Err(e) => {
                         tracing::warn!(shard, error = %e, "a page of the due index could not be read");
+                        self.misconfigured.note_store(&e);
                         report.failed += 1;
                         report.unread += 1;
                         break;
@@ -137,6 +147,7 @@ where
             }
             if let Err(e) = self.let_in_of(shard, ends, report).await {
                 tracing::warn!(shard, error = %e, "orders that are set aside could not be read or let in");
+                self.misconfigured.note_store(&e);
                 report.failed += 1;
             }
         }
@@ -199,6 +210,14 @@ where
         let carried = passes.iter_mut().map(|(_, carried)| carried).collect();
         carry_out(&self.store, &self.bus, &self.entropy, carried).await;
         for (read, carried) in passes {
+            carried
+                .unwritten
+                .iter()
+                .for_each(|e| self.misconfigured.note_store(e));
+            carried
+                .unsent
+                .iter()
+                .for_each(|e| self.misconfigured.note_bus(e));
             report.count(&read, &carried);
         }
     }
@@ -240,6 +259,7 @@ where
             match pinned {
                 Ok(read) => found.push(read),
                 Err(e) => {
+                    self.misconfigured.note_store(&e);
                     log_failure(&e);
                     report.failed += 1;
                 }
@@ -274,6 +294,7 @@ where
             match untaken {
                 Ok(untaken) => known.push((read, untaken)),
                 Err(e) => {
+                    self.misconfigured.note_store(&e);
                     log_failure(&e);
                     report.failed += 1;
                 }

@@ -54,6 +54,7 @@ fn calm(world: &World) {
     state.kernel.faults = state.kernel.faults.calm();
     state.bus.mend();
     state.store.refused = None;
+    state.control.is_denied = false;
     state.remote.outages.clear();
     state.remote.hanging.clear();
     state.kernel.calm_since = Some(state.kernel.now);

@@ -27,6 +27,8 @@ pub(crate) struct ControlState {
     records: BTreeMap<String, Stored>,
     /// Changes of downstreams that somebody has tried to write down.
     pub decided: BTreeSet<String>,
+    /// Nobody may read or write it at present.
+    pub is_denied: bool,
 }
 
 impl ControlState {

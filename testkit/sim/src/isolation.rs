@@ -24,7 +24,7 @@ pub(crate) fn unleash(world: &World, number: u64) {
         let state = &mut *state;
         state.watched.is_on = true;
         state.watched.began = state.kernel.now;
-        let lone = Lone::of_number(number, &mut state.kernel.rng, &state.bus);
+        let lone = Lone::of_number(number, &mut state.kernel.rng, &state.setup, &state.bus);
         state.kernel.coverage.reach(lone.name());
         if state.kernel.rng.chance(500) {
             state.kernel.coverage.reach("alone: with failing calls");
@@ -64,5 +64,6 @@ fn begin(world: &World, lone: &Lone) {
         Lone::Service(name) => state.remote.hanging.push(*name),
         Lone::Process(who) => state.bus.lose_producer(&mut state.kernel, *who, u64::MAX),
         Lone::Order(id) => state.store.refused = Some(id.clone()),
+        Lone::Control(_) => state.control.is_denied = true,
     }
 }

@@ -12,11 +12,12 @@ use crate::bus::{BusState, place};
 use crate::definitions;
 use crate::kernel::{InstanceId, Rng};
 use crate::scenario::{self, NewOrder, REPLIES};
+use crate::setup::Setup;
 
 /// The agent, and its service, that faults are about.
 const TROUBLED: &str = "bank";
 /// Kinds of faults.
-const KINDS: u64 = 10;
+const KINDS: u64 = 11;
 /// Draws after which an order is taken as it is.
 const MAX_DRAWS: usize = 1_000;
 
@@ -33,6 +34,9 @@ pub(crate) enum Lone {
     Process(InstanceId),
     /// No write of an order is taken.
     Order(OrderId),
+    /// Access to the table of control records is denied. Needed by what asks it before each call: the
+    /// agents with a rate limit, which these are, and steps whose calls are counted.
+    Control(BTreeSet<&'static str>),
 }
 
 /// An order as it is sent, and what of it says what it needs.
@@ -47,7 +51,7 @@ pub(crate) struct Sample {
 
 impl Lone {
     /// The fault of a number: the kinds one after the other.
-    pub(crate) fn of_number(number: u64, rng: &mut Rng, bus: &BusState) -> Self {
+    pub(crate) fn of_number(number: u64, rng: &mut Rng, setup: &Setup, bus: &BusState) -> Self {
         let topic = |name: &str| Self::Topic(name.to_owned());
         match number % KINDS {
             0 => topic(topics::STATUS),
@@ -66,7 +70,11 @@ impl Lone {
                 let readers: Vec<InstanceId> = partitions.filter_map(|p| p.owner).collect();
                 Self::Process(*rng.pick(&readers))
             }
-            _ => Self::Order(OrderId::new("the-one").expect("a good id")),
+            9 => Self::Order(OrderId::new("the-one").expect("a good id")),
+            _ => {
+                let is_rated = |agent: &&str| setup.limits(agent).rate_per_second.is_some();
+                Self::Control(definitions::AGENTS.into_iter().filter(is_rated).collect())
+            }
         }
     }
 
@@ -84,6 +92,7 @@ impl Lone {
             Self::Service(_) => "alone: service hangs",
             Self::Process(_) => "alone: process can send nothing",
             Self::Order(_) => "alone: writes of one order refused",
+            Self::Control(_) => "alone: control records denied",
         }
     }
 
@@ -103,6 +112,18 @@ impl Lone {
                 partition.is_some_and(|p| p.owner == Some(*who))
             }),
             Self::Order(id) => order.id == *id,
+            Self::Control(rated) => {
+                order.agents().any(|agent| rated.contains(agent)) || order.is_counted()
+            }
+        }
+    }
+
+    /// Whether it is something that only an operator can mend, so that operators are told of it.
+    pub(crate) fn is_told(&self) -> bool {
+        match self {
+            Self::Topic(name) => name != topics::ALERTS,
+            Self::Control(_) => true,
+            Self::Partition(..) | Self::Service(_) | Self::Process(_) | Self::Order(_) => false,
         }
     }
 
@@ -167,6 +188,14 @@ impl Sample {
                 .flatten()
                 .filter_map(of_step)
         })
+    }
+
+    /// Whether calls of a step of it are counted in the ledger.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.workflow
+            .steps
+            .iter()
+            .any(|step| step.is_counted || step.compensation.as_ref().is_some_and(|c| c.is_counted))
     }
 
     /// The topics of its requests.

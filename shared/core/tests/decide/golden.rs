@@ -130,6 +130,7 @@ fn all() -> Vec<(String, Value)> {
         (AlertKind::OrderError, "order-error"),
         (AlertKind::CompensationFailed, "compensation-failed"),
         (AlertKind::Breaker, "breaker"),
+        (AlertKind::Misconfigured, "misconfigured"),
     ] {
         let body = Alert {
             alert_id: format!("o-1/{name}/{BEGIN}"),

@@ -1,10 +1,7 @@
-//! librdkafka's decompression of gzip, with a bound.
+//! librdkafka's decompression of gzip, with a bound: its own has none, and a batch of a megabyte may
+//! become a gigabyte.
 //!
-//! Its own has none: a batch of a megabyte may become a gigabyte. librdkafka is linked from an archive
-//! whose members are taken when a symbol is missing; this crate comes before it, so its symbol is
-//! there already and the archive's `rdgz.o`, which has no other one, is never taken. What is refused
-//! here is a batch that cannot be decompressed, and is passed over as such. A test holds that it is
-//! this one that is called (`tests/tests/foreign.rs`).
+//! How a function of librdkafka is replaced: [`super::codecs`].
 #![expect(unsafe_code, reason = "a C function is replaced, with C's memory")]
 
 use std::ffi::{c_int, c_void};
@@ -13,15 +10,9 @@ use std::ptr::null_mut;
 
 use flate2::bufread::GzDecoder;
 
-/// Bound: bytes of a gzip batch once it is decompressed.
-const MAX_BYTES: usize = 32 * 1024 * 1024;
+use super::room::Room;
 
-unsafe extern "C" {
-    fn malloc(size: usize) -> *mut c_void;
-    fn free(memory: *mut c_void);
-}
-
-/// Has the linker take this function.
+/// Has the linker take these functions.
 pub(super) fn link() {
     let function: unsafe extern "C" fn(*const c_void, c_int, *mut u64) -> *mut c_void =
         rd_gz_decompress;
@@ -41,42 +32,27 @@ unsafe extern "C" fn rd_gz_decompress(
     let Ok(length) = usize::try_from(length) else {
         return null_mut();
     };
-    if compressed.is_null() || length < 4 {
+    if compressed.is_null() {
         return null_mut();
     }
     // SAFETY: the caller's.
     let bytes = unsafe { std::slice::from_raw_parts(compressed.cast::<u8>(), length) };
-    // A gzip member ends with the length of what is in it.
-    let mut said = [0; 4];
-    said.copy_from_slice(&bytes[length - 4..]);
-    let said = u32::from_le_bytes(said) as usize;
-    if said > MAX_BYTES {
+    let Some(room) = inflated(bytes) else {
         return null_mut();
-    }
-    // SAFETY: one byte more than said, so never none; what is returned is checked.
-    let memory = unsafe { malloc(said + 1) };
-    if memory.is_null() {
-        return null_mut();
-    }
-    // SAFETY: the memory is so long, ours alone, and written before it is read.
-    let room = unsafe {
-        memory.cast::<u8>().write_bytes(0, said + 1);
-        std::slice::from_raw_parts_mut(memory.cast::<u8>(), said + 1)
     };
-    if inflate(bytes, &mut room[..said]) {
-        // SAFETY: the caller's.
-        unsafe { *size = said as u64 };
-        memory
-    } else {
-        // SAFETY: it is ours, and not used any more.
-        unsafe { free(memory) };
-        null_mut()
-    }
+    let (memory, length) = room.into_raw();
+    // SAFETY: the caller's.
+    unsafe { *size = length as u64 };
+    memory
 }
 
-/// Whether the bytes are one gzip member that fills the room, and no more.
-fn inflate(bytes: &[u8], room: &mut [u8]) -> bool {
+/// What one gzip member holds, if the bytes are one and no more.
+fn inflated(bytes: &[u8]) -> Option<Room> {
+    // A gzip member ends with the length of what is in it.
+    let said = u32::from_le_bytes(*bytes.last_chunk()?) as usize;
+    let mut room = Room::new(said)?;
     let mut member = GzDecoder::new(bytes);
+    member.read_exact(room.bytes()).ok()?;
     // The member's end, where its checksum is looked at.
-    member.read_exact(room).is_ok() && matches!(member.read(&mut [0]), Ok(0))
+    matches!(member.read(&mut [0]), Ok(0)).then_some(room)
 }

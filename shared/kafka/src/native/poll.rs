@@ -15,8 +15,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use triad_runtime::InputRecord;
 
+use super::codecs;
 use super::event::Event;
-use super::gzip;
 use super::token::set_token;
 use crate::context::Context;
 use crate::error::KafkaError;
@@ -72,7 +72,7 @@ unsafe impl Sync for Polling {}
 
 impl Polling {
     pub(crate) fn new(consumer: BaseConsumer<Context>) -> Result<Self, KafkaError> {
-        gzip::link();
+        codecs::link();
         // SAFETY: the client is alive. What is returned is ours to give back.
         let queue = unsafe { rd_kafka_queue_get_consumer(consumer.client().native_ptr()) };
         let queue = NonNull::new(queue)

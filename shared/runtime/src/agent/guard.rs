@@ -18,6 +18,7 @@ use triad_workflow::{AgentName, Millis};
 
 use super::rate::Rate;
 use crate::control::{ControlStore, ControlWrite};
+use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, Clock, Entropy, Written};
 use crate::settings::{DownstreamSettings, Settings};
 
@@ -99,6 +100,8 @@ pub(super) struct Ports<'a, S, B, C, E> {
     pub clock: &'a C,
     /// Random numbers, for write tokens and jitter.
     pub entropy: &'a E,
+    /// What only an operator can mend.
+    pub misconfigured: &'a Misconfigured,
 }
 
 impl<S, B, C, E> Clone for Ports<'_, S, B, C, E> {
@@ -461,6 +464,7 @@ impl Guard {
             }
             Err(e) => {
                 tracing::warn!(agent = %self.agent, error = %e, "the downstream's record could not be read; the last known one stays in force");
+                ports.misconfigured.note_store(&e);
                 self.lock().read_at = Some(ports.clock.now());
             }
         }

@@ -28,6 +28,7 @@ use crate::dead_letter::{Cause, dead_letter};
 use crate::decode;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
+use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, Clock, Entropy, StoreError};
 use crate::record::InputRecord;
 use crate::remote::{AnyRemote, RemoteService};
@@ -98,6 +99,7 @@ pub struct Agent<S, B, C, E> {
     settings: Settings,
     remembered: Mutex<LruCache<AttemptKey, (u32, Outcome)>>,
     in_hand: InHand,
+    misconfigured: Misconfigured,
 }
 
 impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
@@ -126,6 +128,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             settings,
             remembered: Mutex::new(LruCache::new(remembered)),
             in_hand: InHand::default(),
+            misconfigured: Misconfigured::new("agent"),
         }
     }
 
@@ -170,6 +173,13 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     /// After complete-by, less the clock skew, nothing is called and no reply is sent; the answer
     /// is [`Handled::Done`]. A store or bus that fails leads to [`Handled::Redeliver`].
     pub async fn handle_one(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
+        let handled = self.take(record, until).await;
+        self.misconfigured.note(std::slice::from_ref(&handled));
+        self.misconfigured.tell(&self.bus, &self.clock).await;
+        handled
+    }
+
+    async fn take(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
         let (request, remote) = match self.decode(record) {
             Ok(found) => found,
             Err(cause) => {

@@ -203,6 +203,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             bus: &self.bus,
             clock: &self.clock,
             entropy: &self.entropy,
+            misconfigured: &self.misconfigured,
         }
     }
 

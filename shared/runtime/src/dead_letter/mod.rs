@@ -127,17 +127,6 @@ fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {
         cause: format!("{code}: {message} (from {id})"),
         at: now,
     };
-    Envelope {
-        topic: topics::ALERTS.to_owned(),
-        key: Some(id.as_bytes().to_vec()),
-        value: serde_json::to_vec(&body).expect("an alert holds only JSON values"),
-        headers: vec![
-            ("ce_specversion".into(), Some(b"1.0".to_vec())),
-            ("ce_type".into(), Some(b"triad.alert".to_vec())),
-            ("ce_source".into(), Some(SOURCE.as_bytes().to_vec())),
-            ("ce_id".into(), Some(body.alert_id.into_bytes())),
-            ("content-type".into(), Some(b"application/json".to_vec())),
-        ],
-        trace: None,
-    }
+    let (topic, alert_id) = (topics::ALERTS.to_owned(), body.alert_id.clone());
+    Envelope::event(topic, id, "triad.alert", alert_id, None, &body)
 }

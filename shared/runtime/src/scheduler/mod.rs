@@ -18,6 +18,7 @@ use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
+use crate::misconfigured::Misconfigured;
 use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, BusError, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::record::InputRecord;
@@ -46,6 +47,7 @@ pub struct Scheduler<S, B, C, E> {
     intake: Intake,
     told: Told,
     freed: Mutex<Freed>,
+    misconfigured: Misconfigured,
     settings: Settings,
 }
 
@@ -109,6 +111,7 @@ where
                 at: Mutex::default(),
             },
             freed: Mutex::default(),
+            misconfigured: Misconfigured::new("scheduler"),
             store,
             bus,
             clock,
@@ -132,11 +135,14 @@ where
                     break;
                 }
                 // What fails is found by the Supervisor: it was announced and not taken up.
-                self.handle_all(&ready, true).await;
+                let started = self.handle_all(&ready, true).await;
+                self.misconfigured.note(&started);
             }
         }
         self.fill_places().await;
         self.tell_pressure().await;
+        self.misconfigured.note(&answers);
+        self.misconfigured.tell(&self.bus, &self.clock).await;
         answers
     }
 
@@ -346,6 +352,7 @@ where
                 let why = work.carried.unsent.take();
                 batch.answers[index] = match why {
                     Some(why) if is_sent_later(carried, &why) => {
+                        self.misconfigured.note_bus(&why);
                         leave(&work.id, &why);
                         Handled::Done
                     }

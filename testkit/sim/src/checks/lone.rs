@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use triad_core::message::{Alert, AlertKind};
 use triad_core::{ProcessState, topics};
 
 use crate::bus::place;
@@ -39,6 +40,18 @@ pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
 /// lasted, all that it has to tell told.
 pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_within_ms: u64) {
     let sent = state.watched.began + sent_within_ms;
+    if lone.is_told() {
+        if operators_are_told(state) {
+            state
+                .kernel
+                .coverage
+                .reach("saw: alert of the installation");
+        } else {
+            let seen = format!("{lone:?}: no alert says that the installation is to be mended");
+            let name = "g6-operators-are-told-of-what-is-refused";
+            state.kernel.breach(name, seen);
+        }
+    }
     let held = held_up(state, lone, orders);
     let others = orders.iter().filter(|o| {
         let waits_behind = !o.lines(&state.bus).is_disjoint(&held);
@@ -93,11 +106,15 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
     let is_left = |topic: &str| topic.starts_with("agent.") || topic == topics::ALERTS;
     let is_held = match lone {
         Lone::Topic(topic) | Lone::Partition(topic, _) => !is_left(topic),
-        Lone::Service(_) | Lone::Process(_) | Lone::Order(_) => true,
+        Lone::Service(_) => false,
+        Lone::Process(_) | Lone::Order(_) | Lone::Control(_) => true,
     };
+    // A rate limit that cannot be asked defers its work; a claim of calls that cannot be made has the
+    // request delivered again.
+    let waits_in_line = |o: &&Sample| !matches!(lone, Lone::Control(_)) || o.is_counted();
     let needing = orders
         .iter()
-        .filter(|o| is_held && is_needed(state, lone, o));
+        .filter(|o| is_held && is_needed(state, lone, o) && waits_in_line(o));
     held.extend(needing.flat_map(|o| o.lines(&state.bus)));
     let letters = [topics::DEAD_LETTER, topics::ALERTS].map(|t| Lone::Topic(t.to_owned()));
     if letters.contains(lone) {
@@ -115,4 +132,11 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         held.extend(beside.map(|at| (topic.clone(), at)));
     }
     held
+}
+
+/// Whether an alert says that the installation is to be mended.
+fn operators_are_told(state: &State) -> bool {
+    let alerts = state.bus.all(topics::ALERTS);
+    let mut alerts = alerts.filter_map(|s| serde_json::from_slice::<Alert>(&s.envelope.value).ok());
+    alerts.any(|alert| alert.kind == AlertKind::Misconfigured)
 }

@@ -314,6 +314,11 @@ fn alerts(state: &State, found: &mut Vec<Found>) {
                     found.push(("a-breakers-event-was-decided", alert.alert_id));
                 }
             }
+            AlertKind::Misconfigured => {
+                if !state.kernel.misconfigured {
+                    found.push(("g6-an-alert-of-the-installation-has-its-cause", alert.cause));
+                }
+            }
         }
     }
     if of_ends != state.history.alerts {

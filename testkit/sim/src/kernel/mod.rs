@@ -93,6 +93,8 @@ pub(crate) struct Kernel {
     pub breaches: Vec<Breach>,
     /// When the faults have stopped, if they have.
     pub calm_since: Option<u64>,
+    /// Somebody was refused what only an operator can mend.
+    pub misconfigured: bool,
     over: bool,
     tracing: bool,
     pub trace: Vec<String>,
@@ -129,6 +131,7 @@ impl Kernel {
             coverage: Coverage::default(),
             breaches: Vec::new(),
             calm_since: None,
+            misconfigured: false,
             over: false,
             tracing: beginning.tracing,
             trace: Vec::new(),

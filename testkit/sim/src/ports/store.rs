@@ -55,6 +55,12 @@ impl OfOrder for ControlWrite {
 /// adapter for DynamoDB (`triad_aws::Account::load`).
 const CALL_WITHIN_MS: u64 = 8_000;
 
+/// What only an operator can mend.
+fn denied(state: &mut State) -> StoreError {
+    state.kernel.misconfigured = true;
+    StoreError::Configuration("AccessDeniedException".to_owned())
+}
+
 fn timed_out() -> StoreError {
     StoreError::Transient("timed out".to_owned())
 }
@@ -124,7 +130,7 @@ impl Ports {
             return StoreError::Transient(why.to_owned());
         }
         state.kernel.coverage.reach("fault: store denied access");
-        StoreError::Configuration("AccessDeniedException".to_owned())
+        denied(&mut state)
     }
 
     fn throttled(&self) -> bool {
@@ -304,12 +310,21 @@ impl ControlStore for Ports {
         key: String,
         _consistent: bool,
     ) -> Result<Option<ControlRecord>, StoreError> {
-        self.reading(move |s| s.control.read(s.kernel.now, &key))
-            .await
+        self.reading(move |s| match s.control.is_denied {
+            true => Err(denied(s)),
+            false => Ok(s.control.read(s.kernel.now, &key)),
+        })
+        .await?
     }
 
     async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
-        self.world.state().control.wanted(&write);
+        {
+            let mut state = self.world.state();
+            if state.control.is_denied {
+                return Err(denied(&mut state));
+            }
+            state.control.wanted(&write);
+        }
         let mut written = self
             .write_each("control", vec![write], |s, who, write| {
                 s.control.write(&mut s.kernel, &s.setup, who, write)

@@ -1,0 +1,213 @@
+//! Tells operators that work stands still until somebody mends the installation: a right that is
+//! missing, credentials that have expired, a table or a topic that does not exist.
+//!
+//! Nothing is lost meanwhile, and nothing is counted: records are delivered again, and sweeps meet
+//! their orders again. But no waiting helps, so a log line each time is not enough.
+
+use std::sync::{Mutex, PoisonError};
+
+use triad_core::message::{Alert, AlertKind};
+use triad_core::{Envelope, Failure, FailureKind, Timestamp, topics};
+use triad_workflow::Millis;
+
+use crate::handled::{Handled, Redelivery};
+use crate::metric;
+use crate::ports::{Bus, BusError, Clock, StoreError};
+
+/// Time between two alerts of a handler while the same trouble lasts.
+const EVERY: Millis = Millis(10 * 60_000);
+/// Time before an alert that could not be sent is tried again.
+const AGAIN_AFTER: Millis = Millis(60_000);
+
+/// What one handler of one process has met that only an operator can mend.
+///
+/// At most one alert in ten minutes. It is best effort: the record that met the trouble comes again,
+/// and with it the next try.
+#[derive(Debug)]
+pub(crate) struct Misconfigured {
+    handler: &'static str,
+    met: Mutex<Met>,
+}
+
+#[derive(Debug, Default)]
+struct Met {
+    /// What is to be told; the first that was met since the last alert.
+    why: Option<String>,
+    /// No alert before this.
+    silent_until: Option<Timestamp>,
+}
+
+impl Misconfigured {
+    /// Nothing has been met yet. `handler` is the name by which alerts call it.
+    pub fn new(handler: &'static str) -> Self {
+        Self {
+            handler,
+            met: Mutex::default(),
+        }
+    }
+
+    /// Takes in what a handler says of its records.
+    pub fn note(&self, answers: &[Handled]) {
+        for answer in answers {
+            if let Handled::Redeliver(why) = answer {
+                self.note_why(why);
+            }
+        }
+    }
+
+    /// Takes in why the store did not answer.
+    pub fn note_store(&self, why: &StoreError) {
+        self.note_why(&Redelivery::Store(why.clone()));
+    }
+
+    /// Takes in why a message was not sent.
+    pub fn note_bus(&self, why: &BusError) {
+        self.note_why(&Redelivery::Unsent(why.clone()));
+    }
+
+    fn note_why(&self, why: &Redelivery) {
+        if why.needs_an_operator() {
+            let mut met = self.lock();
+            met.why.get_or_insert_with(|| why.to_string());
+        }
+    }
+
+    /// Sends the alert, if something was met and the last alert is long enough ago.
+    pub async fn tell<B: Bus, C: Clock>(&self, bus: &B, clock: &C) {
+        let now = clock.now();
+        let Some(why) = self.take(now) else { return };
+        tracing::error!(
+            metric = metric::MISCONFIGURED,
+            handler = self.handler,
+            why,
+            "work stands still until the installation is mended"
+        );
+        let sent = bus.publish(vec![self.alert(&why, now)]).await;
+        if sent.into_iter().any(|result| result.is_err()) {
+            self.lock().silent_until = Some(now.plus(AGAIN_AFTER));
+        }
+    }
+
+    /// What is to be told now. Nobody else tells it meanwhile.
+    fn take(&self, now: Timestamp) -> Option<String> {
+        let mut met = self.lock();
+        let why = met.why.take()?;
+        if met.silent_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        met.silent_until = Some(now.plus(EVERY));
+        Some(why)
+    }
+
+    fn alert(&self, why: &str, now: Timestamp) -> Envelope {
+        let body = Alert {
+            alert_id: format!("misconfigured/{}/{}", self.handler, now.0),
+            kind: AlertKind::Misconfigured,
+            order_id: None,
+            // A failure's text is bounded.
+            cause: Failure::new(FailureKind::Transient, self.handler, why).message,
+            at: now,
+        };
+        let id = body.alert_id.clone();
+        let topic = topics::ALERTS.to_owned();
+        Envelope::event(topic, self.handler, "triad.alert", id, None, &body)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Met> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+
+    /// Shows the time that it holds.
+    struct At(u64);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            Timestamp(self.0)
+        }
+        async fn sleep(&self, _time: Millis) {}
+    }
+
+    /// Keeps what is sent, and refuses it if it is to.
+    #[derive(Default)]
+    struct Sent {
+        refuses: bool,
+        alerts: Mutex<Vec<Alert>>,
+    }
+
+    impl Bus for Sent {
+        async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+            let take = |m: Envelope| {
+                let alert = serde_json::from_slice(&m.value).expect("an alert");
+                self.alerts.lock().expect("one thread").push(alert);
+                match self.refuses {
+                    true => Err(BusError::Permanent("denied".into())),
+                    false => Ok(()),
+                }
+            };
+            messages.into_iter().map(take).collect()
+        }
+    }
+
+    impl Sent {
+        fn count(&self) -> usize {
+            self.alerts.lock().expect("one thread").len()
+        }
+    }
+
+    fn denied() -> Handled {
+        StoreError::Configuration("AccessDeniedException".into()).into()
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_no_alert() {
+        let (met, bus) = (Misconfigured::new("scheduler"), Sent::default());
+        met.note(&[
+            Handled::Done,
+            StoreError::Transient("throttled".into()).into(),
+            StoreError::Item("too large".into()).into(),
+            BusError::Transient("no leader".into()).into(),
+            Handled::Redeliver(Redelivery::Raced),
+        ]);
+        block_on(met.tell(&bus, &At(0)));
+        assert_eq!(bus.count(), 0);
+    }
+
+    #[test]
+    fn one_alert_in_ten_minutes_while_it_lasts() {
+        let (met, bus) = (Misconfigured::new("scheduler"), Sent::default());
+        let last = EVERY.0 - 1;
+        for (at, sent) in [(0, 1), (1, 1), (last, 1), (EVERY.0, 2), (EVERY.0 + 1, 2)] {
+            met.note(&[denied(), denied()]);
+            block_on(met.tell(&bus, &At(at)));
+            assert_eq!(bus.count(), sent, "at {at}");
+        }
+        // It is over: nothing is told of what was met before.
+        block_on(met.tell(&bus, &At(10 * EVERY.0)));
+        assert_eq!(bus.count(), 2);
+        let alerts = bus.alerts.lock().expect("one thread");
+        assert_eq!(alerts[0].kind, AlertKind::Misconfigured);
+        assert_eq!(alerts[0].alert_id, "misconfigured/scheduler/0");
+        assert!(alerts[0].cause.contains("AccessDenied"), "{:?}", alerts[0]);
+    }
+
+    #[test]
+    fn an_alert_that_is_refused_is_tried_again_after_a_minute() {
+        let met = Misconfigured::new("supervisor");
+        let bus = Sent {
+            refuses: true,
+            ..Sent::default()
+        };
+        for (at, sent) in [(0, 1), (AGAIN_AFTER.0 - 1, 1), (AGAIN_AFTER.0, 2)] {
+            met.note_bus(&BusError::Permanent("topic alerts: denied".into()));
+            block_on(met.tell(&bus, &At(at)));
+            assert_eq!(bus.count(), sent, "at {at}");
+        }
+    }
+}

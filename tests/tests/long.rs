@@ -1,0 +1,8 @@
+//! Tests that take a minute, load the machine, or need other clients: built and run by
+//! `tests/verify.sh --all` alone (feature `long`).
+
+mod bad_input;
+mod chaos;
+mod cost;
+mod other_clients;
+mod overload;
