@@ -53,8 +53,8 @@ pub struct AuthConfig {
 }
 
 impl AuthConfig {
-    /// What does not fit together: one line for each problem, which begins with the setting's name.
-    /// Empty: all is well.
+    /// What is wrong with the settings: one line for each problem, which begins with the setting's
+    /// name. Empty if they can be used.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();

@@ -31,7 +31,7 @@ pub enum Outcome {
     Failed(OperateError),
 }
 
-/// Where an order is now, in short.
+/// The state of an order in short: its process state, and what operators have set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// The name of its process state.

@@ -16,7 +16,9 @@ use crate::ports::{StoreError, Written};
 pub struct ControlRecord {
     /// The record's version: 1 when it is created, one more with every write.
     pub version: u64,
-    /// The record's content; its form depends on the key.
+    /// The record's content, as JSON. Its form depends on what the key begins with: see
+    /// [`Downstream`](triad_core::downstream::Downstream), [`Granted`](triad_core::rate::Granted),
+    /// [`Mark`](triad_core::ledger::Mark) and [`Report`](crate::pressure::Report).
     pub value: Value,
 }
 
@@ -26,7 +28,7 @@ pub struct ControlRecord {
 pub struct ControlWrite {
     /// The record's key, such as `downstream/NAME` or `pressure/3`.
     pub key: String,
-    /// The new content.
+    /// The new content, as JSON; its form is that of [`ControlRecord::value`].
     pub value: Value,
     /// The version that must be stored for the write to take effect; `None`: there must be no such
     /// record.

@@ -51,8 +51,9 @@ pub struct Step {
     /// Most calls to the service in one round, over every attempt: the declared total, or the calls
     /// of as many attempts and probes as there can be.
     pub total_calls: u32,
-    /// Whether the calls of each attempt are claimed in the call ledger, so that redeliveries make
-    /// none beyond the total. True if a total is declared, or the effect may not be repeated.
+    /// Whether each attempt claims its calls in the call ledger before the first one, so that a
+    /// redelivered request makes no call twice. True if a total is declared, or the effect may not
+    /// be repeated.
     pub is_counted: bool,
     /// What is done while it is in doubt whether the effect happened.
     pub repeat: Repeat,
@@ -154,8 +155,8 @@ pub struct Compensation {
     /// Most calls to the service in one round, over every attempt: the declared total, or the calls
     /// of as many attempts as there can be.
     pub total_calls: u32,
-    /// Whether the calls of each attempt are claimed in the call ledger, so that redeliveries make
-    /// none beyond the total. True if a total is declared.
+    /// Whether each attempt claims its calls in the call ledger before the first one, so that a
+    /// redelivered request makes no call twice. True if a total is declared.
     pub is_counted: bool,
     /// How long an attempt may be deferred without counting as a failure: as [`Policy::park`] of
     /// the step.
@@ -237,8 +238,8 @@ impl Workflow {
     }
 
     /// Most calls to remote services that one order can cause in one round: the total calls of all
-    /// steps and of all compensations. Calls that no ledger counts ([`Step::is_counted`]) can be
-    /// more where a request is redelivered after a crash.
+    /// steps and of all compensations. Where calls are not counted in the ledger
+    /// ([`Step::is_counted`]), a request that is redelivered after a crash can cause more.
     #[must_use]
     pub fn worst_case_calls(&self) -> u64 {
         self.steps
@@ -253,7 +254,7 @@ impl Workflow {
             .sum()
     }
 
-    /// Shortest complete-within of any step's action, in milliseconds.
+    /// The shortest complete-within of the actions of all steps, in milliseconds.
     #[must_use]
     pub fn shortest_complete_within(&self) -> Millis {
         self.steps
