@@ -15,7 +15,7 @@ use crate::dev::summary::Summary;
 /// One run of the throughput benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// Name of the scenario, as it is printed and as `--scenario` takes it.
+    /// Name of the scenario, which is printed, and by which `--scenario` finds it.
     pub name: &'static str,
     /// Most orders under way at once; 0 is no limit.
     pub in_flight: u32,

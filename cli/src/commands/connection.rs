@@ -147,9 +147,10 @@ impl StoreArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct KafkaArgs {
-    /// How to log in, and further settings of the client.
+    /// Kafka bootstrap addresses, separated by commas, as `triad dev` prints them
     #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
     pub brokers: String,
+    /// How to log in, and further settings of the client.
     #[command(flatten)]
     pub login: LoginArgs,
 }

@@ -52,11 +52,11 @@ pub struct Summary {
 /// Percentiles of times, in milliseconds; all 0 if there are no times.
 #[derive(Debug, Serialize)]
 pub struct Latency {
-    /// Median.
+    /// Median: half of the times are not longer.
     pub p50: f64,
-    /// 90th percentile.
+    /// 90th percentile: nine of ten times are not longer.
     pub p90: f64,
-    /// 99th percentile.
+    /// 99th percentile: 99 of 100 times are not longer.
     pub p99: f64,
     /// The longest time.
     pub max: f64,

@@ -22,6 +22,7 @@ pub struct BulkArgs {
     /// Ids of the orders; without any, a filter says which
     #[arg(value_name = "ORDER")]
     pub orders: Vec<String>,
+    /// Which orders, where no ids are given.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// Most orders that a filter takes

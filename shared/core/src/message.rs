@@ -90,7 +90,8 @@ impl Envelope {
         self
     }
 
-    /// [`Envelope::sent_headers`], copied: for a bus that hands messages over within a process.
+    /// The headers of [`Envelope::sent_headers`], copied, for a bus that hands messages over within
+    /// a process.
     #[must_use]
     pub fn copied_headers(&self) -> Vec<(String, Option<Vec<u8>>)> {
         let sent = self.sent_headers();

@@ -42,7 +42,7 @@ pub struct Now {
     pub closed: bool,
 }
 
-/// An outcome in one word.
+/// What came of an act, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The act is done, or in a dry run would be.

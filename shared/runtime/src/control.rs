@@ -40,11 +40,14 @@ pub struct ControlWrite {
     pub token: u64,
 }
 
-/// Small records that all processes share, each written on the condition of its version. The errors
-/// are those of [`StoreError`].
+/// Small records that all processes share, each written on the condition of its version.
 pub trait ControlStore: Send + Sync + 'static {
     /// Reads a record; `Ok(None)`: there is no such record, or it has expired. Without `consistent`
     /// the record may be a moment old, and in DynamoDB the read costs half.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
+    /// [`StoreError::Item`] if the record cannot.
     fn read(
         &self,
         key: String,
@@ -53,6 +56,10 @@ pub trait ControlStore: Send + Sync + 'static {
 
     /// Writes a record if the stored version is the expected one; [`Written::Conflict`] if it is
     /// not.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the write may have taken effect all the same, and repeating it with the same
+    /// token is safe.
     fn write(
         &self,
         write: ControlWrite,

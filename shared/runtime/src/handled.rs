@@ -60,8 +60,9 @@ impl Redelivery {
 }
 
 impl Redelivery {
-    /// Whether redelivery is in vain until somebody mends the installation: rights, credentials, a
-    /// missing table or topic. True for [`StoreError::Configuration`] and [`BusError::Permanent`].
+    /// Whether redelivery cannot succeed until somebody mends the installation: permissions,
+    /// credentials, a missing table or topic. True for [`StoreError::Configuration`] and
+    /// [`BusError::Permanent`].
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
         matches!(

@@ -50,12 +50,14 @@ impl Lane {
         }
     }
 
-    /// The times at which orders completed. Orders that did not complete are left out.
+    /// The times at which orders completed, in milliseconds since the start. Orders that did not
+    /// complete are left out.
     pub fn completed(&self) -> impl Iterator<Item = u32> {
         self.orders.iter().filter_map(|note| note.completed)
     }
 
-    /// The times at which orders were started. Orders that were not started are left out.
+    /// The times at which orders were started, in milliseconds since the start. Orders that were
+    /// not started are left out.
     pub fn started(&self) -> impl Iterator<Item = u32> {
         self.orders.iter().filter_map(|note| note.started)
     }
