@@ -40,7 +40,7 @@ impl OrderLine {
 /// What became of the orders of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Last status of each order, by id; `None` for one that was dead-lettered.
+    /// Final status of each order, by its id; `None` for an order that was dead-lettered.
     pub finished: BTreeMap<String, Option<Status>>,
     /// How many of the orders ended in this run, and not in an earlier one.
     pub ended_here: usize,

@@ -80,9 +80,10 @@ pub enum Breaker {
         opens: u32,
         /// From this moment on, probes without a result count as lost, and new ones may be made.
         until: Timestamp,
-        /// Probes that were made and have no result yet.
+        /// Probes that were made and have no result yet; at most [`BreakerSettings::probes`].
         out: u32,
-        /// Probes that have succeeded since the breaker became half-open.
+        /// Probes that have succeeded since the breaker became half-open; below
+        /// [`BreakerSettings::probes`].
         good: u32,
     },
 }

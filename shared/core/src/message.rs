@@ -257,7 +257,8 @@ pub enum Outcome {
     },
     /// The attempt failed, as far as the agent knows.
     Failed {
-        /// Class and cause. A permanent one ends the step at once.
+        /// Class, code and text of the failure. After a permanent one the action is not tried
+        /// again; a compensation is, up to its threshold.
         failure: Failure,
         /// True if a call may have had its effect all the same: its answer was lost or unusable.
         maybe_applied: bool,

@@ -116,7 +116,7 @@ fn json(value: &impl serde::Serialize) -> Scalar {
 }
 
 /// The attributes of a record, without those that are absent. `token` is unique to the write.
-/// `retention` is how long a finished record is kept.
+/// `retention` is for how many milliseconds a finished record is kept.
 #[must_use]
 pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str, Scalar)> {
     let mut attributes = Vec::with_capacity(24);

@@ -22,14 +22,14 @@ pub const FIRST: u32 = 16;
 /// Most orders that a window ever lets through at once. For each of its two lanes a Scheduler keeps
 /// copies of as many records by default, so that a reply needs no read.
 pub const MOST: u32 = 1_024;
-/// Fewest orders that a window lets through at once, unless it was shut.
+/// Fewest orders that a window lets through at once: 2. After it was shut it lets through 1.
 pub const FEWEST: u32 = 2;
-/// A wait of at most this long is never taken for a queue: a message takes as long on a busy
-/// machine.
+/// A wait of at most this long (100 ms) is never taken for a queue: on a busy machine a message
+/// takes as long.
 pub const SHORT_WAIT: Millis = Millis(100);
-/// A wait of more than this is always taken for a queue, however slow the service.
+/// A wait of more than this (2 s) is always taken for a queue, however slow the service is.
 pub const LONG_WAIT: Millis = Millis(2_000);
-/// Longest that a window is shut before one order tries the downstream again.
+/// Longest time for which a window is shut, 60 s. Then one order tries the downstream again.
 pub const SHUT_AT_MOST: Millis = Millis(60_000);
 
 /// Longer spans in a reply are no measurement.

@@ -24,7 +24,7 @@ pub enum Redelivery {
     /// failure.
     #[error(transparent)]
     Unsent(#[from] BusError),
-    /// A party outside Triad could not be reached. The text says which.
+    /// A service outside Triad, such as AWS's SNS, did not do what was asked. The text says why.
     #[error("{0}")]
     Outside(String),
     /// Other processes changed the order between each read and write, in every try that one

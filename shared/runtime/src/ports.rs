@@ -18,8 +18,9 @@ pub enum StoreError {
     /// later.
     #[error("the store failed for now: {0}")]
     Transient(String),
-    /// Passes only when somebody mends the installation: a right, credentials, a table or a key is
-    /// not as it must be. It says nothing about the item, so no order is given up because of it.
+    /// Passes only when somebody mends the installation: a permission, credentials, a table or a
+    /// key is not as it must be. It says nothing about the item, so no order is given up because of
+    /// it.
     #[error("the store cannot be used as it is set up: {0}")]
     Configuration(String),
     /// Will not pass, and is about this item alone: the item cannot be read, is missing where it
@@ -111,7 +112,7 @@ pub struct DuePage {
     /// Rows whose hint is not after the moment that was asked for, earliest hint first. A row is
     /// only a hint: it may be stale, and one that was just written may be missing.
     pub rows: Vec<DueRow>,
-    /// Where the next page begins; `None` at the end. A page may be empty and not the last.
+    /// Where the next page begins; `None` at the end. A page may be empty and not the last one.
     pub next: Option<String>,
 }
 

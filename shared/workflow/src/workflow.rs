@@ -45,8 +45,8 @@ pub struct Step {
     pub when: Option<Expression>,
     /// How long one attempt may take, from when its agent takes the request. Default `30s`.
     pub complete_within: Millis,
-    /// How often and at what intervals the agent calls the service in one attempt; once only, where
-    /// the effect may not be repeated.
+    /// How often, and at what intervals, the agent calls the service in one attempt. If the effect
+    /// may not be repeated, it calls once.
     pub retry: Retry,
     /// Most calls to the service in one round, over every attempt: the declared total, or the calls
     /// of as many attempts and probes as there can be.
@@ -89,7 +89,7 @@ impl Repeat {
 /// How the service is asked whether an effect happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Name of the probe's action that the agent is asked for.
+    /// Name of the action by which the service is asked.
     pub action: String,
     /// How long one probe may take, from when its agent takes the request. Default: as the step's.
     pub complete_within: Millis,
@@ -100,7 +100,8 @@ pub struct Probe {
 /// How often and at what intervals an agent calls the service in one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Most calls, the first one included; at least 1. Default 3.
+    /// Most calls, the first one included; from 1 to [`MAX_CALLS`](crate::check::MAX_CALLS).
+    /// Default 3.
     pub calls: u32,
     /// Upper bound of the wait after the first call; it doubles with each further call. Default
     /// `100ms`.
@@ -112,15 +113,16 @@ pub struct Retry {
 /// What the Supervisor does about failed attempts of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How many failed attempts in one round are each met with another attempt. Default 3.
+    /// How many failed attempts in one round are each met with another attempt, at most
+    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). Default 3.
     pub threshold: u32,
     /// Wait before the attempt after the first failure; it doubles with each further one. Zero, the
     /// default, is no wait.
     pub delay: Millis,
     /// Upper bound of that wait, at least `delay`. Default: 64 times `delay`.
     pub max_delay: Millis,
-    /// Extra attempts above the threshold: the wait before each, and how many there are. `None`: no
-    /// extra ones.
+    /// Extra attempts above the threshold: the wait before each, and how many there are, at most
+    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`: no extra ones.
     pub wait: Option<(Millis, u32)>,
     /// How long an attempt may be deferred without counting as a failure. Default 24 hours.
     pub park: Millis,

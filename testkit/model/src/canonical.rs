@@ -81,7 +81,7 @@ fn forget_times_of_the_past(state: &mut StepState) {
 }
 
 impl Canonical<SchedulerMessage> {
-    /// A message of the topic `scheduler`.
+    /// A message of the topic `scheduler`, with the digest of its JSON.
     #[must_use]
     pub fn message(message: SchedulerMessage) -> Self {
         let text = serde_json::to_string(&message).expect("a message is JSON");
@@ -90,7 +90,7 @@ impl Canonical<SchedulerMessage> {
 }
 
 impl Canonical<StepRequest> {
-    /// A request to an agent.
+    /// A request to an agent, with the digest of its JSON.
     #[must_use]
     pub fn request(request: StepRequest) -> Self {
         let text = serde_json::to_string(&request).expect("a request is JSON");
