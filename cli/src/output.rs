@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::Result;
 use triad_core::Timestamp;
 
-/// The command was given something wrong: exit code 2.
+/// The error of a command whose options or files are wrong. The exit code is 2.
 #[derive(Debug)]
 pub struct Usage(
     /// What is wrong, and what to write instead.
@@ -21,7 +21,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Prints one line of JSON. A reader that has gone away is no error.
+/// Prints JSON as one line to standard output. If the reader has closed its end, that is no error.
 ///
 /// # Errors
 /// Any other fault of standard output.
@@ -33,7 +33,7 @@ pub fn print_line(value: &serde_json::Value) -> Result<()> {
     }
 }
 
-/// A moment for people: UTC, to the millisecond.
+/// A moment for people, in UTC with milliseconds (RFC 3339).
 #[must_use]
 pub fn moment(at: Timestamp) -> String {
     let time = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at.0);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 const OPTION: &str = "--from-terraform";
 
-/// What the module's output `triad` says.
+/// The installation that a Terraform module has made, as its output `triad` describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Installation {
     region: String,
@@ -52,8 +52,8 @@ struct Output {
     value: Installation,
 }
 
-/// What the option names, if it is given: it is looked for before the command line is parsed,
-/// because it says which of the other options must be there.
+/// The path that `--from-terraform` names; `None` if the option is not given. It is looked for
+/// before the command line is parsed, because its content supplies defaults for other options.
 pub fn named(arguments: &[OsString]) -> Option<PathBuf> {
     let own = arguments.iter().take_while(|a| *a != "--");
     let mut own = own.map(|a| a.to_string_lossy());
@@ -72,10 +72,12 @@ pub fn named(arguments: &[OsString]) -> Option<PathBuf> {
 }
 
 impl Installation {
-    /// Reads a file, or asks `terraform` in a directory.
+    /// Reads the installation from a file with the output of `terraform output -json`. If `path` is
+    /// a directory, that command is run in it.
     ///
     /// # Errors
-    /// What cannot be read, and that there is no output `triad`.
+    /// If the file cannot be read or `terraform` fails, or if it has no output `triad` of the
+    /// expected form. No value of the output is in the error.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let json = if path.is_dir() {
@@ -110,8 +112,9 @@ impl Installation {
         Ok(outputs.triad.value)
     }
 
-    /// Makes its values the defaults of the options of all commands. What the environment says of
-    /// them does not count: it may be meant for another installation.
+    /// The same command line, in which the installation's values are the defaults of the options of
+    /// all commands. Environment variables of these options are ignored, because they may be meant
+    /// for another installation.
     pub fn defaults_of(&self, command: Command) -> Command {
         let settings: Vec<String> = self
             .kafka_settings

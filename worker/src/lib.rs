@@ -36,20 +36,22 @@ const SWEEP_TIME: Millis = Millis(20_000);
 /// Which handlers a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Function {
-    /// Takes orders.
+    /// Submission: stores orders and announces them to the Scheduler.
     Submission,
-    /// Runs workflows.
+    /// The Scheduler: claims orders and runs their steps.
     Scheduler,
-    /// Calls remote services.
+    /// The agents: call the remote services.
     Agent,
-    /// Recovers overdue orders.
+    /// The Supervisor: takes up overdue orders.
     Supervisor,
 }
 
-/// Runs handlers until `stop`, then finishes what is in hand.
+/// Runs the named handlers until `stop`, then finishes the work that was begun; waits at most 5 s
+/// for messages that are not acknowledged. `remotes` are the services that agents call,
+/// `sweep_every` is the time between two sweeps of the Supervisor.
 ///
 /// # Errors
-/// The first loop that cannot go on ends all of them.
+/// The first error with which a loop ended; all other loops are then stopped.
 pub async fn run(
     wiring: Wiring,
     remotes: Remotes,

@@ -7,11 +7,16 @@ use anyhow::{Context, Result};
 /// Ticks a second in which the kernel counts CPU time (`USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// CPU time of every thread at one moment, each with the part of the system it belongs to.
+/// The CPU time that every thread of this process had used at one moment. Each thread is named with
+/// the part of the system that it belongs to.
 pub struct CpuTime(BTreeMap<String, (String, f64)>);
 
 impl CpuTime {
-    /// Reads it.
+    /// Reads the CPU time of all threads from `/proc/self/task`, in ticks of 10 ms. A thread that
+    /// ends meanwhile is left out.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read, as on any system but Linux.
     pub fn now() -> Result<Self> {
         let mut all = BTreeMap::new();
         for task in std::fs::read_dir("/proc/self/task").context("needs Linux")? {
@@ -34,7 +39,8 @@ impl CpuTime {
         Ok(Self(all))
     }
 
-    /// Seconds used since an earlier moment, by part of the system.
+    /// CPU seconds that the threads used between `before` and this moment, by part of the system.
+    /// Threads that have ended by this moment are left out.
     pub fn since(&self, before: &Self) -> BTreeMap<String, f64> {
         let mut parts: BTreeMap<String, f64> = BTreeMap::new();
         for (thread, (part, ticks)) in &self.0 {
@@ -57,7 +63,10 @@ fn part(thread: &str) -> String {
     part.to_owned()
 }
 
-/// Largest resident memory of the process so far, in MB.
+/// Largest resident memory of the process since its start, in MB of 1,024 KiB.
+///
+/// # Errors
+/// If `/proc/self/status` cannot be read or does not hold the figure, as on any system but Linux.
 pub fn peak_mb() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let kb: f64 = status

@@ -21,9 +21,9 @@ const ORDER_BYTES: usize = 500;
 /// Time between the Supervisor's sweeps.
 const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Engines with all handlers over them, warm.
+/// The embedded engines with all handlers running over them, ready to be measured.
 pub struct Running {
-    /// The engines.
+    /// The embedded broker, tables and reference service, and the clients to them.
     pub engines: Engines,
     worker: Option<JoinHandle<Result<()>>>,
     stop: CancellationToken,
@@ -31,8 +31,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts them and runs a few orders through: consumers have joined and definitions are
-    /// compiled before anything is measured.
+    /// Starts engines and handlers, and runs 20 orders, so that consumers have joined and
+    /// definitions are compiled before anything is measured. `durable`: state is kept in a
+    /// temporary directory, otherwise in memory.
+    ///
+    /// # Errors
+    /// If an engine or a handler cannot be started, or one of the 20 orders cannot be submitted.
     pub async fn start(durable: bool) -> Result<Self> {
         let scratch = durable.then(tempfile::tempdir).transpose()?;
         let engines = Engines::start(EngineOptions {
@@ -69,7 +73,11 @@ impl Running {
         Ok(running)
     }
 
-    /// Ends the handlers when they have done what is in hand; the engines go on.
+    /// Stops the handlers after they have finished the records they are working on, and waits for
+    /// that. The engines keep running. A second call does nothing.
+    ///
+    /// # Errors
+    /// The error with which the handlers ended, if they failed.
     pub async fn stop_handlers(&mut self) -> Result<()> {
         self.stop.cancel();
         if let Some(worker) = self.worker.take() {
@@ -78,7 +86,10 @@ impl Running {
         Ok(())
     }
 
-    /// Ends it all.
+    /// Stops the handlers as [`stop_handlers`](Self::stop_handlers) does, then the engines.
+    ///
+    /// # Errors
+    /// The error with which the handlers ended, if they failed; the engines are then only dropped.
     pub async fn stop(mut self) -> Result<()> {
         self.stop_handlers().await?;
         self.engines.shutdown().await;
@@ -86,7 +97,7 @@ impl Running {
     }
 }
 
-/// So many orders, to be followed.
+/// `count` orders with the ids `<prefix>-0` and on, as [`order`] makes them.
 pub fn orders(prefix: &str, count: u32) -> Vec<OrderLine> {
     (0..count)
         .map(|n| {
@@ -96,7 +107,7 @@ pub fn orders(prefix: &str, count: u32) -> Vec<OrderLine> {
         .collect()
 }
 
-/// An order of about [`ORDER_BYTES`]: its id and its JSON.
+/// Order number `n`: its id, `<prefix>-<n>`, and its JSON, which is filled up to [`ORDER_BYTES`].
 pub fn order(prefix: &str, n: u32) -> (String, Vec<u8>) {
     let id = format!("{prefix}-{n}");
     let mut order = json!({

@@ -52,6 +52,10 @@ pub struct BenchArgs {
     overload: overload::OverloadArgs,
 }
 
+/// Runs `triad bench`. The exit code is 0 if every order ended as it should, otherwise 1.
+///
+/// # Errors
+/// If a scenario's process cannot be started or fails, or its figures cannot be read or printed.
 pub async fn run(args: BenchArgs) -> Result<ExitCode> {
     if let Some(name) = &args.scenario {
         return here(name, &args).await;

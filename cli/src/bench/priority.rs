@@ -32,7 +32,7 @@ const CHUNK: u32 = 500;
 /// Bound: longest time without any order ending.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// The scenario's figures.
+/// The figures of the scenario: latencies of high and normal orders during a flood of normal ones.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Figures {
     scenario: String,
@@ -42,7 +42,7 @@ pub struct Figures {
     flood_s: f64,
     /// Submit to finish, by kind of order.
     rows: Vec<Row>,
-    /// Whether every order was processed.
+    /// Whether every order of the scenario was processed.
     pub good: bool,
 }
 
@@ -55,7 +55,11 @@ struct Row {
     max_ms: f64,
 }
 
-/// Runs the scenario in this process.
+/// Runs 200 high orders alone, then a flood of `flood` normal orders, with one high and one normal
+/// order beside it every 50 ms. `name` is the name of the scenario in the figures.
+///
+/// # Errors
+/// If engines or handlers fail, the broker refuses an order, or no order ends for 60 s.
 pub async fn measure(name: &str, flood: u32) -> Result<Figures> {
     let running = Running::start(false).await?;
     let bus = running.engines.wiring.bus.clone();
@@ -147,7 +151,8 @@ impl Sent {
     }
 }
 
-/// A made-up order on its way to Submission: its id and the message.
+/// Order number `n` of the benchmark, for the lane of this priority: its id, `<prefix>-<n>`, and
+/// the message that submits it.
 pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
     let (id, value) = order(prefix, n);
     let message = Envelope {
@@ -160,7 +165,10 @@ pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
     (id, message)
 }
 
-/// Submits orders; the first that the broker refuses is an error.
+/// Sends messages that submit orders, and waits until the broker has answered for each.
+///
+/// # Errors
+/// For the first message that the broker does not take.
 pub async fn publish(bus: &KafkaBus, messages: Vec<Envelope>) -> Result<()> {
     for result in bus.publish(messages).await {
         result.context("an order could not be submitted")?;
@@ -269,7 +277,7 @@ fn end_of(value: Option<&[u8]>) -> Option<(String, Status)> {
     ended.then(|| (message.order_id.to_string(), message.status))
 }
 
-/// Prints the figures for a person.
+/// Prints the figures to standard output, as a table for a person.
 pub fn print(figures: &Figures) {
     println!(
         "A flood of {} normal orders, through in {:.1} s. Submit to finish:\n",

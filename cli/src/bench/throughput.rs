@@ -12,12 +12,12 @@ use super::load::{Running, orders};
 use crate::dev::follow::Follower;
 use crate::dev::summary::Summary;
 
-/// A scenario.
+/// One run of the throughput benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// Its name, as it is printed.
+    /// Name of the scenario, which is printed, and by which `--scenario` finds it.
     pub name: &'static str,
-    /// Orders under way at once; 0 is no limit.
+    /// Most orders under way at once; 0 is no limit.
     pub in_flight: u32,
     /// Whether state is kept on disk.
     durable: bool,
@@ -31,7 +31,8 @@ const fn scenario(name: &'static str, in_flight: u32, durable: bool) -> Scenario
     }
 }
 
-/// What is run.
+/// All scenarios, in the order in which they are run: state in memory, then on disk; each with one
+/// order, with 64 orders and with all orders under way at once.
 pub const SCENARIOS: [Scenario; 6] = [
     scenario("memory, one alone", 1, false),
     scenario("memory, 64 in flight", 64, false),
@@ -41,12 +42,12 @@ pub const SCENARIOS: [Scenario; 6] = [
     scenario("--data, unlimited", 0, true),
 ];
 
-/// One scenario's figures.
+/// The figures of one throughput scenario.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Figures {
     scenario: String,
     orders: usize,
-    /// Orders a second.
+    /// Orders that ended, per second from the first submission to the last end.
     pub orders_per_second: f64,
     p50_ms: f64,
     p99_ms: f64,
@@ -56,11 +57,14 @@ pub struct Figures {
     parts: BTreeMap<String, f64>,
     /// Largest resident memory of the process, in MB.
     peak_mb: f64,
-    /// Whether every order was processed.
+    /// Whether every order ended Processed.
     pub good: bool,
 }
 
-/// Runs a scenario in this process.
+/// Runs `count` orders through the scenario in this process and measures it.
+///
+/// # Errors
+/// If engines or handlers fail, an order cannot be submitted, or `/proc` cannot be read.
 pub async fn measure(scenario: Scenario, count: u32) -> Result<Figures> {
     let running = Running::start(scenario.durable).await?;
     let before = CpuTime::now()?;
@@ -87,7 +91,7 @@ pub async fn measure(scenario: Scenario, count: u32) -> Result<Figures> {
     })
 }
 
-/// Prints the figures of all scenarios for a person.
+/// Prints the figures of all scenarios to standard output, as tables for a person.
 pub fn print(all: &[Figures]) {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header([

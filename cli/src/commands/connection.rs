@@ -14,14 +14,14 @@ use crate::output::Usage;
 /// Longest wait for a broker's first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where the tables are.
+/// Options that say where the tables are, and the time spans of the installation.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct StoreArgs {
     /// DynamoDB endpoint, as `triad dev` prints it. Default: AWS
     #[arg(long, value_name = "URL", env = "TRIAD_DYNAMODB_ENDPOINT")]
     pub dynamodb: Option<String>,
-    /// What the tables' names begin with
+    /// What the names of all four tables begin with
     #[arg(
         long,
         value_name = "TEXT",
@@ -29,7 +29,7 @@ pub struct StoreArgs {
         default_value = ""
     )]
     pub table_prefix: String,
-    /// Region of the tables. Default: that of the environment
+    /// AWS region of the tables. Default: that of the environment or of the AWS profile
     #[arg(long, value_name = "REGION")]
     pub region: Option<String>,
     #[command(flatten)]
@@ -94,10 +94,11 @@ impl SpansArgs {
 }
 
 impl StoreArgs {
-    /// The installation's spans.
+    /// The time spans of the installation: what the options or their variables say, else the
+    /// defaults.
     ///
     /// # Errors
-    /// [`ConfigError`] naming every one that cannot be read.
+    /// [`ConfigError`] naming every span that cannot be read or is too long.
     pub fn spans(&self) -> Result<Spans, ConfigError> {
         Spans::read(&|name| self.spans.lookup(name))
     }
@@ -116,20 +117,24 @@ impl StoreArgs {
         }
     }
 
-    /// The tables' names.
+    /// The names of the tables, with the prefix of the options.
     pub fn tables(&self) -> Tables {
         Tables::with_prefix(&self.table_prefix)
     }
 
-    /// A client.
+    /// A DynamoDB client for the place that the options name. Nothing is asked of DynamoDB yet.
+    ///
+    /// # Errors
+    /// [`Usage`] if `--dynamodb` is not an `http` or `https` URL.
     pub async fn client(&self) -> Result<triad_dynamodb::Client, Usage> {
         Ok(connect(self.endpoint()?).await)
     }
 
-    /// The state store.
+    /// The state store over such a client, with the installation's retention. Nothing is read yet.
     ///
     /// # Errors
-    /// [`Usage`] or [`ConfigError`]: something that the command was told is wrong.
+    /// [`Usage`] if `--dynamodb` is not an `http` or `https` URL; [`ConfigError`] if a time span
+    /// cannot be read.
     pub async fn store(&self) -> anyhow::Result<DynamoStore<SystemClock>> {
         let client = connect(self.endpoint()?).await;
         let spans = self.spans()?;
@@ -138,22 +143,23 @@ impl StoreArgs {
     }
 }
 
-/// Where Kafka is, and how to log in to it.
+/// Options that say where Kafka is, and how to log in to it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct KafkaArgs {
-    /// Kafka bootstrap addresses, as `triad dev` prints them
+    /// Kafka bootstrap addresses, separated by commas, as `triad dev` prints them
     #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
     pub brokers: String,
+    /// How to log in, and further settings of the client.
     #[command(flatten)]
     pub login: LoginArgs,
 }
 
-/// How to log in to Kafka.
+/// Options that say how to log in to Kafka, and further settings of the client.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct LoginArgs {
-    /// A setting of librdkafka, such as socket.timeout.ms=5000
+    /// A setting of librdkafka, such as socket.timeout.ms=5000; may be given several times
     #[arg(long = "kafka-setting", value_name = "NAME=VALUE", value_parser = setting, hide_default_value = true)]
     pub settings: Vec<(String, String)>,
     /// How to log in: none, tls, scram, mtls or msk-iam
@@ -167,14 +173,14 @@ pub struct LoginArgs {
     /// Secret in Secrets Manager with the credentials, for scram and mtls
     #[arg(long = "kafka-secret", value_name = "ARN", env = "TRIAD_KAFKA_SECRET")]
     pub secret: Option<String>,
-    /// Secret with the brokers' private CA
+    /// Secret in Secrets Manager with the certificate of the brokers' private CA
     #[arg(
         long = "kafka-ca-secret",
         value_name = "ARN",
         env = "TRIAD_KAFKA_CA_SECRET"
     )]
     pub ca_secret: Option<String>,
-    /// Region of the secrets and of MSK. Default: that of the environment
+    /// AWS region of the secrets and of MSK. Default: that of the environment or of the AWS profile
     #[arg(long = "kafka-region", value_name = "REGION")]
     pub kafka_region: Option<String>,
 }
@@ -186,7 +192,12 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl KafkaArgs {
-    /// The client settings, with the credentials read.
+    /// The settings of a Kafka client, with the credentials read from Secrets Manager where the
+    /// login needs them. No broker is asked.
+    ///
+    /// # Errors
+    /// [`Usage`] if the options do not fit together; a text for people if the credentials cannot be
+    /// read.
     pub async fn config(&self) -> anyhow::Result<KafkaConfig> {
         let auth = AuthConfig {
             way: self.login.way,
@@ -205,17 +216,17 @@ impl KafkaArgs {
         })
     }
 
-    /// A producer, once a broker has let the command in.
+    /// A producer, made after a broker has let the command in.
     ///
     /// # Errors
-    /// [`triad_kafka::KafkaError`] where no broker answers within [`ANSWER_WITHIN`], or at once where
-    /// the login is refused; nothing was done then.
+    /// [`triad_kafka::KafkaError`] where no broker answers within [`ANSWER_WITHIN`], or at once
+    /// where the login is refused; the errors of [`config`](Self::config). Nothing was sent then.
     pub async fn bus(&self) -> anyhow::Result<KafkaBus> {
         let config = self.reached().await?;
         Ok(KafkaBus::new(&config)?)
     }
 
-    /// The client settings, once a broker has let the command in.
+    /// The settings of a Kafka client, after a broker has let the command in.
     ///
     /// # Errors
     /// As [`bus`](Self::bus).

@@ -33,6 +33,11 @@ pub struct GetArgs {
     store: StoreArgs,
 }
 
+/// Runs `triad get`. The exit code is 1 if there is no such order, otherwise 0.
+///
+/// # Errors
+/// [`Usage`] if the text is no order id; if the store fails, the record cannot be read, or standard
+/// output fails.
 pub async fn run(args: GetArgs) -> Result<ExitCode> {
     let id = OrderId::new(args.order.clone())
         .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
@@ -48,7 +53,10 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole record, for machines.
+/// The whole record as JSON, as [`OrderView`] has it.
+///
+/// # Errors
+/// Never for a sound record: every part of it has a form in JSON.
 pub fn as_json(order: &Order) -> Result<Value> {
     Ok(serde_json::to_value(OrderView::of(order))?)
 }

@@ -38,6 +38,11 @@ pub struct InitArgs {
     store: StoreArgs,
 }
 
+/// Runs `triad init`. What is there already is left as it is. The exit code is always 0.
+///
+/// # Errors
+/// [`Usage`] if an agent's name or a reply topic is not allowed; if Kafka or DynamoDB cannot be
+/// reached or refuses.
 pub async fn run(args: InitArgs) -> Result<ExitCode> {
     let agents: Vec<AgentName> = args
         .agents

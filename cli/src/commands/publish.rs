@@ -29,6 +29,12 @@ pub struct PublishArgs {
     store: StoreArgs,
 }
 
+/// Runs `triad publish`: checks all files, then publishes one after the other. The exit code is
+/// always 0.
+///
+/// # Errors
+/// [`Usage`] naming every problem of the files, and then none is published; a failure of the store,
+/// and then earlier files are published.
 pub async fn run(args: PublishArgs) -> Result<ExitCode> {
     let limits = Limits {
         agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),

@@ -49,6 +49,13 @@ enum Lane {
     High,
 }
 
+/// Runs `triad submit`: checks all lines, unless `--raw` is given, then sends them. The exit code
+/// is always 0.
+///
+/// # Errors
+/// [`Usage`] if the file cannot be read or naming every line that is no order, and then none is
+/// sent; if no broker answers within 15 s or the broker refuses an order, and then earlier ones may
+/// be sent.
 pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     let shown = args.file.display().to_string();
     let text = if shown == "-" {

@@ -36,6 +36,10 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 pub struct SchemaArgs {}
 
+/// Runs `triad validate`. The exit code is 0 where all files are sound.
+///
+/// # Errors
+/// [`Usage`] naming every problem of every file.
 pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     let limits = Limits {
         agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
@@ -68,12 +72,21 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Runs `triad schema`: prints the JSON Schema of workflow files. The exit code is always 0.
+///
+/// # Errors
+/// Never: the schema is JSON.
 pub fn schema() -> Result<ExitCode> {
     println!("{}", serde_json::to_string_pretty(&load::json_schema())?);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads files, collecting the problems of all of them.
+/// Reads, checks and compiles workflow files. `limits` are what the definitions are checked
+/// against.
+///
+/// # Errors
+/// [`Usage`] with the problems of all files, a line or more for each: those that cannot be read,
+/// and those that are not sound.
 pub fn read_all(files: &[PathBuf], limits: &Limits) -> Result<Vec<Workflow>, Usage> {
     let mut workflows = Vec::new();
     let mut problems = Vec::new();

@@ -29,34 +29,45 @@ const BUILT_IN: (&str, &str) = (
 /// One machine has one clock; what is left is the time a message takes to be handled.
 const SKEW: Millis = Millis(20);
 
-/// What to run.
+/// What the embedded engines are to run with.
 #[derive(Debug, Default)]
 pub struct EngineOptions {
-    /// Keep everything durably here; `None` is memory.
+    /// Directory that keeps the state of all engines; it is made if it is missing. `None`: state is
+    /// in memory and lost at the end.
     pub data: Option<PathBuf>,
-    /// Ports of Kafka, DynamoDB and the reference service; 0 takes a free one.
+    /// Ports on 127.0.0.1 for Kafka, DynamoDB and the reference service, in this order; 0 takes a
+    /// free one.
     pub ports: [u16; 3],
-    /// Partitions of each topic.
+    /// Partitions of each topic, at least 1. Topics that exist already keep theirs.
     pub partitions: i32,
-    /// Workflows to publish.
+    /// Workflows that are published at the start. Their agents all call the reference service.
     pub workflows: Vec<Workflow>,
-    /// Reply topics that orders may name.
+    /// Reply topics that orders may name, of the form `reply.<name>`; they are created.
     pub reply_topics: Vec<String>,
     /// How the reference service misbehaves.
     pub faults: Faults,
 }
 
-/// Everything that runs, and the clients over it.
+/// The embedded broker, tables and reference service of `triad dev`, and the clients to them.
+/// Handlers are not part of it.
 pub struct Engines {
     broker: BrokerHandle,
     embedded: Embedded,
+    /// The reference remote service.
     pub service: Service,
+    /// The clients of the broker and the tables, from which handlers are made.
     pub wiring: Wiring,
+    /// The HTTP clients by which the agents of the workflows call the reference service.
     pub remotes: Remotes,
     _lock: Option<File>,
 }
 
 impl Engines {
+    /// Starts the engines, creates topics and tables that are missing, and publishes the workflows.
+    ///
+    /// # Errors
+    /// If another process uses the data directory, an engine does not start (as where its port is
+    /// taken), or topics, tables or definitions cannot be made.
     pub async fn start(options: EngineOptions) -> Result<Self> {
         let [kafka_port, dynamodb_port, service_port] = options.ports;
         let data = options.data.as_deref();
@@ -139,7 +150,7 @@ impl Engines {
         })
     }
 
-    /// Kafka, DynamoDB, reference service.
+    /// The addresses of Kafka, of the DynamoDB API and of the reference service, in this order.
     pub fn addresses(&self) -> (SocketAddr, SocketAddr, SocketAddr) {
         (
             self.broker.addr(),
@@ -148,8 +159,8 @@ impl Engines {
         )
     }
 
-    /// Ends the clients, and then what they are clients of: one that outlives the broker warns that
-    /// it is gone.
+    /// Stops everything: first the clients, so that none of them warns that the broker is gone,
+    /// then the reference service, the broker (for at most 10 s) and the tables.
     pub async fn shutdown(self) {
         let Self {
             broker,
@@ -182,15 +193,15 @@ fn lock(dir: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The workflow that is published when no file is named.
+/// The workflow that `triad dev` publishes when no file is named: `order-fulfilment`.
 ///
 /// # Errors
-/// The built-in file is checked like any other.
+/// Never, unless the built-in file is not sound: it is checked as any other.
 pub fn built_in() -> Result<Workflow> {
     Ok(load::from_yaml(BUILT_IN.0, BUILT_IN.1, &limits())?)
 }
 
-/// What the definitions of a local run are held against.
+/// What the definitions of a local run are checked against: any agent, and a clock skew of 20 ms.
 pub fn limits() -> Limits {
     Limits {
         agents: None,

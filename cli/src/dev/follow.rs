@@ -23,7 +23,7 @@ const CHUNK: usize = 500;
 /// How often the progress bar is looked at while nothing comes.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One line of the file.
+/// An order to submit: one line of the file, and the id in it.
 #[derive(Debug, Clone)]
 pub struct OrderLine {
     id: String,
@@ -31,30 +31,33 @@ pub struct OrderLine {
 }
 
 impl OrderLine {
-    /// An order by its id and its JSON.
+    /// An order with this id and this JSON, which must have the same id in it.
     pub fn new(id: String, value: Vec<u8>) -> Self {
         Self { id, value }
     }
 }
 
-/// How it went.
+/// What became of the orders of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Last status of each order, by id; `None` for one that was dead-lettered.
+    /// Final status of each order, by its id; `None` for an order that was dead-lettered.
     pub finished: BTreeMap<String, Option<Status>>,
-    /// How many of them ended in this run, and not in an earlier one.
+    /// How many of the orders ended in this run, and not in an earlier one.
     pub ended_here: usize,
-    /// From submission to the final status, of the orders that this run has submitted and ended.
+    /// Time from submission to the final status, of each order that this run has submitted and that
+    /// ended in it.
     pub latencies: Vec<Duration>,
-    /// From the first submission to the last final status of this run.
+    /// Time from the first submission to the last final status of this run.
     pub took: Duration,
 }
 
-/// Reads a JSON-lines file. What each line means is for Submission to say; here it must have
-/// an id, or nobody could follow it.
+/// Reads orders from a JSON-lines file of at most 2,000,000 orders; empty lines are left out. Of
+/// each line only its `order_id` is checked, because the orders are followed by it; all else is
+/// Submission's to check.
 ///
 /// # Errors
-/// [`Usage`] naming the file and every line that cannot be followed, up to ten.
+/// [`Usage`] with the first ten problems: the file cannot be read, is empty or too long, or a line
+/// is not JSON or has no text `order_id`.
 pub fn read_orders(file: &Path) -> Result<Vec<OrderLine>> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|e| Usage(format!("{shown}: {e}")))?;
@@ -88,7 +91,7 @@ pub fn read_orders(file: &Path) -> Result<Vec<OrderLine>> {
     }
 }
 
-/// Submits and follows.
+/// Submits orders and follows their statuses until all have ended.
 pub struct Follower<'a> {
     engines: &'a Engines,
     orders: Vec<OrderLine>,
@@ -98,8 +101,13 @@ pub struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    /// Opens the status and dead-letter topics from their beginning: in a durable run an
-    /// earlier process may have finished some of the orders.
+    /// Opens the topics of statuses, replies and dead letters from their beginning, because in a
+    /// durable run an earlier process may have finished some of the orders. At most `in_flight`
+    /// orders are under way at once; 0 is no limit. `shown`: a progress bar is shown on standard
+    /// error.
+    ///
+    /// # Errors
+    /// [`triad_kafka::KafkaError`] if the embedded broker does not answer in time.
     pub fn open(
         engines: &'a Engines,
         orders: Vec<OrderLine>,
@@ -151,7 +159,11 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Submits, with at most the given number under way, until every order has ended.
+    /// Submits the orders, at most as many at once as [`open`](Self::open) was told, and waits
+    /// until every order has ended. There is no time limit.
+    ///
+    /// # Errors
+    /// If the broker does not take an order.
     pub async fn run(&self) -> Result<Outcome> {
         let began = Instant::now();
         let begun_at = SystemClock.now();

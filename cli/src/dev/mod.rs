@@ -44,8 +44,8 @@ pub struct DevArgs {
     /// End when every order of the file is finished, with a summary
     #[arg(long, requires = "orders")]
     pub until_done: bool,
-    /// Orders of the file under way at once; 0 is no limit. A backlog longer than the steps'
-    /// deadlines makes replies late, and every late reply another attempt
+    /// Orders of the file under way at once; 0 is no limit. If more wait than can be done in the
+    /// steps' time, replies are late, and each late reply costs another attempt
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub in_flight: u32,
     /// Workflow files to publish. Default: the built-in order-fulfilment
@@ -66,7 +66,7 @@ pub struct DevArgs {
     /// Partitions of each topic
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..=64))]
     pub partitions: i32,
-    /// Time between the Supervisor's sweeps
+    /// Time between two sweeps of the Supervisor
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
     pub sweep_every: Millis,
     /// Reply topics that orders may name, such as reply.shop
@@ -77,29 +77,29 @@ pub struct DevArgs {
     pub faults: FaultArgs,
 }
 
-/// How the reference service misbehaves.
+/// Options that say how the reference service misbehaves.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Misbehaviour of the reference service")]
 pub struct FaultArgs {
-    /// Percent of calls that fail in a way that passes; half of them after taking effect
+    /// Percent of calls that fail in a way that may pass; half of them after taking effect
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub transient: f64,
     /// Percent of steps that the service refuses for good
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub permanent: f64,
-    /// Percent of undo steps that the service refuses for good
+    /// Percent of compensations that the service refuses for good
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub undo_permanent: f64,
     /// Percent of calls that stall past the step's deadline
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub stall: f64,
-    /// How long a stalled call takes
+    /// How long the answer of a stalled call is held back
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span)]
     pub stall_for: Millis,
-    /// Time of every call
+    /// Time that the service takes for every call
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
     pub latency: Millis,
-    /// Seed of the misbehaviour; the same seed misbehaves the same
+    /// Seed of the misbehaviour: the same calls with the same seed meet the same faults
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fault_seed: u64,
 }
@@ -172,10 +172,12 @@ impl FaultArgs {
     }
 }
 
-/// Runs it.
+/// Runs `triad dev`. The exit code is 0 after good orders, 1 if an order did not end well or was
+/// lost, 130 if the user interrupted it. Without `--until-done` it runs until then.
 ///
 /// # Errors
-/// What cannot be started, with the address or file it is about.
+/// If an engine cannot be started, with the address or file it is about; if a handler ends by
+/// itself; or if an order cannot be submitted or a record cannot be read.
 pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let orders = match &args.orders {
         Some(file) => Some(follow::read_orders(file)?),
@@ -274,10 +276,11 @@ fn announce(args: &DevArgs, engines: &Engines) -> Result<()> {
     Ok(())
 }
 
-/// Checks what clap cannot.
+/// Checks the options that clap cannot check: the percentages together, and the form of reply
+/// topics.
 ///
 /// # Errors
-/// [`Usage`] with everything that is wrong.
+/// [`Usage`] naming every option that is wrong.
 pub fn check(args: &DevArgs) -> Result<(), Usage> {
     let mut problems = Vec::new();
     let together = args.faults.transient + args.faults.stall;

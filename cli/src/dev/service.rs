@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use tokio::sync::oneshot;
 use triad_reference_service::{Config, ReferenceService};
 
-/// A running reference service. It stops when dropped.
+/// The reference remote service, running on a thread of its own. It stops when this is dropped.
 pub struct Service {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -16,7 +16,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it and returns when it listens.
+    /// Starts the service and blocks until it listens.
+    ///
+    /// # Errors
+    /// If the address is taken, the ledger file cannot be used, or no thread can be started.
     pub fn start(config: Config) -> Result<Self> {
         let (stop, mut stopped) = oneshot::channel::<()>();
         let (questions, mut asked) = tokio::sync::mpsc::channel::<oneshot::Sender<_>>(1);
@@ -59,12 +62,15 @@ impl Service {
         })
     }
 
-    /// Where it listens.
+    /// The address that the service listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The counts of its ledger.
+    /// The counts of the service's ledger.
+    ///
+    /// # Errors
+    /// If the service has ended.
     pub async fn summary(&self) -> Result<triad_reference_service::Summary> {
         let (ask, answer) = oneshot::channel();
         self.questions
@@ -74,7 +80,7 @@ impl Service {
         answer.await.context("the reference service has ended")
     }
 
-    /// Ends it.
+    /// Stops the service and blocks until it has stopped.
     pub fn stop(mut self) {
         self.end();
     }

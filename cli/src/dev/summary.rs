@@ -16,52 +16,57 @@ use super::follow::Outcome;
 /// Records read at once.
 const PAGE: usize = 100;
 
-/// What a run came to.
+/// The figures of a run of `triad dev --orders`.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// Orders of the file.
+    /// How many orders the file has, each id counted once.
     pub orders: usize,
-    /// Of these, orders that had ended before this run: they are in no time and no throughput.
+    /// How many of them had ended before this run. They count in no time and no throughput.
     pub ended_before: usize,
-    /// Orders by process state; `Rejected` are in the dead-letter topic.
+    /// Orders by the name of their process state. `Rejected`: orders in the dead-letter topic.
     pub states: BTreeMap<String, usize>,
-    /// Orders that have no record and no dead letter.
+    /// Orders with a final status but without a record. More than 0 is a fault of the software.
     pub lost: usize,
-    /// Seconds from the first submission to the last end.
+    /// Seconds from the first submission to the last final status.
     pub seconds: f64,
-    /// Orders that ended in this run, a second.
+    /// Orders that ended in this run, per second of it; 0 if it took no time.
     pub orders_per_second: f64,
-    /// Submit to finish.
+    /// Time from the submission of an order to its final status.
     pub latency_ms: Latency,
-    /// Calls that reached the service, all orders of the ledger.
+    /// Calls that reached the reference service, those of earlier runs in its ledger included.
     pub calls: u64,
-    /// Calls that repeated an earlier one of the same key.
+    /// How many of these calls repeated an earlier one of the same key.
     pub retries: u64,
-    /// Effects applied.
+    /// Effects that the service applied.
     pub effects: u64,
-    /// Effects undone.
+    /// Effects that the service reversed.
     pub undone: u64,
-    /// Keys or steps whose effect was applied more than once. Zero, or something is broken.
+    /// Keys or steps whose effect was applied more than once. More than 0 is a fault of the
+    /// software.
     pub applied_twice: u64,
-    /// Failed attempts and ends, by cause.
+    /// Failed attempts in the orders' timelines, and failed compensations that ended an order, by
+    /// the fingerprint of their cause.
     pub failures: BTreeMap<String, usize>,
 }
 
-/// Percentiles in milliseconds.
+/// Percentiles of times, in milliseconds; all 0 if there are no times.
 #[derive(Debug, Serialize)]
 pub struct Latency {
-    /// Median.
+    /// Median: half of the times are not longer.
     pub p50: f64,
-    /// 90th percentile.
+    /// 90th percentile: nine of ten times are not longer.
     pub p90: f64,
-    /// 99th percentile.
+    /// 99th percentile: 99 of 100 times are not longer.
     pub p99: f64,
-    /// Longest.
+    /// The longest time.
     pub max: f64,
 }
 
 impl Summary {
-    /// Reads the records of all orders and the ledger.
+    /// Reads the records of all orders, and the counts of the service's ledger.
+    ///
+    /// # Errors
+    /// If the store fails, a record cannot be read, or the reference service has ended.
     pub async fn of(engines: &Engines, outcome: &Outcome) -> Result<Self> {
         let mut states: BTreeMap<String, usize> = BTreeMap::new();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
@@ -110,7 +115,8 @@ impl Summary {
         })
     }
 
-    /// Whether every order came to a good or a settled end.
+    /// Whether every order ended Processed, Compensated or in Error, none is lost, and no effect
+    /// was applied twice.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let settled: usize = ["Processed", "Compensated", "Error"]
@@ -120,7 +126,7 @@ impl Summary {
         settled == self.orders && self.lost == 0 && self.applied_twice == 0
     }
 
-    /// Prints it for a person.
+    /// Prints the figures to standard output, as a table for a person.
     pub fn print(&self) {
         let mut table = Table::new();
         table.load_style(NOTHING);
@@ -187,7 +193,7 @@ fn count_failures(order: &Order, failures: &mut BTreeMap<String, usize>) {
 }
 
 impl Latency {
-    /// Of these times; of none, zeros.
+    /// The percentiles of these times; zeros if there are none.
     pub fn of(all: &[Duration]) -> Self {
         let mut sorted = all.to_vec();
         sorted.sort_unstable();

@@ -16,24 +16,25 @@ use super::Store;
 use super::select::{self, FilterArgs};
 use crate::output::{Usage, print_line};
 
-/// Which orders, and how fast.
+/// Options that say on which orders to act, how fast, and whether only to try.
 #[derive(Debug, Clone, Args)]
 pub struct BulkArgs {
-    /// Orders
+    /// Ids of the orders; without any, a filter says which
     #[arg(value_name = "ORDER")]
     pub orders: Vec<String>,
+    /// Which orders, where no ids are given.
     #[command(flatten)]
     pub filter: FilterArgs,
     /// Most orders that a filter takes
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub limit: usize,
-    /// Orders a second
+    /// Most orders a second
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(Rate::MAX)))]
     pub rate: u32,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// OperatorAct on what a filter finds; without it a filter only shows what it finds
+    /// Act on what a filter finds; without it, what a filter finds is only shown
     #[arg(long)]
     pub yes: bool,
     /// Print a JSON line for each order
@@ -42,10 +43,11 @@ pub struct BulkArgs {
 }
 
 impl BulkArgs {
-    /// The orders that are meant: those named, or those that the filter finds.
+    /// The orders to act on: those that were named, or those that the filter finds.
     ///
     /// # Errors
-    /// [`Usage`] where none, or both, are said.
+    /// [`Usage`] if neither ids nor a filter are given, if both are, or if a text is no order id;
+    /// or an error of the store.
     pub async fn orders(&self, store: &Store) -> Result<Vec<OrderId>> {
         let filter = self.filter.filter();
         match (self.orders.is_empty(), filter.is_empty()) {
@@ -69,15 +71,15 @@ impl BulkArgs {
         }
     }
 
-    /// Whether nothing is to be written.
+    /// Whether nothing is written: `--dry-run` was given, or a filter without `--yes`.
     pub fn is_dry(&self) -> bool {
         self.dry_run || (self.orders.is_empty() && !self.yes)
     }
 
-    /// How the orders are acted on.
+    /// The rate, and whether this is a dry run.
     ///
     /// # Errors
-    /// A rate that is out of its bounds.
+    /// If the rate is not from 1 to [`Rate::MAX`].
     pub fn how(&self) -> Result<Bulk> {
         Ok(Bulk {
             rate: Rate::new(self.rate)?,
@@ -85,10 +87,11 @@ impl BulkArgs {
         })
     }
 
-    /// What shows the progress of acting on orders.
+    /// What prints the result of each order. A progress bar is shown for more than one order, if
+    /// standard error is a terminal and `--json` is not given.
     ///
     /// # Errors
-    /// Never: the template is a good one.
+    /// Never: the bar's template is valid.
     pub fn progress(&self, orders: &[OrderId]) -> Result<Progress<'_>> {
         let shown = !self.json && std::io::stderr().is_terminal() && orders.len() > 1;
         let bar = if shown {
@@ -101,7 +104,7 @@ impl BulkArgs {
     }
 }
 
-/// Completes when the user interrupts the command.
+/// Completes when the user interrupts the command (Ctrl-C); never, if that cannot be noticed.
 pub async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // Nobody can interrupt it.
@@ -109,17 +112,17 @@ pub async fn interrupted() {
     }
 }
 
-/// Shows what comes of each order, and of all of them.
+/// Prints what came of each order, and of all of them together.
 pub struct Progress<'a> {
     args: &'a BulkArgs,
     bar: ProgressBar,
 }
 
 impl Progress<'_> {
-    /// The result line of one order.
+    /// Prints the result of one order to standard output.
     ///
     /// # Errors
-    /// Faults of standard output.
+    /// If standard output fails.
     pub fn line(&self, line: &Line) -> Result<()> {
         if self.args.json {
             print_line(&serde_json::to_value(line)?)?;
@@ -134,7 +137,8 @@ impl Progress<'_> {
         Ok(())
     }
 
-    /// The sum, and the exit code.
+    /// Prints the sums. The exit code is 130 if the user interrupted the command, 0 if every order
+    /// is done, otherwise 1.
     #[must_use]
     pub fn end(&self, tally: Tally) -> ExitCode {
         self.bar.finish_and_clear();

@@ -109,6 +109,12 @@ pub struct DownstreamsArgs {
     login: LoginArgs,
 }
 
+/// Runs `triad pause`, on orders, one downstream or one step type. The exit code is 0 if all of it
+/// is done, 130 if the user interrupted it, otherwise 1.
+///
+/// # Errors
+/// [`Usage`] if the options do not fit together or name what is not published; if the store or
+/// Kafka fails.
 pub async fn pause(args: PauseArgs) -> Result<ExitCode> {
     let force = DownstreamAction::Force(ForcedTo::Open);
     hold(args.what, Action::Pause, force, |w, s| {
@@ -117,6 +123,10 @@ pub async fn pause(args: PauseArgs) -> Result<ExitCode> {
     .await
 }
 
+/// Runs `triad resume`. Exit codes and errors are those of [`pause`].
+///
+/// # Errors
+/// As [`pause`].
 pub async fn resume(args: ResumeArgs) -> Result<ExitCode> {
     let release = DownstreamAction::Release;
     hold(args.what, Action::Resume, release, |w, s| {
@@ -193,6 +203,12 @@ async fn set(
     }
 }
 
+/// Runs `triad downstreams`: sets a breaker if an option says so, otherwise prints all downstreams.
+/// The exit code is 1 if the act was refused, otherwise 0.
+///
+/// # Errors
+/// [`Usage`] if the downstream is not published or `--brokers` is missing; if the store or Kafka
+/// fails.
 pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let published = Published::read(&store).await.map_err(told)?;

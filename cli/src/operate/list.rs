@@ -47,6 +47,10 @@ pub struct ListArgs {
     store: StoreArgs,
 }
 
+/// Runs `triad list`. The exit code is always 0.
+///
+/// # Errors
+/// If the store fails, a time span of the installation cannot be read, or standard output fails.
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     if args.by_cause {

@@ -38,6 +38,12 @@ pub struct MigrateArgs {
     kafka: KafkaArgs,
 }
 
+/// Runs `triad migrate`. The exit code is 0 if every order is moved, 130 if the user interrupted
+/// it, otherwise 1.
+///
+/// # Errors
+/// [`Usage`] if the version is not stored or not exactly one is meant, or the orders are not said;
+/// if the store or Kafka fails.
 pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
     let act = args.act.act()?;
     let store = args.store.store().await?;

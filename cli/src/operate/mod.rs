@@ -22,27 +22,28 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 
-/// The state store as commands use it.
+/// The state store as commands use it: DynamoDB, with the real clock.
 pub type Store = DynamoStore<SystemClock>;
-/// The operator as commands use it.
+/// The acts of an operator as commands use them: over DynamoDB and Kafka, with the real clock and
+/// real random numbers.
 pub type CliOperator = Operator<Store, KafkaBus, SystemClock, SystemEntropy>;
 
-/// Who acts, and why: written into the timeline.
+/// Options that say who acts, and why; both are written into the timeline.
 #[derive(Debug, Clone, Args)]
 pub struct ActArgs {
     /// Why: it is written into the timeline
     #[arg(long, value_name = "TEXT")]
     pub why: String,
-    /// Who. Default: the user of this session
+    /// Who acts. Default: the variable USER
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
 }
 
 impl ActArgs {
-    /// The act.
+    /// Who acts, and why, without blanks at either end.
     ///
     /// # Errors
-    /// [`Usage`] where a name or a reason is missing.
+    /// [`Usage`] if the name is missing, or the name or the reason is empty.
     pub fn act(&self) -> Result<OperatorAct, Usage> {
         let by = self.by.clone().or_else(|| environment("USER"));
         let by = by.ok_or_else(|| Usage("--by is missing: say who does this".into()))?;
@@ -53,10 +54,12 @@ impl ActArgs {
     }
 }
 
-/// Makes the operator over real tables and a real broker, with the spans of the installation.
+/// Makes the acts of an operator over the tables and the brokers that the options name, with the
+/// time spans of the installation.
 ///
 /// # Errors
-/// Settings that cannot be used.
+/// [`Usage`] or [`triad_bootstrap::ConfigError`] if options cannot be used;
+/// [`triad_kafka::KafkaError`] if no broker lets the command in.
 pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<CliOperator> {
     Ok(Operator::new(
         store.store().await?,

@@ -16,7 +16,7 @@ use super::{ActArgs, operator};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 
-/// What every act on orders is told.
+/// The options that all acts on orders share.
 #[derive(Debug, Args)]
 pub struct OrderArgs {
     #[command(flatten)]
@@ -117,10 +117,18 @@ fn json(name: &str, text: &str) -> Result<Value, Usage> {
     serde_json::from_str(json).map_err(|e| Usage(format!("{name} is not JSON: {e}")))
 }
 
+/// The id of a step, from the value of `--step`.
+///
+/// # Errors
+/// [`Usage`] if the text breaks the rule for names.
 pub fn step(name: &str) -> Result<StepId, Usage> {
     StepId::new(name).map_err(|e| Usage(format!("--step {name:?}: {e}")))
 }
 
+/// Runs `triad resubmit`. Exit codes are those of [`run`].
+///
+/// # Errors
+/// [`Usage`] if the step's id or the input cannot be read, and those of [`run`].
 pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
     let input = match (&args.step, &args.input) {
         (Some(name), Some(text)) => Some((step(name)?, json("--input", text)?)),
@@ -129,18 +137,34 @@ pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
     run(args.common, Action::Resubmit { input }).await
 }
 
+/// Runs `triad cancel`. Exit codes are those of [`run`].
+///
+/// # Errors
+/// Those of [`run`].
 pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     run(args.common, Action::Cancel).await
 }
 
+/// Runs `triad retry-undo`. Exit codes are those of [`run`].
+///
+/// # Errors
+/// Those of [`run`].
 pub async fn retry_compensation(args: RetryCompensationArgs) -> Result<ExitCode> {
     run(args.common, Action::RetryCompensation).await
 }
 
+/// Runs `triad close`. Exit codes are those of [`run`].
+///
+/// # Errors
+/// Those of [`run`].
 pub async fn close(args: CloseArgs) -> Result<ExitCode> {
     run(args.common, Action::Close).await
 }
 
+/// Runs `triad settle`. Exit codes are those of [`run`].
+///
+/// # Errors
+/// [`Usage`] if the step's id or the output cannot be read, and those of [`run`].
 pub async fn settle(args: SettleArgs) -> Result<ExitCode> {
     let applied = match (&args.output, args.applied) {
         (Some(text), _) => Some(json("--output", text)?),
@@ -154,6 +178,12 @@ pub async fn settle(args: SettleArgs) -> Result<ExitCode> {
     run(args.common, action).await
 }
 
+/// Does one action on the orders that the options name, and prints what came of each. The exit code
+/// is 0 if it is done on every order, 130 if the user interrupted it, otherwise 1.
+///
+/// # Errors
+/// [`Usage`] if the options do not fit together; if the store fails while orders are looked for, no
+/// broker lets the command in, or standard output fails.
 pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
     let operation = Operation {
         action,

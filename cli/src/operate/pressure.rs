@@ -7,7 +7,8 @@ use triad_core::{Priority, Timestamp};
 use triad_operator::downstreams::{Waiting, Why};
 use triad_runtime::pressure::Pressure;
 
-/// Prints what waits; nothing if nothing does.
+/// Prints a table of the orders that wait, by downstream and lane, to standard output. Prints
+/// nothing if `all` is empty. `now` is the time from which the age of the oldest order is told.
 pub fn print(all: &[Waiting], now: Timestamp) {
     if all.is_empty() {
         return;
@@ -48,7 +49,7 @@ pub fn print(all: &[Waiting], now: Timestamp) {
     );
 }
 
-/// The same for programs.
+/// The same for programs: one object with `waiting_for` and `pressure`.
 #[must_use]
 pub fn line(waiting: &Waiting) -> Value {
     json!({"waiting_for": waiting.waiting_for, "pressure": waiting.pressure})

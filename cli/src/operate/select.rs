@@ -7,7 +7,7 @@ use triad_workflow::Millis;
 
 use crate::output::Usage;
 
-/// Which orders.
+/// Options of a filter of orders. All that are given must fit.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which orders")]
 pub struct FilterArgs {
@@ -21,8 +21,8 @@ pub struct FilterArgs {
     /// Orders of this workflow
     #[arg(long, value_name = "NAME")]
     pub workflow: Option<String>,
-    /// Orders that have been as they are for at least this long; of orders under way: that
-    /// were submitted that long ago
+    /// Orders whose age is at least this: since they finished or were paused; of others, since they
+    /// were submitted
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub older_than: Option<Millis>,
 }
@@ -32,7 +32,7 @@ fn span(text: &str) -> Result<Millis, String> {
 }
 
 impl FilterArgs {
-    /// The filter.
+    /// The filter that the options make; with no option it fits every order.
     pub fn filter(&self) -> Filter {
         Filter {
             state: self.state,
@@ -43,10 +43,10 @@ impl FilterArgs {
     }
 }
 
-/// Checks ids given by hand.
+/// Reads the ids of orders from the command line.
 ///
 /// # Errors
-/// [`Usage`] naming the first that is none.
+/// [`Usage`] naming the first text that is no order id.
 pub fn ids(texts: &[String]) -> Result<Vec<OrderId>, Usage> {
     texts
         .iter()

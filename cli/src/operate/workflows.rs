@@ -37,6 +37,11 @@ pub struct WorkflowsArgs {
     store: StoreArgs,
 }
 
+/// Runs `triad workflows`. The exit code is always 0.
+///
+/// # Errors
+/// If the store fails, a record cannot be read, a version cannot be removed, or standard output
+/// fails.
 pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let versions = versions::versions(&store, SystemClock.now()).await?;
@@ -82,7 +87,7 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the command says where no version is meant.
+/// The error of a command where not exactly one version of a workflow is meant.
 pub fn unknown(error: &FindError) -> Usage {
     match error {
         FindError::None { .. } => Usage(format!("{error}: see triad workflows")),

@@ -11,25 +11,25 @@ use crate::sasl::SaslConfig;
 /// Bound: users of a secured listener.
 const MAX_USERS: usize = 1_000;
 
-/// When an acknowledged record is safe.
+/// When the broker acknowledges a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushPolicy {
-    /// When it is written and synced (`fdatasync`): it survives power loss. Many producers share
-    /// one sync.
+    /// After it is written and synced (`fdatasync`), so that it survives a loss of power. Many
+    /// producers share one sync.
     #[default]
     Sync,
-    /// When it is written and left to the system: it survives the death of the process, not that of
-    /// the machine.
+    /// After it is handed to the operating system: it survives the death of the process, but not
+    /// that of the machine.
     System,
 }
 
-/// A second listener that asks for TLS, beside the plain one, which stays as it is.
+/// A second listener that requires TLS. The plain listener stays as it is.
 ///
-/// With [`SecuredListener::client_ca`] the client's certificate is its login, with
-/// [`SecuredListener::sasl`] a user name and password or a token is; both can be asked for.
-/// A client has 10 s for the handshake and the login together, and no request of it may be larger
-/// than 64 KiB before. Any certificate of that CA, user and token may do everything: nothing is
-/// authorized here.
+/// With [`SecuredListener::client_ca`] a client logs in with its certificate; with
+/// [`SecuredListener::sasl`] it logs in with a user name and a password, or with a token; both can
+/// be required. A client has 10 s for handshake and login together, and none of its requests may be
+/// larger than 64 KiB before it has logged in. Whoever has logged in may do everything: there are
+/// no permissions.
 #[derive(Clone)]
 pub struct SecuredListener {
     /// Where to listen; port 0 takes a free one. The certificate must be for this address, because
@@ -59,68 +59,74 @@ impl fmt::Debug for SecuredListener {
 
 /// How to run a broker. `BrokerConfig::default()` is an in-memory broker on a free loopback port.
 ///
-/// Every limit is a bound on memory or disk; what meets it gets the protocol's own error or waits.
+/// Every limit is a bound on memory or disk. A request beyond one is answered with the protocol's
+/// own error, or waits.
 #[derive(Debug, Clone)]
 pub struct BrokerConfig {
-    /// Where to listen; port 0 takes a free one. Default `127.0.0.1:0`.
+    /// Address of the plain listener: one address, not all of the machine; port 0 takes a free one.
+    /// Default `127.0.0.1:0`.
     pub listen: SocketAddr,
     /// A second listener, with TLS and login. Default none.
     pub secured: Option<SecuredListener>,
     /// Whether addresses that other machines can reach are allowed. The plain listener has no
     /// authentication. Default no.
     pub allow_remote: bool,
-    /// The directory that keeps everything. Default none: nothing survives the process, and records
-    /// beyond the first 256 KiB of a partition go to unnamed temporary files.
+    /// The directory that keeps topics, records and offsets. Default none: nothing survives the
+    /// process, and records beyond the first 256 KiB of a partition go to unnamed temporary files.
     pub data: Option<PathBuf>,
-    /// When an acknowledged record is safe. It matters only with [`BrokerConfig::data`]. Default
+    /// When a record is acknowledged. It matters only with [`BrokerConfig::data`]. Default
     /// [`FlushPolicy::Sync`].
     pub flush: FlushPolicy,
-    /// Create a topic when a client asks for the metadata of one that is missing. Default yes.
+    /// Whether a topic is created when a client asks for the metadata of one that is missing.
+    /// Default yes.
     pub auto_create_topics: bool,
-    /// Partitions of a topic for which nobody said a number, from 1 to
+    /// Partitions of a topic that is created without a number of partitions, from 1 to
     /// [`BrokerConfig::max_partitions`]. Default 1.
     pub default_partitions: i32,
-    /// Bound: partitions of all topics. One that has data on disk keeps a file open, so the
-    /// process must be allowed that many. Default 1,000.
+    /// Most partitions of all topics together. A partition with data on disk keeps a file open, so
+    /// the process must be allowed that many open files. Default 1,000.
     pub max_partitions: usize,
-    /// Bound: one record batch in bytes, unless the topic's `max.message.bytes` says otherwise.
-    /// Default 1,048,588, which is Kafka's.
+    /// Largest record batch, in bytes, at least 1 KiB; a topic's `max.message.bytes` takes its
+    /// place for that topic. Default 1,048,588, which is Kafka's.
     pub max_batch_bytes: usize,
-    /// A segment file is finished at this size in bytes, at least 64 KiB. Default 64 MiB.
+    /// Size in bytes, at least 64 KiB, at which a segment file is finished and a new one begun.
+    /// Default 64 MiB.
     pub segment_bytes: u64,
-    /// A checkpoint is made when the write-ahead log has grown by so many bytes, at least 64 KiB.
-    /// At most twice as much is read at the start after a crash. Default 32 MiB.
+    /// A checkpoint is made when the write-ahead log has grown by this many bytes, at least 64 KiB.
+    /// At the start after a crash at most twice as many are read. Default 32 MiB.
     pub checkpoint_bytes: u64,
-    /// Delete a partition's oldest finished segments while the rest is at least this large, in
-    /// bytes, unless the topic's `retention.bytes` says otherwise. Default none: nothing is ever
-    /// deleted unasked.
+    /// A partition's oldest finished segments are deleted while the rest has at least this many
+    /// bytes; a topic's `retention.bytes` takes its place for that topic. Default none: records are
+    /// deleted only if a client asks for it.
     pub retention_bytes: Option<u64>,
-    /// Bound: all records on disk, in bytes. Produce requests beyond it get
-    /// `KAFKA_STORAGE_ERROR`, which clients retry; unread data is never dropped. Default 16 GiB.
+    /// Most bytes of all records on disk together. Produce requests beyond it are answered with
+    /// `KAFKA_STORAGE_ERROR`, and clients try again; no record is deleted to make room. Default 16
+    /// GiB.
     pub max_total_bytes: u64,
     /// For tests: while this directory holds a file of a topic's name, what is produced to that topic
     /// is refused with `TOPIC_AUTHORIZATION_FAILED`, as by an access list. Default none.
     pub refuse_topics: Option<PathBuf>,
-    /// How long a group that was empty waits for more members before its first rebalance. Short,
-    /// so that a consumer starts at once. Default 20 ms.
+    /// How long a group that was empty waits for more members before its first rebalance. Default
+    /// 20 ms: short, so that a consumer starts at once.
     pub group_initial_delay: Duration,
-    /// Session timeouts that members may ask for, shortest and longest. Default 100 ms to 30 min.
+    /// The shortest and the longest session time-out that a group's member may ask for. Default 100
+    /// ms and 30 min.
     pub group_session: (Duration, Duration),
-    /// Bound: groups, with members or with offsets. Default 10,000.
+    /// Most consumer groups, counting those that have members or committed offsets. Default 10,000.
     pub max_groups: usize,
-    /// Bound: members of a group. Default 1,000.
+    /// Most members of one consumer group. Default 1,000.
     pub max_group_members: usize,
-    /// Bound: connections, at least 1, each with a buffer of 64 KiB; one more is closed at once.
-    /// Default 1,024.
+    /// Most connections at once, at least 1, each with a buffer of 64 KiB; one more is closed at
+    /// once. Default 1,024.
     pub max_connections: usize,
-    /// Bound: unanswered requests of one connection, at least 1; at the bound no more are read.
-    /// Default 64.
+    /// Most unanswered requests of one connection, at least 1. While it has as many, no further
+    /// request is read from it. Default 64.
     pub max_in_flight: usize,
-    /// Bound: one request in bytes, at least [`BrokerConfig::max_batch_bytes`]; a larger one closes
+    /// Largest request, in bytes, at least [`BrokerConfig::max_batch_bytes`]. A larger one closes
     /// its connection. Default 32 MiB.
     pub max_request_bytes: usize,
-    /// Bound: records in one fetch answer in bytes (a larger single batch still comes whole).
-    /// Default 8 MiB.
+    /// Most bytes of records in one answer to a fetch; a single batch that is larger is still sent
+    /// whole. Default 8 MiB.
     pub max_fetch_bytes: usize,
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is taken, or is none of this machine's.
+    /// The address is taken, or does not belong to this machine.
     #[error("cannot listen on {addr}")]
     Listen {
         /// The address that was asked for.
@@ -31,7 +31,7 @@ pub enum Error {
         /// The directory that is in use.
         path: PathBuf,
     },
-    /// A file that is always replaced in one step is not intact: the disk has lost something.
+    /// A file that is only ever replaced as a whole is not intact, so the disk has lost data.
     #[error("{path} is damaged; restore the data directory, or remove it to start empty")]
     Damaged {
         /// The file that is damaged.
@@ -43,10 +43,10 @@ pub enum Error {
     /// Settings are out of their bounds; the text names all of them.
     #[error("{0}")]
     Config(String),
-    /// The system has no random numbers.
+    /// The operating system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,
-    /// The broker's thread ended without an answer, as by a panic.
+    /// The broker's thread ended without saying why, for instance because it panicked.
     #[error("the broker's thread ended unexpectedly")]
     Thread,
 }

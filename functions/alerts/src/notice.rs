@@ -8,21 +8,24 @@ const MAX_MESSAGE_BYTES: usize = 200_000;
 /// Bound of a subject, in characters; SNS's own.
 const MAX_SUBJECT: usize = 100;
 
-/// One message to the topic.
+/// One message to the SNS topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// A line for people.
+    /// One line for people: at most 100 printable ASCII characters, other characters replaced by
+    /// `?`.
     pub subject: String,
-    /// The alert as it came.
+    /// The value of the alert's record as text, cut to at most 200,000 bytes.
     pub message: String,
-    /// For filters of subscriptions.
+    /// Attributes for the filters of subscriptions, by name: `kind`, and `alert_id` and `order_id`
+    /// where the alert has them.
     pub attributes: Vec<(&'static str, String)>,
 }
 
 impl Notice {
-    /// What to tell of a record; `None` of a tombstone, which says nothing.
+    /// The message about a record of the topic `alerts`; `None` if the record has no value or an
+    /// empty one.
     ///
-    /// What is no alert of ours is told too: nobody writes to the topic of alerts in vain.
+    /// A value that is not an alert of Triad is told as well, with the kind `unknown`.
     pub fn of(record: &InputRecord) -> Option<Self> {
         let value = record.value.as_deref().filter(|v| !v.is_empty())?;
         let Ok(alert) = serde_json::from_slice::<Alert>(value) else {

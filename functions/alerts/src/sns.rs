@@ -10,14 +10,15 @@ use triad_runtime::{Handled, InputRecord, Redelivery};
 
 use crate::notice::Notice;
 
-/// One topic.
+/// A client that publishes to one SNS topic.
 pub struct Sns {
     client: Client,
     topic: String,
 }
 
 impl Sns {
-    /// A client, with the limits of [`Account::load`].
+    /// A client for the topic with this ARN, with the time limits of [`Account::load`]. Nothing is
+    /// sent yet.
     pub async fn connect(topic: String, account: &Account) -> Self {
         Self {
             client: Client::new(&account.load().await),
@@ -25,9 +26,10 @@ impl Sns {
         }
     }
 
-    /// Publishes each record, in its order. After a failure no later one of its partition is
-    /// tried: they all come again with it, and would be told twice. `done` is called with the place
-    /// of each record that is published, at once: it is not told twice if a later one takes too long.
+    /// Publishes the notice of each record, in the order of the records; the answer has one entry
+    /// for each. After a failure no later record of the same partition is published: they are all
+    /// delivered again together, and would be published twice. `done` is called with the place
+    /// (from 0) of each record as soon as it is published.
     pub async fn publish(
         &self,
         records: &[InputRecord],

@@ -24,10 +24,12 @@ const TRIES: u32 = 3;
 
 type Loading = Pin<Box<dyn Future<Output = SdkConfig> + Send>>;
 
-/// From where AWS credentials and region come, and how long calls may take.
+/// Where the credentials and the region for AWS calls are taken from. [`Account::load`] makes the
+/// configuration of a client from it, with its time limits.
 ///
-/// There are two sources, and the program chooses, not a setting, so that a function does not carry
-/// the code of the other: profiles, single sign-on, metadata services.
+/// There are two kinds, [`Account::of_function`] and [`Account::of_user`]. The program chooses, not
+/// a setting, so that a function is not linked with the code that only users need: profiles, single
+/// sign-on, metadata services.
 #[derive(Clone)]
 pub struct Account {
     load: fn(Option<Region>) -> Loading,
@@ -56,8 +58,8 @@ impl Account {
         }
     }
 
-    /// The account of a person or a long-running process: environment, profile, single sign-on, web
-    /// identity, container and instance, in the order of AWS's own tools.
+    /// The account of a person or of a long-running process. Environment, profile, single sign-on,
+    /// web identity, container and instance are asked in the order of AWS's own tools.
     #[must_use]
     pub fn of_user() -> Self {
         Self {
@@ -76,18 +78,17 @@ impl Account {
         self
     }
 
-    /// The configuration from which clients of AWS services are made. A client's call is tried at
-    /// most 3 times, each try takes at most 3 s (1 s to connect), and all tries together at most 8
-    /// s.
+    /// The configuration from which clients of AWS services are made. A call is tried at most 3
+    /// times; each try takes at most 3 s (1 s to connect), and all tries together at most 8 s.
     ///
-    /// Missing credentials or regions are no error here: the first call fails.
+    /// Missing credentials, or a missing region, are not an error here: the first call fails.
     pub async fn load(&self) -> SdkConfig {
         (self.load)(self.region.clone().map(Region::new)).await
     }
 }
 
-/// Sets the time limits of [`Account::load`] and the HTTP client, for an endpoint that needs no
-/// account.
+/// Adds the time limits of [`Account::load`] and the HTTP client to a configuration, for an
+/// endpoint that needs no account.
 pub fn limits(builder: Builder) -> Builder {
     builder
         .behavior_version(BehaviorVersion::latest())

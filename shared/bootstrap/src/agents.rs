@@ -22,7 +22,8 @@ pub struct AgentConfig {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
     /// may hold a user and a password, which are secrets.
     pub base_url: String,
-    /// Longest single call, in milliseconds; a step's complete-by may end it sooner. `None`: 10 s.
+    /// Longest single call, in milliseconds, at most 366 days; the time that the step has left may
+    /// end it sooner. `None`: 10 s.
     #[serde(default)]
     pub call_timeout: Option<Millis>,
     /// Headers of every call, by name. Their values are secrets: they are in no error and no log.

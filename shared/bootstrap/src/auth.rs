@@ -42,7 +42,7 @@ impl std::str::FromStr for Way {
 /// In which way to log in to Kafka, and which secrets of Secrets Manager belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthConfig {
-    /// The way (`TRIAD_KAFKA_AUTH`).
+    /// In which way to log in (`TRIAD_KAFKA_AUTH`; absent: `none`).
     pub way: Way,
     /// ARN or name of the secret with the credentials (`TRIAD_KAFKA_SECRET`): needed for `scram`
     /// and `mtls`, and `None` for the others.
@@ -53,8 +53,8 @@ pub struct AuthConfig {
 }
 
 impl AuthConfig {
-    /// What does not fit together: one line for each problem, which begins with the setting's name.
-    /// Empty: all is well.
+    /// What is wrong with the settings: one line for each problem, which begins with the setting's
+    /// name. Empty if they can be used.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();

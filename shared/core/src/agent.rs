@@ -33,8 +33,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span of a request that the agent takes at `taken`. `skew` is the largest difference of
-    /// any two clocks.
+    /// The span of a request that the agent takes at `taken`. `skew` is the largest difference
+    /// between any two clocks, in milliseconds.
     ///
     /// A request without a complete-within, as earlier versions of Triad sent it, may be worked on
     /// until `silent_from`.

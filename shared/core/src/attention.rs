@@ -44,12 +44,12 @@ impl Attention {
 }
 
 impl Order {
-    /// From when on the time for which finished records are kept is counted: from the end of the
-    /// order, or from its closing by an operator, whichever is later.
+    /// The moment from which the retention of the record is counted: the end of the order, or its
+    /// closing by an operator if that is later.
     ///
-    /// `None`, so that the record is kept, while the order is alive; while it is in Error or
-    /// CompensationFailed and no operator has closed it; and while it is not known that its last
-    /// messages are out, because whoever has to send them again makes them from the record.
+    /// `None` while the record must be kept whatever its age: while the order has not finished;
+    /// while it is in Error or CompensationFailed and no operator has closed it; and while its last
+    /// messages may be unsent, because they can be made only from the record.
     #[must_use]
     pub fn kept_from(&self) -> Option<Timestamp> {
         let finished = self.state.finished_at().filter(|_| self.due.is_none())?;

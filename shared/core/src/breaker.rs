@@ -11,19 +11,19 @@ use triad_workflow::Millis;
 
 use crate::ids::Timestamp;
 
-/// When a circuit breaker opens, for how long, and what closes it. A field that is absent has its
-/// default; an unknown field is an error.
+/// When a circuit breaker opens, for how long, and what closes it. In JSON a field that is absent
+/// has its default, and an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerSettings {
     /// How many of its latest calls one instance looks at together; at least 1, and 0 counts as 1.
     /// Default 20.
     pub window: u32,
-    /// The breaker does not open while fewer calls than this are in the window. Default 10. With
-    /// more than `window` it never opens by the share of failed calls.
+    /// The breaker does not open while fewer calls than this are in the window. Default 10. If it
+    /// is more than `window`, the share of failed calls never opens the breaker.
     pub minimum: u32,
     /// The breaker opens when at least this share of the calls in the window failed, in percent.
-    /// Default 50.
+    /// Above 100 the share of failed calls never opens it. Default 50.
     pub failure_percent: u32,
     /// Upper bound of the time that the breaker stays open after it first opened. The bound doubles
     /// each time it opens again, up to `max_open`. Default `1s`.
@@ -31,10 +31,10 @@ pub struct BreakerSettings {
     /// Upper bound of every time that the breaker stays open, and of the `Retry-After` of a service
     /// that is obeyed. Default `60s`.
     pub max_open: Millis,
-    /// How many probes must succeed to close a half-open breaker. At most as many are out at once.
-    /// Default 2.
+    /// How many probes must succeed to close a half-open breaker; 0 counts as 1. At most as many
+    /// are out at once. Default 2.
     pub probes: u32,
-    /// How long after the last probe was sent all probes without a result count as lost. Default
+    /// How long after the last probe was sent the probes without a result count as lost. Default
     /// `30s`.
     pub probe_within: Millis,
 }
@@ -74,15 +74,16 @@ pub enum Breaker {
         /// From this moment on a probe may be made.
         until: Timestamp,
     },
-    /// Only probes are made: calls that find out whether the service works again.
+    /// Only probes are made: calls that are to show whether the service works again.
     HalfOpen {
         /// How many times in a row it has opened.
         opens: u32,
         /// From this moment on, probes without a result count as lost, and new ones may be made.
         until: Timestamp,
-        /// Probes that were made and have no result yet.
+        /// Probes that were made and have no result yet; at most [`BreakerSettings::probes`].
         out: u32,
-        /// Probes that have succeeded since the breaker became half-open.
+        /// Probes that have succeeded since the breaker became half-open; below
+        /// [`BreakerSettings::probes`].
         good: u32,
     },
 }

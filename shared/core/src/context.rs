@@ -40,8 +40,8 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The complete-by of an attempt whose request is made at `now`, and whose agent is given
-    /// `complete_within` from when it takes the request.
+    /// The complete-by of an attempt whose request is made at `now`, and whose agent has
+    /// `complete_within` milliseconds from when it takes the request.
     #[must_use]
     pub fn complete_by(&self, complete_within: Millis, now: Timestamp) -> Timestamp {
         now.plus(self.queue_within).plus(complete_within)

@@ -106,8 +106,9 @@ pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
     happened(record, step) == Happened::Maybe && !step.repeat.is_safe()
 }
 
-/// Whether an operator has to say if this step's effect happened before the step's order can go on:
-/// its compensation has failed or its next attempt is due, and the effect is in doubt.
+/// Whether an operator has to say if this step's effect happened before the order can go on. Either
+/// the next attempt is due, and the effect is in doubt, may not be repeated and cannot be probed;
+/// or the compensation was given up, and the effect is in doubt and may not be repeated unasked.
 #[must_use]
 pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     match &record.state {
@@ -116,9 +117,9 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     }
 }
 
-/// Whether there is a doubt about the step that an operator can end, by saying whether its effect
-/// happened. The states of the order in which that is allowed are those of
-/// [`crate::Action::Settle`].
+/// Whether an operator can say of this step that its effect happened or did not: its effect is in
+/// doubt, or a request for its action is out. [`crate::Action::Settle`] names the states of the
+/// order in which that is allowed.
 #[must_use]
 pub fn can_be_settled(record: &StepRecord) -> bool {
     record.in_doubt || record.state.is_running()

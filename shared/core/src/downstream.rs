@@ -11,10 +11,10 @@ use crate::operate::OperationRefusal;
 use crate::order::{Hold, OperatorAct};
 use crate::topics;
 
-/// How long an agent waits before it looks again whether an operator still holds work back. The
-/// default; an installation can set another value.
+/// The default of how long work that an operator holds back waits before an agent looks at it
+/// again: 30 s. An installation can set another value.
 pub const HELD_RECHECK: Millis = Millis(30_000);
-/// How many step types of one downstream can be paused at once.
+/// Most step types of one downstream that can be paused at once, inclusive.
 pub const MAX_PAUSED_STEPS: usize = 64;
 
 /// Key of a downstream's record in the control store: `downstream/<agent>`.

@@ -21,11 +21,11 @@ pub fn shard_of(order: &OrderId) -> u32 {
     hash(order.as_str()) % SHARDS
 }
 
-/// How many shards hold the orders that are set aside because their workflow's cap on orders in
-/// flight is reached. They have the numbers from [`SHARDS`] on.
+/// How many further shards hold the orders that are set aside because their workflow's cap on
+/// orders in flight is reached. Their numbers begin at [`SHARDS`].
 ///
-/// A sweep for due orders does not read them. Their rows are in the order of age, so that the
-/// oldest order is let in first.
+/// A sweep for due orders does not read them. Their rows are sorted by the age of the order, so
+/// that the oldest order is let in first.
 pub const ASIDE_SHARDS: u32 = 16;
 
 /// The shard in which a workflow's orders are set aside, from [`SHARDS`] to [`SHARDS`] +

@@ -30,16 +30,18 @@ pub enum Effect {
     Request(Box<StepRequest>),
 }
 
-/// When an effect is sent by the Supervisor or an operator. Both write outside the Scheduler's line
-/// of events of the order. The Scheduler itself sends all effects at once.
+/// When the Supervisor or an operator sends an effect. They write to an order while the Scheduler
+/// may be handling another event of it, so they may not send everything at once. The Scheduler
+/// sends all effects at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Before all others: the bus must have acknowledged it before anything is sent that lets the
-    /// next writer go on.
+    /// Before the wakes: the bus must have acknowledged it before the Scheduler is woken, because
+    /// the next writer may drop it from the outbox.
     First,
     /// After the bus has acknowledged every effect whose turn is [`Turn::First`].
     Then,
-    /// Never: only the Scheduler sends it, in the order of the order's events.
+    /// Never. Only the Scheduler sends it, because it handles the order's events one after the
+    /// other.
     SchedulerOnly,
 }
 

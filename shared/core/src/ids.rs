@@ -144,8 +144,8 @@ impl<'de> Deserialize<'de> for WorkflowRef {
     }
 }
 
-/// Priority of an order, which decides the topics of its messages. Normal if a message does not
-/// say.
+/// Priority of an order, which decides the topics of its messages. A message without a priority is
+/// of normal priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
@@ -179,8 +179,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Number of an attempt at one leg of a step, counted from 1 and on through all rounds. 0 if none
-/// was made yet.
+/// Number of an attempt at one leg of a step. It is counted from 1, and goes on counting in later
+/// rounds of the order; 0 if no attempt was made yet.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]

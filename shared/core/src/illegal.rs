@@ -26,9 +26,9 @@ pub enum Illegal {
     /// The record has not as many steps as the definition that was given for it.
     #[error("the record has {record} steps and its workflow {workflow}")]
     WrongWorkflow {
-        /// Steps in the record.
+        /// How many steps the record has.
         record: usize,
-        /// Steps in the definition.
+        /// How many steps the definition has.
         workflow: usize,
     },
 }

@@ -28,7 +28,7 @@ pub struct Envelope {
     /// Headers in the order of sending, without the trace context. A value of `None` is a null
     /// header.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// This message's own hop in its trace; `None` if it belongs to no trace.
+    /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
 }
 
@@ -78,8 +78,8 @@ impl Envelope {
         }
     }
 
-    /// The same message as a hop that the hop `cause` has caused. Unchanged if `cause` is `None` or
-    /// the message has no header `ce_id`.
+    /// The same message, placed in a trace as caused by the hop `cause`. Unchanged if `cause` is
+    /// `None` or the message has no header `ce_id`.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<TraceContext>) -> Self {
         let id = self.headers.iter().find(|(name, _)| name == "ce_id");
@@ -90,7 +90,8 @@ impl Envelope {
         self
     }
 
-    /// [`Envelope::sent_headers`], copied: for a bus that hands messages over within a process.
+    /// The headers of [`Envelope::sent_headers`], copied, for a bus that hands messages over within
+    /// a process.
     #[must_use]
     pub fn copied_headers(&self) -> Vec<(String, Option<Vec<u8>>)> {
         let sent = self.sent_headers();
@@ -256,7 +257,8 @@ pub enum Outcome {
     },
     /// The attempt failed, as far as the agent knows.
     Failed {
-        /// Class and cause. A permanent one ends the step at once.
+        /// Class, code and text of the failure. After a permanent one the action is not tried
+        /// again; a compensation is, up to its threshold.
         failure: Failure,
         /// True if a call may have had its effect all the same: its answer was lost or unusable.
         maybe_applied: bool,

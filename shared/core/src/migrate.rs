@@ -17,7 +17,7 @@ use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
 
-/// One difference that a migration makes to a step of an order.
+/// One thing that a migration changes for a step of an order.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Change {
     /// The step, by its id in the old or the new version.

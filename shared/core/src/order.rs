@@ -20,7 +20,7 @@ pub struct Order {
     pub version: Version,
     /// The version of the workflow that the order runs on.
     pub workflow: WorkflowRef,
-    /// Decides the topics of the order's messages.
+    /// The order's priority, normal or high: it decides the topics of the order's messages.
     pub priority: Priority,
     /// Topic for status messages; `None` is the topic `status`.
     pub reply_topic: Option<String>,

@@ -50,8 +50,8 @@ pub struct Outbox {
 /// above this number are dropped. What the write itself wants sent comes on top.
 pub const MAX_ENTRIES: usize = 64;
 
-/// One thing to send, as small as it can be stored: the [effect](crate::effect) is made from the
-/// record.
+/// One thing to send, with only what is not in the record already. The message is made from both:
+/// see [`crate::effect`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {

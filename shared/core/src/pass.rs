@@ -37,13 +37,14 @@ use crate::operate::OperationRefusal;
 use crate::order::Order;
 use crate::render;
 
-/// Where a writer stands to the order's line of events, which one Scheduler handles one after the
-/// other.
+/// Whether a writer handles the order's events in their order, as the Scheduler does, or writes
+/// beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In it, as the Scheduler: its input is redelivered until it is done.
+    /// The Scheduler: it handles the order's events one after the other, and each is redelivered
+    /// until it is done.
     InLine,
-    /// Beside it, as the Supervisor and operators: they write without waiting for the Scheduler.
+    /// The Supervisor and operators: they write without waiting for the Scheduler.
     Beside,
 }
 
@@ -70,12 +71,12 @@ impl Snapshot {
     }
 }
 
-/// Whether a snapshot is surely the record as it is now.
+/// How a snapshot was read, and so whether it may be out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A copy that was kept, or an eventually consistent read: the record may be newer.
     Copy,
-    /// The record itself, read consistently.
+    /// The record itself, read consistently: it is the newest.
     Record,
 }
 
@@ -95,9 +96,9 @@ pub enum Task<'a> {
     },
     /// Publish these messages, at least one; then [`Pass::published`].
     Publish(&'a [Envelope]),
-    /// Write that nothing of a finished order is unsent, if `expected` is still the stored version;
-    /// then [`Pass::confirmed`]. A lost race or a failure is harmless: a sweep of the Supervisor
-    /// confirms the order later.
+    /// Write to a finished order that all its messages are sent, if `expected` is still the stored
+    /// version; then [`Pass::confirmed`]. A lost race or a failure is harmless: a sweep of the
+    /// Supervisor confirms the order later.
     Confirm {
         /// The version that finished the order.
         expected: Version,
@@ -150,14 +151,16 @@ pub struct Carried {
     pub was_written: bool,
     /// True if the pass published anything.
     pub was_sent: bool,
-    /// True if the pass wrote that nothing of a finished order is unsent.
+    /// True if the pass wrote to a finished order that all its messages are sent.
     pub was_confirmed: bool,
-    /// The record with an empty outbox, fit to be kept and decided on. `None` of a finished order,
-    /// where not everything was sent, and where the pass did not write in line.
+    /// The record with an empty outbox, on which the Scheduler can decide its next event without
+    /// reading. `None` if the order has finished, not everything was sent, or the writer was not
+    /// the Scheduler.
     pub copy: Option<Arc<Order>>,
 }
 
-/// One event of one order on its way from what was read to what was confirmed.
+/// What is done about one event of one order, step by step: read, decide, write, send, confirm. It
+/// does none of this itself: it says what to do next, and is told what came of it.
 #[derive(Debug, Clone)]
 pub struct Pass {
     place: Place,
@@ -197,8 +200,8 @@ struct Sent {
 }
 
 impl Pass {
-    /// A pass that begins with [`Task::Read`]. It decides again after a lost race at most `races`
-    /// times.
+    /// A pass whose first task is [`Task::Read`]. After a lost race it reads and decides again, at
+    /// most `races` times.
     #[must_use]
     pub fn new(place: Place, races: u32) -> Self {
         Self {
@@ -208,7 +211,7 @@ impl Pass {
         }
     }
 
-    /// What is to be done next. The answer stays the same until the pass is told what came of it.
+    /// What is to be done next. The answer stays the same until the pass is told the result.
     #[must_use]
     pub fn task(&self) -> Task<'_> {
         match &self.stage {
@@ -241,8 +244,9 @@ impl Pass {
         }
     }
 
-    /// Decides what an event makes of the order as it was read. Returns the invariants that the
-    /// decision breaks, to be reported; the decision stands all the same.
+    /// Decides what an event makes of the order as it was read, whatever the pass was doing before.
+    /// Returns the invariants that the decision breaks, which the caller should report; the
+    /// decision is carried out all the same.
     pub fn decide(
         &mut self,
         read: Snapshot,
@@ -283,9 +287,9 @@ impl Pass {
         breaches
     }
 
-    /// Takes a change that was decided elsewhere, such as a migration, of an order as it was read.
-    /// Returns the invariants that the new record breaks, to be reported; the change stands all the
-    /// same.
+    /// Takes over a change that was decided elsewhere, such as a migration, of an order as it was
+    /// read. Returns the invariants that the new record breaks, which the caller should report; the
+    /// change is carried out all the same.
     pub fn take(
         &mut self,
         read: Snapshot,
@@ -298,8 +302,8 @@ impl Pass {
         breaches
     }
 
-    /// Takes note that there was no record to read. If that was the word of a copy, the record is
-    /// read next; otherwise the pass has ended.
+    /// Tells the pass that there was no record. If a copy said so, the next task is to read the
+    /// record; otherwise the pass ends with [`End::Absent`].
     pub fn absent(&mut self, source: Source) {
         self.stage = match source {
             Source::Copy => Stage::Reading,
@@ -307,7 +311,7 @@ impl Pass {
         };
     }
 
-    /// Takes note of what became of the write. Does nothing if the task is not [`Task::Write`].
+    /// Tells the pass what came of its write. Does nothing if the task is not [`Task::Write`].
     pub fn written(&mut self, outcome: Outcome) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, effects) = match stage {
@@ -328,8 +332,8 @@ impl Pass {
         };
     }
 
-    /// Takes note of whether the bus has acknowledged all messages of the task. Does nothing if the
-    /// task is not [`Task::Publish`].
+    /// Tells the pass whether the bus has acknowledged all messages of the task. Does nothing if
+    /// the task is not [`Task::Publish`].
     pub fn published(&mut self, all: bool) {
         let stage = std::mem::replace(&mut self.stage, Stage::Reading);
         let (sent, mut waves) = match stage {
@@ -349,7 +353,7 @@ impl Pass {
         };
     }
 
-    /// Takes note of whether the confirmation was written. Does nothing if the task is not
+    /// Tells the pass whether the confirmation was written. Does nothing if the task is not
     /// [`Task::Confirm`].
     pub fn confirmed(&mut self, was_written: bool) {
         if let Stage::Confirming { sent, .. } = &self.stage {

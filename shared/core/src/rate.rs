@@ -30,7 +30,8 @@ pub struct Granted {
     pub calls: u32,
 }
 
-/// A chunk of calls. It may be used once [`Grant::record`] has been written by compare-and-set.
+/// Some calls of one second, granted to one process: see [`Grant::calls`]. They may be made once
+/// [`Grant::record`] has been written by compare-and-set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     /// The rate record with this grant in it.

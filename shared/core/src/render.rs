@@ -131,7 +131,7 @@ pub fn rejected(
     )
 }
 
-/// The status `received`, which has sequence 1 of every order.
+/// The message with the status `received`, which has sequence 1.
 #[must_use]
 pub fn received(order: &Order) -> Envelope {
     status(

@@ -13,16 +13,16 @@ use crate::ids::Timestamp;
 /// One call, in the budget's unit.
 const CALL: u64 = 1_000;
 
-/// How many calls to a downstream may repeat earlier ones. A field that is absent has its default;
-/// an unknown field is an error.
+/// How many calls to a downstream may repeat earlier ones. In JSON a field that is absent has its
+/// default, and an unknown field is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryBudgetSettings {
-    /// How many repeated calls a hundred first calls pay for. Default 20.
+    /// How many repeated calls are allowed for each 100 calls that repeat none. Default 20.
     pub percent: u32,
-    /// How many repeated calls each second pays for, however few first calls there are. Default 10.
+    /// How many repeated calls are allowed in each second beside those. Default 10.
     pub per_second: u32,
-    /// How many repeated calls can be saved up at most; 0 counts as 1. Default 100.
+    /// Most allowed calls that can be saved up; 0 counts as 1. Default 100.
     pub saved: u32,
 }
 
@@ -36,7 +36,7 @@ impl Default for RetryBudgetSettings {
     }
 }
 
-/// What one agent instance may still spend on repeated calls to one downstream. The default has all
+/// How many repeated calls one agent instance may still make to one downstream. The default has all
 /// of [`RetryBudgetSettings::saved`] left.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryBudget {
@@ -45,15 +45,15 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// Pays for a call that repeats none: [`RetryBudgetSettings::percent`] of a repeated call comes
-    /// into the budget, up to what can be saved.
+    /// Takes note of a call that repeats none: it adds [`RetryBudgetSettings::percent`] hundredths
+    /// of a repeated call to the budget, up to [`RetryBudgetSettings::saved`].
     pub fn first(&mut self, settings: &RetryBudgetSettings) {
         let paid = u64::from(settings.percent) * CALL / 100;
         self.spent = self.spent.saturating_sub(paid);
     }
 
-    /// Whether a call that repeats an earlier one may be made at `now`. If true, one call is taken
-    /// from the budget; if false, nothing is, and the work is to be deferred.
+    /// Whether a call that repeats an earlier one may be made at `now`. If true, it is taken from
+    /// the budget. If false, the budget stays as it is, and the caller should defer the work.
     pub fn repeat(&mut self, settings: &RetryBudgetSettings, now: Timestamp) -> bool {
         let paid = now
             .since(self.paid_at)

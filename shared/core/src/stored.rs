@@ -116,7 +116,7 @@ fn json(value: &impl serde::Serialize) -> Scalar {
 }
 
 /// The attributes of a record, without those that are absent. `token` is unique to the write.
-/// `retention` is how long a finished record is kept.
+/// `retention` is for how many milliseconds a finished record is kept.
 #[must_use]
 pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str, Scalar)> {
     let mut attributes = Vec::with_capacity(24);
@@ -199,9 +199,8 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
 /// When a record may be deleted, in seconds since the Unix epoch, as DynamoDB's time to live
 /// counts: `retention` after [`Order::kept_from`]. `None` while it is kept whatever its age.
 ///
-/// A store never lowers what it has stored here: where the record that a write replaces may be
-/// deleted later than this, the store keeps the later moment. A writer that was told a shorter
-/// retention than others so deletes nothing early.
+/// A store never lowers the moment that it has stored: if a write brings an earlier one, the later
+/// one is kept. So a writer with a shorter retention than others deletes nothing early.
 #[must_use]
 pub fn expires_at(order: &Order, retention: Millis) -> Option<u64> {
     order.kept_from().map(|at| at.plus(retention).0 / 1000)

@@ -22,7 +22,8 @@ pub struct Submission {
     pub order_id: OrderId,
     /// Name of the workflow to run, in the version that is published now.
     pub workflow: WorkflowName,
-    /// The order's details, which the workflow's expressions read; absent: an empty object.
+    /// The order's details, which the workflow's expressions read; at most [`MAX_SUBMISSION_BYTES`]
+    /// as JSON. Absent: an empty object.
     #[serde(default)]
     pub details: Map<String, Value>,
     /// Topic for status messages; must be on the installation's allow-list. `None` is the topic

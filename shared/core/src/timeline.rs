@@ -18,9 +18,9 @@ pub const MAX_NOTE_BYTES: usize = 1_024;
 /// Which operator did something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorAct {
-    /// Name of the operator.
+    /// Name of the operator, at most [`MAX_ACT_BYTES`].
     pub by: String,
-    /// The operator's reason.
+    /// The operator's reason, at most [`MAX_ACT_BYTES`].
     pub why: String,
 }
 

@@ -17,19 +17,19 @@ use triad_workflow::Millis;
 use crate::ids::Timestamp;
 use crate::message::Pace;
 
-/// How many orders a new window lets through at once.
+/// How many orders a new window lets through at once, before it has learnt anything.
 pub const FIRST: u32 = 16;
-/// Most orders that a window ever lets through at once: as many as a Scheduler keeps copies of, so
-/// that a reply needs no read.
+/// Most orders that a window ever lets through at once. For each of its two lanes a Scheduler keeps
+/// copies of as many records by default, so that a reply needs no read.
 pub const MOST: u32 = 1_024;
-/// Fewest orders that a window lets through at once, unless it was shut.
+/// Fewest orders that a window lets through at once: 2. After it was shut it lets through 1.
 pub const FEWEST: u32 = 2;
-/// A wait of at most this long is never taken for a queue: a message takes as long on a busy
-/// machine.
+/// A wait of at most this long (100 ms) is never taken for a queue: on a busy machine a message
+/// takes as long.
 pub const SHORT_WAIT: Millis = Millis(100);
-/// A wait of more than this is always taken for a queue, however slow the service.
+/// A wait of more than this (2 s) is always taken for a queue, however slow the service is.
 pub const LONG_WAIT: Millis = Millis(2_000);
-/// Longest that a window is shut before one order tries the downstream again.
+/// Longest time for which a window is shut, 60 s. Then one order tries the downstream again.
 pub const SHUT_AT_MOST: Millis = Millis(60_000);
 
 /// Longer spans in a reply are no measurement.
@@ -40,8 +40,8 @@ const ONE: u64 = 1_000;
 /// Orders that a window in use grows by in the time in which each of its orders is answered once.
 const GROWTH: u64 = 8;
 
-/// How many orders that still need a downstream may be under way. Each Scheduler keeps its own
-/// windows, in memory. The default begins with [`FIRST`] orders.
+/// How many orders that still need a downstream may be under way. Each Scheduler process keeps its
+/// own windows, in memory. The default is a bound of [`FIRST`] orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// The bound, in thousandths.
@@ -90,14 +90,14 @@ impl Window {
         u32::try_from(self.bound / ONE).unwrap_or(MOST)
     }
 
-    /// Until when the window is shut; in the past if it is open.
+    /// The moment until which no order is started; if it has passed, the window is open.
     #[must_use]
     pub fn shut_until(&self) -> Timestamp {
         self.shut_until
     }
 
-    /// How long requests waited of late before an agent took them: a smoothed mean, for operators.
-    /// Zero if none was answered yet.
+    /// How long requests waited lately before an agent took them, as a smoothed mean in
+    /// milliseconds; for operators. Zero if none was answered yet.
     #[must_use]
     pub fn waited(&self) -> Millis {
         Millis(self.waited_ms)
@@ -158,9 +158,8 @@ impl Window {
         self.bound = (self.bound * 3 / 4).max(u64::from(FEWEST) * ONE);
     }
 
-    /// Takes note that the downstream is not to be called before `until`. No order is started
-    /// before then, or before [`SHUT_AT_MOST`] from `now` if that is earlier; after it a single
-    /// order is let through to try.
+    /// Shuts the window: no order is started before `until`, or before [`SHUT_AT_MOST`] from `now`
+    /// if that is earlier. After that a single order is let through, to try the downstream.
     pub fn shut(&mut self, until: Timestamp, now: Timestamp) {
         self.shut_until = until.min(now.plus(SHUT_AT_MOST));
         self.bound = ONE;

@@ -7,16 +7,16 @@ use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 /// Capacity units that calls have consumed, by DynamoDB's own figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Units {
-    /// Write units, those of indexes included; to a hundredth.
+    /// Write capacity units, those of indexes included, to a hundredth of a unit.
     pub write: f64,
-    /// Read units, those of indexes included; to a hundredth.
+    /// Read capacity units, those of indexes included, to a hundredth of a unit.
     pub read: f64,
     /// How many calls were counted.
     pub calls: u64,
 }
 
-/// Sums the capacity that calls consume. The default counts calls and no units;
-/// [`Capacity::metered`] asks DynamoDB for the figures, which make every answer longer.
+/// A meter that sums what calls consume. The default counts calls only; [`Capacity::metered`] also
+/// asks DynamoDB for capacity units, which makes every answer a little larger.
 #[derive(Debug, Default)]
 pub struct Capacity {
     on: bool,

@@ -31,7 +31,8 @@ const IDLE_CONNECTIONS: usize = 64;
 /// Header values and user information in a URL are secrets: neither `Debug` nor an error shows them.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// Absolute `http` or `https` URL of the service. An action is one path segment below it.
+    /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
+    /// may hold a user and a password, which are secrets.
     pub base_url: String,
     /// Longest single call, connecting and reading the answer included; the time that the call has
     /// left may end it sooner.

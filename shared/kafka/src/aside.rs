@@ -13,7 +13,7 @@ use crate::bus::KafkaBus;
 use crate::config::KafkaConfig;
 use crate::skip::Unreadable;
 
-/// How often a handler may panic with one record alone in hand. After that the record is
+/// How often a handler may panic while it works on one record alone. After that the record is
 /// dead-lettered.
 pub const MAX_PANICS: u32 = 3;
 

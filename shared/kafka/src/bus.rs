@@ -26,13 +26,14 @@ const QUEUE_KBYTES: &str = "65536";
 /// Wait before a message is put into a full queue again.
 const FULL_QUEUE_WAIT: Duration = Duration::from_millis(5);
 
-/// Longest time for which a publish waits while the brokers acknowledge none of its messages. A
-/// message that is not acknowledged by then has failed as [`BusError::Late`], and may still go out.
-/// If the same message is published again meanwhile, the first one is waited for, and no second one
-/// is sent.
+/// Longest time for which a publish waits while the brokers acknowledge none of its messages: 10 s.
+/// A message that is not acknowledged by then has failed as [`BusError::Late`], and may still be
+/// sent. If the same message is published again meanwhile, the first one is waited for, and no
+/// second one is sent.
 pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
-/// Takes the place of [`PUBLISH_WITHIN`] for a topic that has a message for which that time is
-/// over: only its partitions without a leader need longer, and the others must not wait for those.
+/// Takes the place of [`PUBLISH_WITHIN`] for a topic that has a message which is already late: 1 s.
+/// Only the topic's partitions without a leader need longer, and messages for its other partitions
+/// must not wait for those.
 pub const PUBLISH_WITHIN_WHEN_LATE: Duration = Duration::from_secs(1);
 
 /// The bus on Kafka: an idempotent producer with the partitioner of the Java clients (murmur2).

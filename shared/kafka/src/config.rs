@@ -23,8 +23,8 @@ pub struct KafkaConfig {
     pub brokers: String,
     /// How to log in. The default has neither encryption nor credentials.
     pub login: Login,
-    /// Further settings of librdkafka, by its own names (`CONFIGURATION.md` of librdkafka). They go
-    /// before Triad's own. A value may be a secret: neither `Debug` nor an error shows it.
+    /// Further settings of librdkafka, by its own names (`CONFIGURATION.md` of librdkafka). They
+    /// override Triad's own. A value may be a secret: neither `Debug` nor an error shows it.
     pub extra: Vec<(String, String)>,
 }
 

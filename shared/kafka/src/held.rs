@@ -16,8 +16,8 @@ use crate::source::{Found, Source};
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The records that one topic held when it was opened. Records of one partition come in their
-/// order; partitions are mixed. Nothing is committed.
+/// The records that one topic held when it was opened, to be read once. Records of one partition
+/// come in their order; partitions are mixed. Nothing is committed.
 pub struct HeldRecords {
     source: Source,
     brokers: String,

@@ -25,14 +25,14 @@ use crate::context::Context;
 use crate::error::KafkaError;
 use crate::source::{Found, Source};
 
-/// Longest time for which the normal lane begins nothing because the high lane goes first. Then it
-/// takes up one batch or record, and yields again.
+/// Longest time for which the normal lane takes up nothing because the high lane has records: 5 s.
+/// Then it takes up one batch or record, and waits for the high lane again.
 pub const LONGEST_YIELD: Duration = Duration::from_secs(5);
 
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// What a worker's loop reads, and as which groups.
+/// Which topics a worker's loop reads, and in which consumer groups.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
     /// Where Kafka is, and how to log in.

@@ -36,7 +36,8 @@ pub struct Token {
     pub value: String,
     /// Whose token it is; librdkafka uses the name in its logs.
     pub principal: String,
-    /// From when on the brokers refuse the token. It is renewed after four fifths of its life.
+    /// The moment from which the brokers refuse the token. It is renewed when four fifths of the
+    /// time until then have passed.
     pub expires: Timestamp,
 }
 

@@ -41,7 +41,8 @@ pub enum RunError {
     /// The cold start failed, with this message; Lambda has been told, if it could be reached.
     #[error("the function did not start: {0}")]
     Init(String),
-    /// Lambda's Runtime API could not be reached or gave no sense; the text is for people.
+    /// Lambda's Runtime API could not be reached, or its answer could not be understood; the text
+    /// is for people.
     #[error("the Lambda Runtime API failed: {0}")]
     Runtime(String),
 }

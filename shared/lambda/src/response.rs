@@ -26,9 +26,9 @@ pub enum BatchMode {
 pub struct RecordId {
     /// Name of the topic.
     pub topic: String,
-    /// Partition within the topic.
+    /// Partition within the topic, from 0.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset within the partition, from 0.
     pub offset: i64,
 }
 
@@ -43,7 +43,7 @@ pub struct BatchResponse {
 /// One record to retry. Lambda delivers its partition again from the first such record on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchItemFailure {
-    /// Which record.
+    /// The place of the record to retry.
     #[serde(rename = "itemIdentifier")]
     pub item_identifier: ItemIdentifier,
 }
@@ -54,7 +54,7 @@ pub struct BatchItemFailure {
 pub struct ItemIdentifier {
     /// Topic and partition as `topic-N`, such as `orders-0`.
     pub partition: String,
-    /// Offset within the partition.
+    /// Offset within the partition, from 0.
     pub offset: i64,
 }
 

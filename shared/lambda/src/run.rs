@@ -38,11 +38,12 @@ pub enum RecordOutcome {
 pub struct RunConfig {
     /// What Lambda makes of the answer; it must be the same as the event source mapping's setting.
     pub mode: BatchMode,
-    /// How long before Lambda's own deadline a handler is dropped: time to send the answer. It must
-    /// be shorter than the function's time-out, or no handler ever runs.
+    /// How long before Lambda's own deadline a handler is dropped, so that there is time to send
+    /// the answer. It must be shorter than the function's time-out, or no handler ever runs.
+    /// Default 500 ms.
     pub safety_margin: Duration,
-    /// How long before it would be dropped a handler must have answered: its own deadline. Time to
-    /// end calls that are under way and to note what came of them.
+    /// How long before it would be dropped a handler must have answered, so that it can end the
+    /// calls under way and note what came of them. Default 500 ms.
     pub time_to_answer: Duration,
 }
 

@@ -32,7 +32,7 @@ pub struct Filter {
     pub cause: Option<CausePattern>,
     /// Only orders of the workflow with exactly this name. `None`: any.
     pub workflow: Option<String>,
-    /// Only orders whose age is at least so many milliseconds: since they finished; for `Paused`
+    /// Only orders whose age, in milliseconds, is at least this: since they finished; for `Paused`
     /// since they were paused; for all others since they were submitted. `None`: any.
     pub older_than: Option<Millis>,
 }

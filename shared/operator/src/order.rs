@@ -21,8 +21,8 @@ pub struct OrderView<'a> {
     pub submitted_at: Timestamp,
     /// When the order finished; `None` if it has not.
     pub finished_at: Option<Timestamp>,
-    /// The complete-by that comes first: until then somebody must have finished or looked. `None`
-    /// if nothing runs against a time.
+    /// When the Supervisor looks at the order if nothing has happened to it by then. `None` for a
+    /// new order and for a finished one.
     pub complete_by: Option<Timestamp>,
     /// The id of the live claim; `None` if nobody has claimed the order.
     pub locked_by: Option<&'a ClaimId>,

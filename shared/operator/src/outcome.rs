@@ -31,7 +31,7 @@ pub enum Outcome {
     Failed(OperateError),
 }
 
-/// Where an order is now, in short.
+/// The state of an order in short: its process state, and what operators have set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// The name of its process state.
@@ -42,7 +42,7 @@ pub struct Now {
     pub closed: bool,
 }
 
-/// An outcome in one word.
+/// What came of an act, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The act is done, or in a dry run would be.

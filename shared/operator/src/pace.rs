@@ -21,7 +21,7 @@ impl Rate {
     /// The highest rate that is allowed, in acts a second.
     pub const MAX: u32 = 10_000;
 
-    /// A rate of so many acts a second.
+    /// The rate of `per_second` acts in a second.
     ///
     /// # Errors
     /// [`InvalidRate`] for 0 and for more than [`Rate::MAX`].

@@ -6,8 +6,8 @@ use triad_runtime::ports::Unreadable;
 /// counted, in [`Skipped::others`].
 pub const MAX_UNREADABLE: usize = 1_000;
 
-/// Records, and rows of an index, that a search could not read. Each may fit what was asked for, or
-/// not.
+/// Records, and rows of an index, that a search could not read. Each of them might have fitted the
+/// search, or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// The first ones, at most [`MAX_UNREADABLE`], each order once.

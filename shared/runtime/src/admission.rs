@@ -23,7 +23,8 @@ use triad_workflow::{Millis, WorkflowName};
 use crate::ports::{StateStore, StoreError};
 use crate::settings::AdmissionSettings;
 
-/// Longest time, in milliseconds, that one count of the orders in flight is relied on.
+/// Longest time, in milliseconds, for which one count of the orders in flight is used before they
+/// are counted again.
 pub const COUNT_EVERY: Millis = Millis(2_000);
 /// Shortest time, in milliseconds, between two counts of one process, however near the cap is.
 pub const COUNT_APART: Millis = Millis(250);

@@ -20,9 +20,11 @@ use triad_workflow::Millis;
 
 use crate::ports::{StateStore, StoreError};
 
-/// Most records that one look at the store reads, the newest one not counted.
+/// Most records that one look at the store reads, to see how far the Schedulers have come. The
+/// record of the newest order is read beside them.
 pub const PROBES: usize = 32;
-/// Shortest time, in milliseconds, from a look that found no order taken up to the next look.
+/// Shortest time, in milliseconds, until the next look if a look has found that no further order
+/// was taken up.
 pub const LOOK_EVERY: Millis = Millis(2_000);
 /// An eventually consistent read sees a record after this, or there is none any more.
 const SEEN_AFTER: Millis = Millis(10_000);

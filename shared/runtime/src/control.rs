@@ -16,7 +16,9 @@ use crate::ports::{StoreError, Written};
 pub struct ControlRecord {
     /// The record's version: 1 when it is created, one more with every write.
     pub version: u64,
-    /// The record's content; its form depends on the key.
+    /// The record's content, as JSON. Its form depends on what the key begins with: see
+    /// [`Downstream`](triad_core::downstream::Downstream), [`Granted`](triad_core::rate::Granted),
+    /// [`Mark`](triad_core::ledger::Mark) and [`Report`](crate::pressure::Report).
     pub value: Value,
 }
 
@@ -26,7 +28,7 @@ pub struct ControlRecord {
 pub struct ControlWrite {
     /// The record's key, such as `downstream/NAME` or `pressure/3`.
     pub key: String,
-    /// The new content.
+    /// The new content, as JSON; its form is that of [`ControlRecord::value`].
     pub value: Value,
     /// The version that must be stored for the write to take effect; `None`: there must be no such
     /// record.
@@ -38,11 +40,14 @@ pub struct ControlWrite {
     pub token: u64,
 }
 
-/// Small records that all processes share, each written on the condition of its version. The errors
-/// are those of [`StoreError`].
+/// Small records that all processes share, each written on the condition of its version.
 pub trait ControlStore: Send + Sync + 'static {
     /// Reads a record; `Ok(None)`: there is no such record, or it has expired. Without `consistent`
     /// the record may be a moment old, and in DynamoDB the read costs half.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
+    /// [`StoreError::Item`] if the record cannot.
     fn read(
         &self,
         key: String,
@@ -51,6 +56,10 @@ pub trait ControlStore: Send + Sync + 'static {
 
     /// Writes a record if the stored version is the expected one; [`Written::Conflict`] if it is
     /// not.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the write may have taken effect all the same, and repeating it with the same
+    /// token is safe.
     fn write(
         &self,
         write: ControlWrite,

@@ -18,22 +18,24 @@ use std::str::FromStr;
 use crate::dead_letter::{Cause, LetterId};
 use crate::record::InputRecord;
 
-/// How often a process may die with one record alone in hand. After that the record is
-/// dead-lettered, and no handler gets it any more.
+/// How often a process may die while its handler works on one record alone. After that the record
+/// is dead-lettered, and no handler gets it any more.
 pub const MAX_DEATHS: u32 = 3;
 
-/// Cause code of the letters about records that were put aside for [`MAX_DEATHS`] deaths.
+/// Cause code of the dead letter of a record at which processes have died [`MAX_DEATHS`] times.
 pub const HANDLER_DIED: &str = "handler-died";
 
 /// Bound: marks that are kept. More are left by nobody: a batch has fewer partitions.
 const MAX_MARKS: usize = 256;
 
-/// A note that a handler has records in hand. As text: `together`, or `alone=2`.
+/// A note, made before a handler is given records, that is removed when it has answered. If the
+/// process dies meanwhile, the note says which record the handler had. As text: `together`, or
+/// `alone=2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The handler has several records in hand; this one is the first of its partition.
+    /// The handler was given several records; this one is the first of its partition.
     Together,
-    /// The handler has this record alone in hand, for the time that is counted here, from 1.
+    /// The handler was given this record alone, for the first, second, … time, counted from 1.
     Alone(u32),
 }
 

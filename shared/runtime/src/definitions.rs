@@ -14,8 +14,9 @@ pub const MAX_KEPT: usize = 256;
 
 /// Compiled workflows, read from a definition store and remembered.
 ///
-/// A definition never changes, so a compiled one is kept without a time limit, up to [`MAX_KEPT`].
-/// The present version of a name may change, so it is asked for again after `refresh`.
+/// A version never changes, so a compiled one is remembered without a time limit, up to
+/// [`MAX_KEPT`]. Which version of a name is the present one may change, so that is read again after
+/// a time.
 #[derive(Debug)]
 pub struct Definitions<D> {
     store: D,
@@ -25,8 +26,8 @@ pub struct Definitions<D> {
 }
 
 impl<D: DefinitionStore> Definitions<D> {
-    /// Over a store. `refresh` is how many milliseconds the present version of a name is
-    /// remembered.
+    /// The workflows in `store`; nothing is read yet. Which version is the present one of its name
+    /// is remembered for `refresh` milliseconds.
     pub fn new(store: D, refresh: Millis) -> Self {
         Self {
             store,

@@ -24,7 +24,7 @@ pub enum Redelivery {
     /// failure.
     #[error(transparent)]
     Unsent(#[from] BusError),
-    /// A party outside Triad could not be reached. The text says which.
+    /// A service outside Triad, such as AWS's SNS, did not do what was asked. The text says why.
     #[error("{0}")]
     Outside(String),
     /// Other processes changed the order between each read and write, in every try that one
@@ -60,8 +60,9 @@ impl Redelivery {
 }
 
 impl Redelivery {
-    /// Whether redelivery is in vain until somebody mends the installation: rights, credentials, a
-    /// missing table or topic. True for [`StoreError::Configuration`] and [`BusError::Permanent`].
+    /// Whether redelivery cannot succeed until somebody mends the installation: permissions,
+    /// credentials, a missing table or topic. True for [`StoreError::Configuration`] and
+    /// [`BusError::Permanent`].
     #[must_use]
     pub fn needs_an_operator(&self) -> bool {
         matches!(

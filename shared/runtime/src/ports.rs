@@ -18,8 +18,9 @@ pub enum StoreError {
     /// later.
     #[error("the store failed for now: {0}")]
     Transient(String),
-    /// Passes only when somebody mends the installation: a right, credentials, a table or a key is
-    /// not as it must be. It says nothing about the item, so no order is given up because of it.
+    /// Passes only when somebody mends the installation: a permission, credentials, a table or a
+    /// key is not as it must be. It says nothing about the item, so no order is given up because of
+    /// it.
     #[error("the store cannot be used as it is set up: {0}")]
     Configuration(String),
     /// Will not pass, and is about this item alone: the item cannot be read, is missing where it
@@ -49,9 +50,9 @@ pub enum BusError {
 }
 
 impl BusError {
-    /// Whether the message's own topic or partition takes nothing: [`Late`](Self::Late) or
-    /// [`Permanent`](Self::Permanent). To send it again soon is in vain, but messages for other
-    /// topics get through.
+    /// Whether the message's own topic or partition takes no messages: [`Late`](Self::Late) or
+    /// [`Permanent`](Self::Permanent). To send it again soon would fail too, but messages for other
+    /// topics are delivered.
     #[must_use]
     pub fn is_of_its_topic(&self) -> bool {
         matches!(self, Self::Late(_) | Self::Permanent(_))
@@ -111,7 +112,7 @@ pub struct DuePage {
     /// Rows whose hint is not after the moment that was asked for, earliest hint first. A row is
     /// only a hint: it may be stale, and one that was just written may be missing.
     pub rows: Vec<DueRow>,
-    /// Where the next page begins; `None` at the end. A page may be empty and not the last.
+    /// Where the next page begins; `None` at the end. A page may be empty and not the last one.
     pub next: Option<String>,
 }
 
@@ -124,8 +125,8 @@ pub struct DueRow {
     pub workflow: Option<WorkflowName>,
 }
 
-/// A stored record, or a row of an index, that cannot be read. Whoever reads many reports such a
-/// one and goes on with the next.
+/// A stored record, or a row of an index, that cannot be read. A search reports it and goes on with
+/// the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The order's id as it is stored. It may break the rules of an [`OrderId`], or be empty.
@@ -148,10 +149,15 @@ pub struct OrderPage {
 /// The process records and the order details.
 ///
 /// Every method that takes several items answers with one result for each, in their order; the
-/// result of one says nothing about another. The errors are those of [`StoreError`].
+/// result of one says nothing about another.
 pub trait StateStore: Send + Sync + 'static {
     /// Stores new orders; each order's record and details in one transaction, so that never one is
     /// there without the other. A submission that is repeated finds [`Created::Exists`].
+    ///
+    /// # Errors
+    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`], after which it
+    /// may be stored all the same, and to create it again is safe; [`StoreError::Item`] if it is
+    /// larger than the store takes.
     fn create(
         &self,
         orders: Vec<NewOrder>,
@@ -159,8 +165,11 @@ pub trait StateStore: Send + Sync + 'static {
 
     /// Carries out conditional writes. The caller passes at most one write for an order.
     ///
-    /// After an error other than [`StoreError::Item`] a write may have taken effect all the same;
-    /// repeating it with the same token is safe.
+    /// # Errors
+    /// For each write: [`StoreError::Transient`] or [`StoreError::Configuration`], after which it
+    /// may have taken effect all the same, and repeating it with the same token is safe;
+    /// [`StoreError::Item`] if it can never be written, such as a record that is larger than the
+    /// store takes.
     fn commit(
         &self,
         writes: Vec<Write>,
@@ -168,6 +177,10 @@ pub trait StateStore: Send + Sync + 'static {
 
     /// Reads process records consistently: every write that was answered before is seen.
     /// `Ok(None)`: there is no such order, or it has expired.
+    ///
+    /// # Errors
+    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store
+    /// cannot be read, [`StoreError::Item`] if the record cannot.
     fn load(
         &self,
         orders: Vec<OrderId>,
@@ -179,6 +192,9 @@ pub trait StateStore: Send + Sync + 'static {
     ///
     /// A decision on such a record is safe if its conditional write follows; a decision to write
     /// nothing is not.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
     fn load_eventually(
         &self,
         orders: Vec<OrderId>,
@@ -188,6 +204,10 @@ pub trait StateStore: Send + Sync + 'static {
 
     /// Reads order details, which never change once they are written. `Ok(None)`: there is no such
     /// order, or it has expired.
+    ///
+    /// # Errors
+    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store
+    /// cannot be read, [`StoreError::Item`] if the details cannot.
     fn details(
         &self,
         orders: Vec<OrderId>,
@@ -198,6 +218,10 @@ pub trait StateStore: Send + Sync + 'static {
     /// flight; the [`ASIDE_SHARDS`](triad_core::due::ASIDE_SHARDS) behind those hold orders that
     /// are set aside. `page` is [`DuePage::next`] of the page before; `None` asks for the first
     /// one.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read,
+    /// [`StoreError::Item`] if `page` is none of this index.
     fn due(
         &self,
         shard: u32,
@@ -208,7 +232,11 @@ pub trait StateStore: Send + Sync + 'static {
 
     /// Reads a page of the process records in the state of this name, or of all with `None`. For
     /// operators only: it reads the whole table, page by page. `page` is [`OrderPage::next`] of the
-    /// page before; `None` asks for the first one.
+    /// page before; `None` asks for the first one. A record that cannot be read is in
+    /// [`OrderPage::unreadable`].
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the table cannot be read.
     fn list(
         &self,
         state: Option<String>,
@@ -216,11 +244,14 @@ pub trait StateStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<OrderPage, StoreError>> + Send;
 }
 
-/// The published workflow definitions. The errors are those of [`StoreError`].
+/// The published workflow definitions.
 pub trait DefinitionStore: Send + Sync + 'static {
     /// Stores a definition's canonical JSON under its name and hash, and makes it the present
     /// version of its name: new orders run it from then on. Publishing the same one again is a
     /// success.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may be published all the same, and to publish it again is safe.
     fn publish(
         &self,
         definition: WorkflowRef,
@@ -229,12 +260,20 @@ pub trait DefinitionStore: Send + Sync + 'static {
 
     /// The hash of the present version of a workflow; `Ok(None)`: no workflow of this name is
     /// published.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
+    /// [`StoreError::Item`] if what it holds cannot.
     fn current(
         &self,
         name: WorkflowName,
     ) -> impl Future<Output = Result<Option<DefinitionHash>, StoreError>> + Send;
 
     /// The canonical JSON of one version; `Ok(None)`: it was never published, or was removed.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
+    /// [`StoreError::Item`] if what it holds cannot.
     fn definition(
         &self,
         definition: WorkflowRef,
@@ -246,7 +285,11 @@ pub trait DefinitionStore: Send + Sync + 'static {
 pub trait Bus: Send + Sync + 'static {
     /// Sends messages and waits until the bus has acknowledged or refused each. The answer has one
     /// result for each message, in their order. Messages of one topic and key arrive in the order
-    /// of the argument. After an error a message may still be delivered.
+    /// of the argument.
+    ///
+    /// # Errors
+    /// For each message: [`BusError`]. After [`BusError::Transient`] and [`BusError::Late`] the
+    /// message may still be delivered.
     fn publish(
         &self,
         messages: Vec<Envelope>,
@@ -397,11 +440,16 @@ pub struct StoredVersion {
     pub published_at: Timestamp,
 }
 
-/// What only operators ask of the store. The errors are those of [`StoreError`].
+/// What only operators ask of the store.
 pub trait OperatorStore: Send + Sync + 'static {
     /// Reads a page of one shard of the attention index, oldest row first. `shard` is below
     /// [`SHARDS`](triad_core::due::SHARDS); `page` is [`AttentionPage::next`] of the page before,
-    /// `None` for the first one. The rows are hints: they may be stale.
+    /// `None` for the first one. The rows are hints: they may be stale. A row that cannot be read
+    /// is in [`AttentionPage::unreadable`].
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read,
+    /// [`StoreError::Item`] if `page` is none of this index.
     fn attention(
         &self,
         kind: Attention,
@@ -410,11 +458,19 @@ pub trait OperatorStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<AttentionPage, StoreError>> + Send;
 
     /// All stored versions of all workflows, in no promised order.
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
+    /// [`StoreError::Item`] if an item of it cannot.
     fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
 
-    /// Removes one version. A version that is not stored counts as removed. The present version of
-    /// a name is not removed: that is [`StoreError::Item`]. Whether orders still need the version
-    /// is the caller's to know.
+    /// Removes one version. A version that is not stored counts as removed. Whether orders still
+    /// need the version is not checked.
+    ///
+    /// # Errors
+    /// [`StoreError::Item`] for the present version of a name, which is not removed;
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`], after which it may be removed
+    /// all the same.
     fn remove(
         &self,
         definition: WorkflowRef,

@@ -18,17 +18,18 @@ pub const HOLDS_FOR: Millis = Millis(20_000);
 /// When it may be deleted.
 const KEPT: Millis = Millis(3_600_000);
 
-/// How much one downstream can take at present in one lane, as one Scheduler process sees it, or as
-/// all of them do together.
+/// How much one downstream can take at present in one lane, and what waits for it: as one Scheduler
+/// process reports it, or summed over all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
     /// The downstream; `None` stands for the Schedulers themselves: replies wait to be read.
     pub agent: Option<AgentName>,
     /// The lane, normal or high.
     pub lane: Priority,
-    /// Orders under way that are at the downstream, or will be soon.
+    /// How many started orders are at the downstream, or will soon need it.
     pub under_way: u32,
-    /// Most orders that may be under way so; at this number further ones are held back.
+    /// Most orders of that kind that may be under way. Once there are as many, further orders are
+    /// held back.
     pub bound: u32,
     /// How many milliseconds requests lately waited in the agent's topic before an agent took them.
     pub waited: Millis,

@@ -21,8 +21,8 @@ pub struct Settings {
     /// Most orders of which one Scheduler process keeps a copy of record and details; 0 keeps none.
     /// Default: 2,048.
     pub cached_orders: usize,
-    /// Most requests that one agent process works on at once, of all its agents together; 0 counts
-    /// as 1. Default: 64.
+    /// Most requests of one batch that [`Agent::handle`](crate::agent::Agent::handle) works on at
+    /// once, of all its agents together; 0 counts as 1. Default: 64.
     pub agent_concurrency: usize,
     /// Limits of single downstreams, by agent name. A downstream that is not named here has
     /// [`DownstreamSettings::default`].
@@ -33,9 +33,9 @@ pub struct Settings {
     /// How long work for a paused downstream or step type waits before it is looked at again. Each
     /// look costs an order three writes. Default: 30,000 ms.
     pub recheck_held: Millis,
-    /// Orders that one Submission process lets in, in each lane, before it looks whether a
-    /// Scheduler has taken earlier ones up; 0 counts as 1. The bound may grow to four times this
-    /// while the Schedulers are idle. Default: 4,096.
+    /// How many orders one Submission process lets in, in each lane, before it looks whether a
+    /// Scheduler has taken earlier ones up; 0 counts as 1. The bound grows to four times this while
+    /// the Schedulers are idle. Default: 4,096.
     pub unstarted: usize,
     /// Most orders that one Scheduler process remembers, in each lane, to start them as soon as
     /// there is room. Further ones are left to the Supervisor. Default: 32,768.
@@ -62,8 +62,8 @@ pub struct DownstreamSettings {
     pub rate_per_second: Option<u32>,
 }
 
-/// How many orders may be in flight, and what becomes of those beyond it. The caps are passed a
-/// little where several Submission processes let in at once.
+/// How many orders may be in flight, and what becomes of those beyond it. The caps may be exceeded
+/// a little if several Submission processes let orders in at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionSettings {
     /// Most orders in flight, of all workflows; `None`: any number.
@@ -72,7 +72,7 @@ pub struct AdmissionSettings {
     /// of its own. Orders beyond such a cap are set aside until there is room.
     pub per_workflow: BTreeMap<WorkflowName, u32>,
     /// How many milliseconds a submission may wait in its topic, from when it was produced, before
-    /// it is rejected with a status; `None`: it is never rejected, and Submission only slows down.
+    /// it is rejected with a status. `None`: it is never rejected, and Submission only slows down.
     pub reject_after: Option<Millis>,
 }
 

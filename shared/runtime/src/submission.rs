@@ -124,9 +124,10 @@ where
 
     /// Handles a batch; the answer has one entry for each record, in their order.
     ///
-    /// [`Handled::Done`]: the order is stored and announced, was so before, or the record was
-    /// dead-lettered or rejected. An order for which there is no room is looked at for up to about
-    /// a second if nothing else waits for it, then answered with [`Redelivery::NoRoom`].
+    /// [`Handled::Done`]: the order is stored and announced, or was before, or the record was
+    /// dead-lettered or rejected. If there is no room for the first order of a batch, room is
+    /// looked for again for up to about a second. An order without room is then answered with
+    /// [`Redelivery::NoRoom`], and so are the orders after it.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         let answers = self.handle_all(records).await;
         self.misconfigured.note(&answers);

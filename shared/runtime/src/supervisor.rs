@@ -43,14 +43,14 @@ pub struct Report {
     /// Records that were written: a step retried or given up, an order announced again, or a row
     /// moved in the index.
     pub written: usize,
-    /// Finished records whose last messages were sent once more and acknowledged, which the record
-    /// now says.
+    /// Finished orders whose last messages were sent again and acknowledged, and whose record now
+    /// says so.
     pub confirmed: usize,
-    /// Conditional writes that another process won. The order is in good hands; nothing is to be
-    /// done.
+    /// Conditional writes that lost to another process. Nothing is to be done: that process takes
+    /// care of the order.
     pub conflicts: usize,
-    /// Rows that needed nothing: the row was stale, the record itself is not due, or the record is
-    /// gone.
+    /// Rows for which nothing was to be done: the row was stale, the record is not due, or the
+    /// record is gone.
     pub left: usize,
     /// Records that could not be read or written, pages that could not be read, and messages that
     /// could not be sent. A later sweep meets them again.

@@ -28,7 +28,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Random numbers of the thread's generator (`rand`), which the operating system seeds.
+/// Random numbers of the thread's generator (`rand`), which the operating system seeds. They are
+/// used for ids, tokens and jitter, and for no secret.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemEntropy;
 

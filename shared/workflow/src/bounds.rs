@@ -12,11 +12,11 @@ use serde_json::Value;
 /// another.
 pub const MAX_NESTING: usize = 64;
 
-/// Why a value cannot be kept with an order. As text it goes on after the value's name: "the output
-/// has 9000 bytes as it is stored; …".
+/// Why a value cannot be kept with an order. The text of the error is meant to follow the value's
+/// name, as in "the output has 9000 bytes as it is stored; …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfBounds {
-    /// The value is too large.
+    /// The value as JSON has more bytes than allowed.
     #[error("has {bytes} bytes as it is stored; {allowed} are allowed")]
     Bytes {
         /// The value's size as JSON, in bytes.

@@ -46,7 +46,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What the installation allows a definition.
+/// What a definition is checked against: the agents that exist, and the clock skew of the
+/// installation.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Names of the agents that exist; `None` where the caller cannot know them, and then any name

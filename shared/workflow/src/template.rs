@@ -30,9 +30,9 @@ pub enum Template {
 /// A piece of a [`Template::Text`].
 #[derive(Debug)]
 pub enum Part {
-    /// Literal text.
+    /// Text that stands as it is.
     Text(String),
-    /// An expression.
+    /// An expression, whose value is inserted as text.
     Value(Expression),
 }
 

@@ -45,14 +45,15 @@ pub struct Step {
     pub when: Option<Expression>,
     /// How long one attempt may take, from when its agent takes the request. Default `30s`.
     pub complete_within: Millis,
-    /// How often and at what intervals the agent calls the service in one attempt; once only, where
-    /// the effect may not be repeated.
+    /// How often, and at what intervals, the agent calls the service in one attempt. If the effect
+    /// may not be repeated, it calls once.
     pub retry: Retry,
     /// Most calls to the service in one round, over every attempt: the declared total, or the calls
     /// of as many attempts and probes as there can be.
     pub total_calls: u32,
-    /// Whether the calls of each attempt are claimed in the call ledger, so that redeliveries make
-    /// none beyond the total. True if a total is declared, or the effect may not be repeated.
+    /// Whether each attempt claims its calls in the call ledger before the first one, so that a
+    /// redelivered request makes no call twice. True if a total is declared, or the effect may not
+    /// be repeated.
     pub is_counted: bool,
     /// What is done while it is in doubt whether the effect happened.
     pub repeat: Repeat,
@@ -88,7 +89,7 @@ impl Repeat {
 /// How the service is asked whether an effect happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Name of the probe's action that the agent is asked for.
+    /// Name of the action by which the service is asked.
     pub action: String,
     /// How long one probe may take, from when its agent takes the request. Default: as the step's.
     pub complete_within: Millis,
@@ -99,7 +100,8 @@ pub struct Probe {
 /// How often and at what intervals an agent calls the service in one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Most calls, the first one included; at least 1. Default 3.
+    /// Most calls, the first one included; from 1 to [`MAX_CALLS`](crate::check::MAX_CALLS).
+    /// Default 3.
     pub calls: u32,
     /// Upper bound of the wait after the first call; it doubles with each further call. Default
     /// `100ms`.
@@ -111,15 +113,16 @@ pub struct Retry {
 /// What the Supervisor does about failed attempts of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How many failed attempts in one round are each met with another attempt. Default 3.
+    /// How many failed attempts in one round are each met with another attempt, at most
+    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). Default 3.
     pub threshold: u32,
     /// Wait before the attempt after the first failure; it doubles with each further one. Zero, the
     /// default, is no wait.
     pub delay: Millis,
     /// Upper bound of that wait, at least `delay`. Default: 64 times `delay`.
     pub max_delay: Millis,
-    /// Extra attempts above the threshold: the wait before each, and how many there are. `None`: no
-    /// extra ones.
+    /// Extra attempts above the threshold: the wait before each, and how many there are, at most
+    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`: no extra ones.
     pub wait: Option<(Millis, u32)>,
     /// How long an attempt may be deferred without counting as a failure. Default 24 hours.
     pub park: Millis,
@@ -154,8 +157,8 @@ pub struct Compensation {
     /// Most calls to the service in one round, over every attempt: the declared total, or the calls
     /// of as many attempts as there can be.
     pub total_calls: u32,
-    /// Whether the calls of each attempt are claimed in the call ledger, so that redeliveries make
-    /// none beyond the total. True if a total is declared.
+    /// Whether each attempt claims its calls in the call ledger before the first one, so that a
+    /// redelivered request makes no call twice. True if a total is declared.
     pub is_counted: bool,
     /// How long an attempt may be deferred without counting as a failure: as [`Policy::park`] of
     /// the step.
@@ -237,8 +240,8 @@ impl Workflow {
     }
 
     /// Most calls to remote services that one order can cause in one round: the total calls of all
-    /// steps and of all compensations. Calls that no ledger counts ([`Step::is_counted`]) can be
-    /// more where a request is redelivered after a crash.
+    /// steps and of all compensations. Where calls are not counted in the ledger
+    /// ([`Step::is_counted`]), a request that is redelivered after a crash can cause more.
     #[must_use]
     pub fn worst_case_calls(&self) -> u64 {
         self.steps
@@ -253,7 +256,7 @@ impl Workflow {
             .sum()
     }
 
-    /// Shortest complete-within of any step's action, in milliseconds.
+    /// The shortest complete-within of the actions of all steps, in milliseconds.
     #[must_use]
     pub fn shortest_complete_within(&self) -> Millis {
         self.steps

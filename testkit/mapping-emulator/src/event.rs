@@ -8,13 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use triad_runtime::InputRecord;
 
-/// Largest payload of an invocation, in bytes: 6 MB.
+/// Largest payload of an invocation, in bytes, inclusive: 6 MB, as Lambda allows ("Lambda quotas"
+/// in the AWS Lambda Developer Guide).
 pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
 /// Names, offsets and punctuation of a record in the event, generously.
 const RECORD_OVERHEAD: usize = 400;
 
-/// The event of a batch.
+/// The event with which Lambda would hand these records to a function, as JSON text.
 #[must_use]
 pub fn event(records: &[InputRecord]) -> String {
     let mut by_partition: Map<String, Value> = Map::new();

@@ -25,7 +25,8 @@ use crate::settings::Settings;
 /// Bound of a request: a zip, in base64.
 const MAX_REQUEST: usize = 100 * 1024 * 1024;
 
-/// The front door of one emulator.
+/// The HTTP front of one emulator of Lambda: it answers the API of event source mappings itself,
+/// runs the mappings, and hands every other request on to the emulator.
 #[derive(Clone)]
 pub struct Front(Arc<Shared>);
 
@@ -54,7 +55,11 @@ impl IntoResponse for Refused {
 }
 
 impl Front {
-    /// Before an emulator, reading this Kafka.
+    /// A front before the emulator at `account`, whose mappings read from `kafka`. Nothing is asked
+    /// of either yet.
+    ///
+    /// # Panics
+    /// If no HTTP client can be made, as where the system has no root certificates.
     #[must_use]
     pub fn new(account: Account, kafka: KafkaConfig) -> Self {
         Self(Arc::new(Shared {
@@ -67,7 +72,7 @@ impl Front {
         }))
     }
 
-    /// Its routes.
+    /// The routes by which the front answers HTTP requests.
     pub fn routes(self) -> Router {
         let all = "/2015-03-31/event-source-mappings";
         let one = "/2015-03-31/event-source-mappings/{id}";
@@ -80,10 +85,12 @@ impl Front {
             .with_state(self)
     }
 
-    /// Makes a mapping and starts it.
+    /// Makes a mapping from the body of a `CreateEventSourceMapping` request and starts it, unless
+    /// it says `Enabled: false`. Returns the mapping as the API shows it.
     ///
     /// # Errors
-    /// What is wrong with the request.
+    /// A text for people, if the request names no function or topic, or the consumer or the HTTP
+    /// client cannot be made.
     pub fn create(&self, request: Value) -> anyhow::Result<Value> {
         let id = uuid::Uuid::new_v4().to_string();
         let account = &self.0.account;

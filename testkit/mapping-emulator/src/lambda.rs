@@ -21,20 +21,21 @@ use crate::work::GivenUp;
 /// Longest invocation: Lambda's own limit, and a bit.
 const INVOCATION: Duration = Duration::from_secs(910);
 
-/// With whose credentials, and where.
+/// Where the emulator is, and the credentials with which calls to it are signed.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// Where the emulator is, without a slash at the end.
+    /// URL of the emulator, without a slash at the end.
     pub endpoint: String,
-    /// Region.
+    /// AWS region that calls are signed for.
     pub region: String,
-    /// Access key id.
+    /// AWS access key id.
     pub key: String,
-    /// Secret access key.
+    /// AWS secret access key.
     pub secret: String,
 }
 
-/// A function and, if it has one, the bucket for what it could not take.
+/// The function of one mapping and, if the mapping has one, the S3 bucket for records that were
+/// given up.
 pub struct Aws {
     client: Client,
     account: Account,
@@ -44,7 +45,8 @@ pub struct Aws {
 }
 
 impl Aws {
-    /// Of a mapping.
+    /// The function and the bucket of the mapping with the id `mapping`. An invocation may take 910
+    /// s. Nothing is called yet.
     ///
     /// # Errors
     /// If no HTTP client can be made.

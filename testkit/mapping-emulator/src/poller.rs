@@ -17,35 +17,37 @@ use crate::settings::Settings;
 use crate::verdict::{Verdict, verdict};
 use crate::work::{GivenUp, Settled, Work};
 
-/// What came of an invocation.
+/// What came of one invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invoked {
-    /// The function's answer.
+    /// The function answered, with these bytes.
     Answer(Vec<u8>),
-    /// A function error, a time-out or a function that is gone: a failure of the batch.
+    /// A function error, a time-out, or a function that does not exist: the whole batch has failed.
+    /// The text says why, for people.
     Failed(String),
-    /// Throttled, or the service is not there: tried again, and not counted.
+    /// Lambda throttled the call or cannot be reached: the same is tried again, and no failure is
+    /// counted. The text says why, for people.
     Later(String),
-    /// The payload is larger than the service takes.
+    /// The payload is larger than Lambda takes.
     TooLarge,
 }
 
-/// Invokes a function.
+/// Invokes the function of a mapping.
 pub trait Invoke: Send + Sync {
-    /// With an event; waits for the answer.
+    /// Invokes the function with an event (JSON text) and waits for its answer.
     fn invoke(&self, event: String) -> impl Future<Output = Invoked> + Send;
 }
 
-/// Keeps what was given up: the failure destination.
+/// The destination for records that were given up (the mapping's failure destination).
 pub trait Keep: Send + Sync {
-    /// Keeps it.
+    /// Stores records that were given up.
     ///
     /// # Errors
-    /// Why not; it is tried again until it is kept.
+    /// A text for people that says why they are not stored. The caller tries again until they are.
     fn keep(&self, given_up: &GivenUp) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// One mapping.
+/// One mapping at work: reads a topic, invokes a function and commits.
 pub struct Poller {
     member: Member,
     settings: Settings,
@@ -54,7 +56,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Joins the mapping's consumer group.
+    /// Joins the mapping's consumer group. No broker is asked yet.
     ///
     /// # Errors
     /// [`KafkaError`] if the consumer cannot be made.
@@ -71,7 +73,8 @@ impl Poller {
         })
     }
 
-    /// Polls until `stop`. A batch that is not settled by then comes again to whoever reads next.
+    /// Works batch after batch until `stop`. A batch that is in hand then is dropped; what of it is
+    /// not committed is delivered again to the next member of the group.
     pub async fn run(mut self, function: &impl Invoke, sink: &impl Keep, stop: &CancellationToken) {
         let work = async {
             loop {
@@ -84,7 +87,8 @@ impl Poller {
         }
     }
 
-    /// Waits for a batch, for at most the window, and works it; how many records it had.
+    /// Collects a batch for at most [`Settings::window`], and invokes the function until every
+    /// record of it is done or given up. Returns how many records the batch had; 0 if none came.
     pub async fn turn(&mut self, function: &impl Invoke, sink: &impl Keep) -> usize {
         let batch = self.batch().await;
         let records = batch.len();
@@ -124,7 +128,9 @@ impl Poller {
     }
 }
 
-/// Works one batch until every record is done or kept, and says so of each in `settled`.
+/// Invokes the function until every record of a batch is done, or given up and kept. Calls
+/// `settled` for each such record, as soon as it is so. Where [`Settings::retries`] is `None`, it
+/// may try for ever.
 pub async fn handle(
     batch: Vec<InputRecord>,
     settings: &Settings,

@@ -2,22 +2,29 @@
 
 use std::time::Duration;
 
-/// What a mapping is told. The names are those of the mappings' API, the limits AWS's own.
+/// The settings of one mapping. Names in brackets are those of Lambda's API. The default has the
+/// values that are given here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Most records of one invocation.
+    /// Most records in one invocation (`BatchSize`). Default 100.
     pub batch_size: usize,
-    /// Longest wait for a batch to fill.
+    /// Longest time in which a batch is collected (`MaximumBatchingWindowInSeconds`). Default 500
+    /// ms.
     pub window: Duration,
-    /// Whether the answer names the records to retry (`ReportBatchItemFailures`).
+    /// Whether the function's answer names the records to retry (`ReportBatchItemFailures`).
+    /// Default no.
     pub partial: bool,
-    /// Whether a batch that fails as a whole is halved (`BisectBatchOnFunctionError`).
+    /// Whether a batch that failed as a whole is cut in two halves (`BisectBatchOnFunctionError`).
+    /// Default no.
     pub bisect: bool,
-    /// Retries before a batch is given up; `None`: without end.
+    /// How often a failed batch is tried again before it is given up (`MaximumRetryAttempts`).
+    /// `None`, the default: until it succeeds.
     pub retries: Option<u32>,
-    /// Age at which a failing record is given up; `None`: never.
+    /// A batch that fails is given up once a record in it is older than this
+    /// (`MaximumRecordAgeInSeconds`). `None`, the default: never.
     pub record_age: Option<Duration>,
-    /// First and longest wait between two tries.
+    /// Upper bound of the first wait between two tries, and of any wait. The bound doubles with
+    /// each try. Default 100 ms and 10 s.
     pub backoff: (Duration, Duration),
 }
 

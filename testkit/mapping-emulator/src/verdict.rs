@@ -8,22 +8,23 @@ use std::collections::HashMap;
 use serde_json::Value;
 use triad_runtime::InputRecord;
 
-/// What became of a batch.
+/// What a function's answer says about its batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is done.
+    /// All records are done.
     Success,
-    /// Of these partitions (`topic-N`) what is from the offset on is to come again; all else is
-    /// done.
+    /// For each of these partitions (`topic-N`) the records from this offset on must be delivered
+    /// again. All others are done.
     From(HashMap<String, i64>),
-    /// All of it is to come again.
+    /// All records must be delivered again. The text says why, for people.
     Failure(String),
 }
 
-/// Reads an answer that is no function error.
+/// Reads the answer of a function that did not fail.
 ///
-/// Without partial responses any answer is a success. With them, no list and an empty list are
-/// successes; a list that names what was not in the batch, or has another form, fails all of it.
+/// Without partial responses (`partial` is false) any answer is a success. With them, an answer
+/// without a list, or with an empty one, is a success; a list that names a record which was not in
+/// the batch, or has another form, fails all of the batch.
 #[must_use]
 pub fn verdict(partial: bool, records: &[InputRecord], answer: &[u8]) -> Verdict {
     if !partial {

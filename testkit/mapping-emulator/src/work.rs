@@ -16,38 +16,39 @@ use triad_runtime::InputRecord;
 use crate::settings::Settings;
 use crate::verdict::{Verdict, name};
 
-/// Why records were given up; the words of AWS's invocation records.
+/// Why records were given up. The names are those of AWS's invocation records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// As many retries as the mapping allows.
+    /// The batch failed once more than the mapping has retries.
     RetryAttemptsExhausted,
-    /// Older than the mapping allows.
+    /// The batch failed, and a record in it is older than the mapping allows.
     EventAgeExceeded,
-    /// One record larger than an invocation's payload.
+    /// One record alone is larger than the payload of an invocation may be.
     PayloadTooLarge,
 }
 
 /// Records that were given up together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenUp {
-    /// They.
+    /// The records, in the order of the batch.
     pub records: Vec<InputRecord>,
-    /// Why.
+    /// Why they were given up.
     pub why: Why,
     /// How often they were handed to the function.
     pub invocations: u32,
-    /// What the function said last.
+    /// For people: why the last invocation failed. Empty where the records were too large to be
+    /// invoked with.
     pub cause: String,
 }
 
-/// What one invocation has settled.
+/// What is settled after one invocation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settled {
     /// Records that are done.
     pub done: Vec<InputRecord>,
-    /// Records that are given up: to be kept, then passed.
+    /// Records that are given up: they must be stored before they are committed. `None`: none are.
     pub given_up: Option<GivenUp>,
-    /// Whether the next try is one of records that have just failed: wait before it.
+    /// Whether the next try is with records that have just failed, so that it must wait before.
     pub again: bool,
 }
 
@@ -58,7 +59,7 @@ struct Chunk {
     invocations: u32,
 }
 
-/// One batch under way.
+/// One batch, in the parts that are still to be worked, and the rules for what becomes of each.
 #[derive(Debug)]
 pub struct Work {
     chunks: VecDeque<Chunk>,
@@ -68,7 +69,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// A batch, in the order in which it was read.
+    /// A batch of these records, in the order in which they were read.
     #[must_use]
     pub fn new(records: Vec<InputRecord>, settings: &Settings) -> Self {
         let chunk = Chunk {
@@ -84,19 +85,20 @@ impl Work {
         }
     }
 
-    /// What to hand to the function next; `None` when all is settled.
+    /// The records to invoke the function with next; `None` when all are done or given up.
     #[must_use]
     pub fn next(&self) -> Option<&[InputRecord]> {
         self.chunks.front().map(|chunk| &*chunk.records)
     }
 
-    /// How often what is next has failed.
+    /// How many failures are counted for the records that are next; 0 if there are none.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.chunks.front().map_or(0, |chunk| chunk.failures)
     }
 
-    /// Settles what was next, by the function's answer.
+    /// Takes note of what came of the invocation with the records of [`next`](Self::next). `now` is
+    /// the time by which their age is judged.
     pub fn settle(&mut self, verdict: Verdict, now: Timestamp) -> Settled {
         let Some(mut chunk) = self.chunks.pop_front() else {
             return Settled::default();
@@ -128,7 +130,8 @@ impl Work {
         }
     }
 
-    /// Settles what was next and is too large for an invocation: halves it, or gives it up.
+    /// Takes note that the event with the records of [`next`](Self::next) is too large: they are
+    /// cut in two halves, or a single record is given up.
     pub fn too_large(&mut self) -> Settled {
         match self.chunks.pop_front() {
             None => Settled::default(),

@@ -10,30 +10,34 @@ use crate::processes::{Agent, End};
 use crate::service::{self, Answer};
 use crate::world::{Installation, World};
 
-/// What can happen next.
+/// What can happen next with the agent and its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// The agent takes a request: calls, or is silent because it is too late.
+    /// The agent takes the first request: it calls the service; or it does nothing because it is
+    /// too late for a reply; or it reports that the attempt timed out.
     Take,
-    /// The call arrives and is answered.
+    /// The call arrives at the service and is answered.
     Arrive,
-    /// The call is refused for good, whatever it is.
+    /// The call arrives and is refused for good, unless its effect happened before. Counts as a
+    /// fault.
     Refuse,
-    /// The call arrives, and its answer is lost.
+    /// The call arrives, and its answer is lost. Counts as a fault.
     Lose,
-    /// The time of the step is over: the agent gives the call up, which may still arrive, and will
-    /// say so.
+    /// The agent has no answer in time: it gives the call up and will report a failure. The call
+    /// may still arrive. Counts as a fault.
     GiveUp,
-    /// The agent answers and acknowledges the request.
+    /// The agent sends its reply and acknowledges the request.
     Answer,
-    /// The agent answers and dies, so that the request comes again.
+    /// The agent sends its reply and dies before it acknowledges the request, which is so delivered
+    /// again.
     AnswerAndCrash,
-    /// A call that was given up arrives.
+    /// The first of the calls that were given up arrives.
     ArriveLate,
-    /// The agent dies; a call of its may still arrive.
+    /// The agent dies. A call that it had made may still arrive.
     Crash,
 }
 
+/// Everything that can happen next with the agent and its calls in this state.
 pub fn moves(world: &World) -> impl Iterator<Item = Move> + use<> {
     let faulty = world.faults > 0;
     let mut moves = Vec::new();
@@ -62,6 +66,10 @@ pub fn moves(world: &World) -> impl Iterator<Item = Move> + use<> {
     moves.into_iter()
 }
 
+/// Changes the state by one move of [`moves`].
+///
+/// # Panics
+/// Possibly, if the state does not allow the move.
 pub fn act(model: &Installation, world: &mut World, it: Move) {
     let agent = std::mem::take(&mut world.agent);
     world.agent = match (it, agent) {

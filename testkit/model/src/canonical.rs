@@ -9,8 +9,9 @@ use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
 use triad_core::{Order, StepState, Timestamp, Work};
 
-/// A value with the digest by which it is compared and hashed. The checker tells states apart by
-/// a digest too, so comparing whole texts would make nothing surer.
+/// A value and its digest, by which it is compared and hashed: equal digests count as equal values.
+/// The model checker tells states apart by digests too, so a comparison of whole values would not
+/// be safer.
 pub struct Canonical<T>(Arc<(T, u64)>);
 
 impl<T> Canonical<T> {
@@ -23,7 +24,8 @@ impl<T> Canonical<T> {
 }
 
 impl Canonical<Order> {
-    /// A process record.
+    /// A process record. Records that differ only in what no decision reads (the timeline, past
+    /// times of attempts) have the same digest.
     #[must_use]
     pub fn order(order: Order) -> Self {
         let text = text(&order);
@@ -43,8 +45,8 @@ fn text(order: &Order) -> String {
 }
 
 impl Canonical<Pass> {
-    /// A pass that has decided. What it will do follows from the record that it writes, sends or
-    /// confirms, and from what of it is unsent.
+    /// A pass that waits for its write, messages or confirmation. Its digest covers the record
+    /// concerned and the messages that are unsent, because these determine what it does next.
     #[must_use]
     pub fn pass(pass: Pass) -> Self {
         let text = match pass.task() {
@@ -79,7 +81,7 @@ fn forget_times_of_the_past(state: &mut StepState) {
 }
 
 impl Canonical<SchedulerMessage> {
-    /// A message of the topic `scheduler`.
+    /// A message of the topic `scheduler`, with the digest of its JSON.
     #[must_use]
     pub fn message(message: SchedulerMessage) -> Self {
         let text = serde_json::to_string(&message).expect("a message is JSON");
@@ -88,7 +90,7 @@ impl Canonical<SchedulerMessage> {
 }
 
 impl Canonical<StepRequest> {
-    /// A request to an agent.
+    /// A request to an agent, with the digest of its JSON.
     #[must_use]
     pub fn request(request: StepRequest) -> Self {
         let text = serde_json::to_string(&request).expect("a request is JSON");

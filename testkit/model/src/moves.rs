@@ -12,18 +12,18 @@ use crate::service::Effects;
 use crate::world::{Installation, World};
 use crate::{agent, properties, scheduler, supervisor, time};
 
-/// What can happen next.
+/// What can happen next in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Time passes up to the next moment that any process could notice.
+    /// Time passes until the next moment at which a process could decide otherwise.
     Time,
-    /// The partition moves to the other Scheduler.
+    /// The partition of the order moves to the other Scheduler.
     Rebalance,
-    /// A Scheduler does its next thing.
+    /// The Scheduler with this number, from 0, does this.
     Scheduler(usize, scheduler::Move),
-    /// A Supervisor does its next thing.
+    /// The Supervisor with this number, from 0, does this.
     Supervisor(usize, supervisor::Move),
-    /// The agent, or a call that it has given up, does its next thing.
+    /// The agent does this, or a call that it has given up arrives.
     Agent(agent::Move),
 }
 

@@ -6,7 +6,8 @@ use triad_core::{Order, Version};
 
 use crate::canonical::Canonical;
 
-/// A Scheduler's state.
+/// What one Scheduler has in memory; it loses all of it when it dies. The default is that of one
+/// that has just started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scheduler {
     /// It has handled the first message of the line and not acknowledged it.
@@ -18,7 +19,8 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// The version on which it has decided a write.
+    /// The version that the write which it is about to make expects; `None` if it is not about to
+    /// write.
     pub fn writes_on(&self) -> Option<Version> {
         match self.doing.as_ref()?.1.task() {
             Task::Write { expected, .. } => Some(expected),
@@ -27,14 +29,16 @@ impl Scheduler {
     }
 }
 
-/// A Supervisor's state: how far the pass is that it has in hand.
+/// What one Supervisor has in memory: the pass that it is carrying out, if any. It loses it when it
+/// dies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Supervisor {
     pub(crate) doing: Option<Canonical<Pass>>,
 }
 
 impl Supervisor {
-    /// The version on which it has decided a write.
+    /// The version that the write which it is about to make expects; `None` if it is not about to
+    /// write.
     pub fn writes_on(&self) -> Option<Version> {
         match self.doing.as_ref()?.task() {
             Task::Write { expected, .. } => Some(expected),
@@ -43,25 +47,26 @@ impl Supervisor {
     }
 }
 
-/// The agent's state: what it is doing about the first request of its topic.
+/// What the agent is doing about the first request of its topic. It loses this when it dies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Agent {
-    /// Nothing.
+    /// It has not taken the request, or there is none.
     #[default]
     Idle,
-    /// A call is on its way.
+    /// It has called the service for this request, and the call has neither been answered nor given
+    /// up.
     Calling(Canonical<StepRequest>),
-    /// The call has ended; about to answer.
+    /// The call for this request has ended so; the reply is not sent yet.
     Answering(Canonical<StepRequest>, End),
 }
 
-/// How a call ended.
+/// How a call ended, as the agent knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The service has done it.
+    /// The service has done what was asked.
     Done,
-    /// The service refuses for good, without an effect.
+    /// The service refused for good, and the call had no effect.
     Refused,
-    /// Its answer was lost.
+    /// There was no answer: the call may have had its effect.
     Lost,
 }

@@ -9,7 +9,8 @@ use crate::processes::Agent;
 use crate::service::standing;
 use crate::world::{Installation, Policy, World, wants_told};
 
-/// Every property: those that always hold, then those that some state must have.
+/// Every property that is checked for this policy: first those that must hold in every state, then
+/// those that some state must have.
 pub fn all(policy: Policy) -> Vec<Property<Installation>> {
     let mut all = common();
     all.extend(match policy {

@@ -12,22 +12,24 @@ use crate::world::{Installation, World};
 /// What a Scheduler can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// Take the next message, read and decide.
+    /// It takes the first message of the topic, and decides on its copy of the record, or on the
+    /// record if it has no copy.
     Take,
-    /// Write, or decide again where somebody was faster.
+    /// It writes what it has decided, or reads and decides again if the version has changed.
     Write,
-    /// Send what the record says.
+    /// It sends all messages that may be sent together now.
     Send,
-    /// Send the first of it and die.
+    /// It sends the first of these messages and dies.
     SendOneAndCrash,
-    /// Confirm a finished order.
+    /// It writes that a finished order has no unsent messages.
     Confirm,
-    /// Acknowledge the message.
+    /// It acknowledges the message, which leaves the topic.
     Acknowledge,
-    /// Die.
+    /// It dies and loses what it has in memory.
     Crash,
 }
 
+/// Everything that Scheduler number `n` (from 0) can do next in this state.
 pub fn moves(world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
     let own = &world.schedulers[n];
     let task = own.doing.as_ref().map(|(_, pass)| pass.task());
@@ -48,6 +50,10 @@ pub fn moves(world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
         .chain(torn.then_some(Move::SendOneAndCrash))
 }
 
+/// Changes the state by one move of [`moves`] of Scheduler number `n`.
+///
+/// # Panics
+/// Possibly, if the state does not allow the move.
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     match it {
         Move::Take => {
@@ -178,8 +184,11 @@ fn acknowledge(world: &mut World, n: usize) {
     world.line.remove(0);
 }
 
-/// Another Scheduler gets the partition, and begins after what is acknowledged; the one before
-/// knows nothing of it and finishes what it has in hand.
+/// Gives the partition to the other Scheduler, which begins after the last acknowledged message.
+/// The Scheduler that has lost it does not know that, and finishes what it has in hand.
+///
+/// # Panics
+/// If no rebalance is left in [`World::rebalances`].
 pub fn rebalance(world: &mut World) {
     world.rebalances -= 1;
     world.schedulers[world.owner].handled = false;

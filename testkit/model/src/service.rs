@@ -6,28 +6,31 @@ use std::collections::BTreeMap;
 use triad_core::Direction;
 use triad_core::message::StepRequest;
 
-/// What has become of an effect.
+/// What has become of the effect under one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// It happened.
+    /// It happened, and was not undone.
     Applied,
-    /// It happened and was undone, or is never to happen: refused, or undone before it came.
+    /// It happened and was undone, or it can never happen: it was refused, or undone before it
+    /// came.
     Undone,
 }
 
-/// What the service knows, by the key of the effect.
+/// What the service knows of each effect, by its idempotency key. Effects without an entry have
+/// neither happened nor been refused.
 pub type Effects = BTreeMap<String, Effect>;
 
-/// What the service answers.
+/// How the service answers a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Done, now or before.
+    /// What was asked is done, by this call or an earlier one.
     Done,
-    /// Refused, with no effect.
+    /// Refused; the call had no effect.
     Refused,
 }
 
-/// A call arrives.
+/// A call arrives at the service: takes effect, unless an effect or an undo under its key is known,
+/// and is answered.
 pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.undoes.as_ref().unwrap_or(&request.idempotency_key);
     let key = key.0.clone();
@@ -45,8 +48,9 @@ pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     }
 }
 
-/// A call arrives and is refused for good, unless the effect has happened: the same key is answered
-/// the same, so what is refused once stays refused.
+/// A call arrives and is refused for good, and its effect can then never happen. If the effect has
+/// happened already, the answer is that it is done, because the same key is always answered the
+/// same. An undo that is refused changes nothing.
 pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.idempotency_key.0.clone();
     if request.direction == Direction::Compensate {
@@ -58,7 +62,7 @@ pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     }
 }
 
-/// Effects that stand.
+/// How many effects have happened and were not undone.
 pub fn standing(effects: &Effects) -> usize {
     effects.values().filter(|e| **e == Effect::Applied).count()
 }

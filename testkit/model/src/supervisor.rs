@@ -9,18 +9,19 @@ use crate::world::{Installation, World};
 /// What a Supervisor can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// Sweep: read the record and decide.
+    /// It finds the order in the due index, reads the record and decides.
     Sweep,
-    /// Write, or leave it where somebody was faster.
+    /// It writes what it has decided, or gives up if the version has changed.
     Write,
-    /// Send the next wave.
+    /// It sends all messages that may be sent together now.
     Send,
-    /// Confirm a finished order.
+    /// It writes that a finished order has no unsent messages.
     Confirm,
-    /// Die.
+    /// It dies and loses what it has in memory.
     Crash,
 }
 
+/// Everything that Supervisor number `n` (from 0) can do next in this state.
 pub fn moves(model: &Installation, world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
     let doing = world.supervisors[n].doing.as_ref();
     let works = match doing.map(|pass| pass.task()) {
@@ -54,6 +55,10 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
     goes_on(pass)
 }
 
+/// Changes the state by one move of [`moves`] of Supervisor number `n`.
+///
+/// # Panics
+/// Possibly, if the state does not allow the move.
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     let doing = world.supervisors[n].doing.take();
     let next = match (it, doing) {

@@ -5,13 +5,14 @@ use triad_core::decide::true_due;
 
 use crate::world::{Installation, SKEW, World};
 
-/// The next moment that can be noticed; `None` at the horizon.
+/// The next time, in milliseconds, at which a process could decide otherwise than before; `None` if
+/// there is none up to the horizon.
 ///
-/// Every comparison with the clock that the core makes is about one of these: an agent stops the
-/// skew before complete-by; a reply is late after it; the Supervisor acts the skew after
-/// complete-by, or after the hint of the due index, and once more when it has listened for replies
-/// that are not read yet. The second of each kind, whose clock is
-/// ahead, does so that much earlier.
+/// The core compares the clock with these moments only: complete-by less the skew (from then on an
+/// agent is silent); complete-by (a later reply does not count); complete-by, or the hint of the
+/// due index, plus the skew (from then on the Supervisor acts); and the end of the time in which
+/// the Supervisor still waits for unread replies. The second Scheduler and the second Supervisor
+/// have a clock that is ahead by the skew, and reach each moment that much earlier.
 pub fn next(model: &Installation, world: &World) -> Option<u64> {
     let order = &world.record;
     let ahead = SKEW * (model.bounds.instances as u64 - 1);

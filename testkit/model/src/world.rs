@@ -17,39 +17,40 @@ use crate::canonical::Canonical;
 use crate::processes::{Agent, Scheduler, Supervisor};
 use crate::service::Effects;
 
-/// What bounds the states to be gone through.
+/// How large the model is. The number of states grows steeply with each bound.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Steps of the workflow, 1 or 2.
+    /// Steps of the workflow: 1 or 2.
     pub steps: usize,
-    /// Time ends here, in milliseconds. A step's complete-by is 10 after its start.
+    /// The time, in milliseconds, at which time stops; it begins at 0. A step's complete-within is
+    /// 10 ms.
     pub horizon: u64,
-    /// Processes that may die.
+    /// How often processes may die, all together.
     pub crashes: u8,
-    /// Calls of which the service loses the answer, refuses, or that arrive late.
+    /// How many calls may be refused, lose their answer or be given up, all together.
     pub faults: u8,
-    /// Times that the partition moves to the other Scheduler.
+    /// How often the partition may move to the other Scheduler.
     pub rebalances: u8,
     /// What the workflow does about a failed step.
     pub policy: Policy,
-    /// Schedulers and Supervisors, of each 1 or 2. The second of each has a clock that is ahead
-    /// by the largest skew.
+    /// How many Schedulers there are, and how many Supervisors: 1 or 2 of each. The second of each
+    /// has a clock that is ahead by the skew.
     pub instances: usize,
 }
 
 /// What the workflow of the model does about a failed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// One more attempt, then Error.
+    /// The step has one more attempt. If that fails too, the order ends in Error.
     Retry,
-    /// It is undone at once; an undo has two attempts.
+    /// The order is compensated at once. A compensation has two attempts.
     Undo,
 }
 
 /// Largest clock difference in the model.
 pub(crate) const SKEW: u64 = 1;
 
-/// One installation with one order: the model that is checked.
+/// The model that is checked: one installation with one order.
 pub struct Installation {
     pub(crate) bounds: Bounds,
     pub(crate) workflow: Arc<Workflow>,
@@ -58,48 +59,48 @@ pub struct Installation {
     pub(crate) accepted: Accepted,
 }
 
-/// A state of the installation.
+/// One state of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The time on the slowest clock.
+    /// The time on the slowest clock, in milliseconds from 0.
     pub now: u64,
-    /// The process record.
+    /// The order's process record, as it is stored.
     pub record: Canonical<Order>,
-    /// The order's messages on the topic `scheduler` that are not acknowledged, in order.
+    /// Messages about the order on the topic `scheduler` that are not acknowledged, oldest first.
     pub line: Vec<Canonical<SchedulerMessage>>,
-    /// Requests on the agent's topic that are not acknowledged.
+    /// Requests on the agent's topic that are not acknowledged, oldest first.
     pub requests: Vec<Canonical<StepRequest>>,
-    /// The Scheduler that has the partition.
+    /// Number of the Scheduler that has the partition, from 0.
     pub owner: usize,
     /// Sequences of the statuses that were sent.
     pub told: BTreeSet<u32>,
-    /// An alert about the order was sent.
+    /// Whether an alert about the order was sent.
     pub alerted: bool,
-    /// What the remote service knows.
+    /// What the remote service knows of each effect.
     pub effects: Effects,
-    /// The Schedulers.
+    /// What each Scheduler has in memory.
     pub schedulers: Vec<Scheduler>,
-    /// The Supervisors.
+    /// What each Supervisor has in memory.
     pub supervisors: Vec<Supervisor>,
-    /// The agent.
+    /// What the agent is doing.
     pub agent: Agent,
-    /// Calls that the agent gave up and that may still arrive.
+    /// Calls that the agent gave up and that may still arrive, oldest first.
     pub late_calls: Vec<Canonical<StepRequest>>,
-    /// Crashes left.
+    /// How often a process may still die.
     pub crashes: u8,
-    /// Rebalances left.
+    /// How often the partition may still move.
     pub rebalances: u8,
-    /// Faults left.
+    /// How many calls may still meet a fault.
     pub faults: u8,
-    /// An invariant that a decision or a write broke.
+    /// Name of an invariant that a decision or a write broke; `None` if none did.
     pub breach: Option<&'static str>,
 }
 
 impl Installation {
-    /// An installation within bounds.
+    /// A model of this size.
     ///
     /// # Panics
-    /// If the bounds name other than one or two steps and instances.
+    /// If `steps` or `instances` of the bounds is not 1 or 2.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         assert!((1..=2).contains(&bounds.steps) && (1..=2).contains(&bounds.instances));

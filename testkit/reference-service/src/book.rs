@@ -14,30 +14,31 @@ use crate::call::{CallHead, Cause, Direction, Kind};
 use crate::hash;
 use crate::summary::{Counts, KeyView, MAX_EXAMPLES, Summary};
 
-/// One call as it is written to the ledger.
+/// One call, as it is written to the ledger file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerLine {
-    /// When the call was settled, in milliseconds since the Unix epoch.
+    /// When it was decided what the call does, in milliseconds since the Unix epoch.
     pub at_ms: i64,
-    /// Who called what.
+    /// What identifies the call.
     #[serde(flatten)]
     pub head: CallHead,
-    /// Fingerprint of the request.
+    /// Fingerprint of the request: see [`Call::fingerprint`](crate::contract::Call::fingerprint).
     pub fingerprint: u64,
     /// Number of this call among the calls of its key, from 1.
     pub call: u32,
     /// What the call did.
     pub kind: Kind,
-    /// Why it did not go as it should have, if it did not.
+    /// Why the call was refused, failed, or was not answered as it should have been; `None` if all
+    /// went well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
 }
 
-/// The book is full: it takes no key that it does not know.
+/// The error of a new key for which the book has no room. Keys that it knows are still answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger is full: it remembers {max_keys} forward keys and never forgets one")]
 pub struct Full {
-    /// The bound that was reached.
+    /// The most forward keys that the book takes.
     pub max_keys: usize,
 }
 
@@ -92,26 +93,27 @@ impl Book {
         }
     }
 
-    /// Number of keys remembered.
+    /// How many keys the book holds.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing was ever called.
+    /// Whether the book holds no key.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Where `key` of `service` stands.
+    /// What has become of the effect under `key` of `service`; [`Status::New`] for a key that the
+    /// book does not hold.
     pub fn status(&self, service: &str, key: &str) -> Status {
         self.find(service, key)
             .map_or(Status::New, |at| self.entries[at].status)
     }
 
-    /// Notes that a call has come in and gives it its number among the calls of its key.
+    /// Notes that a call has come in. Returns its number among the calls of its key, from 1.
     ///
     /// # Errors
-    /// [`Full`] when the key is new and there is no room; nothing is noted then.
+    /// [`Full`] if the key is new and there is no room; nothing is noted then.
     pub fn arrive(&mut self, head: &CallHead) -> Result<u32, Full> {
         let at = match self.find(&head.service, &head.key) {
             Some(at) => at,
@@ -136,7 +138,8 @@ impl Book {
         Ok(entry.calls)
     }
 
-    /// Takes over what a call did. The call must have arrived.
+    /// Takes over what a call did. [`arrive`](Self::arrive) must have been called for the call
+    /// before.
     pub fn apply(&mut self, line: &LedgerLine) {
         let head = &line.head;
         self.counts_of(&head.service).note(line.kind, line.cause);
@@ -272,7 +275,8 @@ impl Book {
             .expect("the service was inserted just above")
     }
 
-    /// Keys from the `from`-th on, at most `limit`, in the order in which they were first seen.
+    /// At most `limit` keys, in the order in which they were first seen, beginning with number
+    /// `from` (from 0). Empty behind the last key.
     pub fn page(&self, from: usize, limit: usize) -> Vec<KeyView> {
         let view = |entry: &Entry| KeyView {
             key: entry.key.to_string(),
@@ -294,7 +298,8 @@ impl Book {
             .collect()
     }
 
-    /// The counts. Costs as much as there are services, not keys.
+    /// The counts of all keys. The time that it takes grows with the number of services, not of
+    /// keys.
     pub fn summary(&self) -> Summary {
         let mut total = Counts::default();
         let named = |(name, counts): (&Arc<str>, &Counts)| (name.to_string(), counts.clone());

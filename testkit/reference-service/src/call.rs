@@ -26,13 +26,13 @@ pub struct CallHead {
     pub order: String,
     /// Step of the order; empty when the caller did not say.
     pub step: String,
-    /// Forward or undo.
+    /// Whether the call asks for an effect or for the reversal of one.
     pub direction: Direction,
     /// The caller's attempt number; 0 when the caller did not say.
     pub attempt: u32,
     /// The idempotency key.
     pub key: String,
-    /// The forward key that an undo reverses; none on a forward call.
+    /// The forward key whose effect an undo reverses; `None` on a forward call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<String>,
 }
@@ -40,9 +40,9 @@ pub struct CallHead {
 /// One call with its input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// What identifies it.
+    /// What identifies the call.
     pub head: CallHead,
-    /// The JSON input.
+    /// The input of the action, as JSON.
     pub input: Value,
 }
 
@@ -61,13 +61,13 @@ impl Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A forward call took effect.
+    /// A forward call whose effect was applied.
     Applied,
-    /// The effect, or its reversal, had been there already.
+    /// A call whose effect, or whose reversal, was there already: it changed nothing.
     Replayed,
     /// An undo reversed an effect.
     Undone,
-    /// An undo came before its forward call, which from now on is refused.
+    /// An undo that came before its forward call. The forward call is refused from now on.
     Tombstoned,
     /// The call was refused for good, without effect.
     Refused,
@@ -79,63 +79,64 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The key is one of those that the fault settings decline.
+    /// The fault settings decline this key for good.
     Declined,
-    /// The key was used before with another request.
+    /// The key was used before with another request, and had its effect then.
     KeyReused,
-    /// The forward key has been undone, or tombstoned.
+    /// The effect under this forward key was undone, or an undo of it came first.
     Undone,
-    /// The key to undo is the key of an undo.
+    /// The key that an undo names is itself the key of an undo.
     NotForward,
-    /// The service was down.
+    /// The fault settings say that the service is down.
     Down,
-    /// A transient answer before any effect.
+    /// The call was answered with a status that says "try again", before any effect.
     Transient,
-    /// A transient answer after the effect.
+    /// The call was answered with a status that says "try again", although its effect was applied.
     LostAnswer,
-    /// An answer that is not JSON.
+    /// The call was answered with a body that is not JSON.
     Garbage,
-    /// The answer was held back.
+    /// The answer was held back, as the fault settings say.
     Stall,
 }
 
-/// What the caller is told.
+/// How a call is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// 200 with the output.
+    /// Status 200 with this output as JSON.
     Output(Value),
-    /// 200 with a body that is not JSON.
+    /// Status 200 with a body that is not JSON.
     Garbage,
-    /// An error status with a JSON error.
+    /// An error status with a body `{"error": {"code", "message"}}`.
     Error {
-        /// 4xx is permanent but for 429; 429 and 5xx are transient.
+        /// The HTTP status. 429 and 5xx say that another try may succeed; any other 4xx is a
+        /// refusal for good.
         status: u16,
-        /// A word for programs.
+        /// A short, stable word for programs.
         code: &'static str,
         /// A sentence for people.
         message: &'static str,
-        /// `Retry-After`, in seconds.
+        /// The header `Retry-After`, in seconds; `None`: no such header.
         retry_after_s: Option<u32>,
     },
 }
 
-/// Where a key stands.
+/// What has become of the effect under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Never seen, or seen without any effect.
+    /// The key was never used, or no call of it has had an effect.
     New,
-    /// A forward key whose effect is in place.
+    /// A forward key whose effect was applied and not reversed.
     Applied {
-        /// Fingerprint of the request that took effect.
+        /// Fingerprint of the request that had the effect: see [`Call::fingerprint`].
         fingerprint: u64,
     },
-    /// A forward key whose effect was reversed.
+    /// A forward key whose effect was applied and then reversed.
     Undone,
-    /// A forward key whose undo came first.
+    /// A forward key whose undo came first: its effect can never be applied.
     Tombstoned,
     /// The key of an undo that has been carried out.
     UndoDone {
-        /// Fingerprint of the undo.
+        /// Fingerprint of the request to undo: see [`Call::fingerprint`].
         fingerprint: u64,
     },
 }

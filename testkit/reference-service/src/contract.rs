@@ -12,21 +12,22 @@ pub use crate::call::{Answer, Call, CallHead, Cause, Direction, Kind};
 use crate::faults::{Decision, Mishap};
 use crate::hash;
 
-/// What a call does and what it is answered.
+/// What a call does, and how it is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// What it does.
+    /// What the call does.
     pub kind: Kind,
-    /// Why it did not go as it should have, if it did not.
+    /// Why it is refused, fails, or is not answered as it should be; `None` if all is well.
     pub cause: Option<Cause>,
-    /// What the caller is told.
+    /// How the call is answered.
     pub answer: Answer,
 }
 
-/// Judges `call` by the contract and by the fault that was decided for it.
+/// Decides what `call` does, by the contract and by the fault that
+/// [`Faults::decide`](crate::Faults::decide) has decided for it. Nothing is changed.
 ///
-/// Never both declines a key and lets it take effect: a key that took effect is replayed even
-/// when the settings, changed meanwhile, would decline it.
+/// A key whose effect was applied is never declined later: its calls are answered as the first one,
+/// even if the settings have been changed so that they would decline it.
 pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     let failed = |cause, answer| Judgement {
         kind: Kind::Fault,
@@ -64,8 +65,8 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     }
 }
 
-/// Answers the question whether the effect under a forward key is in place. An effect that was
-/// undone, or that never can be because its undo came first, is not.
+/// The answer to a probe: whether the effect under a forward key is in place, with the output if it
+/// is. It is not in place if it was undone, or if its undo came first.
 #[must_use]
 pub fn probe(book: &Book, service: &str, key: &str) -> Answer {
     let applied = matches!(book.status(service, key), Status::Applied { .. });

@@ -11,35 +11,41 @@ use serde::{Deserialize, Serialize};
 use crate::call::Direction;
 use crate::hash;
 
-/// Longest latency, jitter or stall that a plan may ask for: ten minutes.
+/// Longest latency, jitter or stall that a plan may ask for, in milliseconds, inclusive: ten
+/// minutes.
 pub const MAX_WAIT_MS: u64 = 600_000;
 
-/// Most services that may have a plan of their own.
+/// Most services that may have a plan of their own, inclusive.
 pub const MAX_SERVICE_PLANS: usize = 1_000;
 
-/// The fault settings of the whole process: a plan for every service, and overrides.
+/// The fault settings of the whole process: one plan for every service, and plans for single
+/// services. The default has no faults. An unknown field is an error.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
-    /// Changes every decision; the same seed repeats them.
+    /// The number that all decisions are drawn from. The same seed and the same calls give the same
+    /// faults.
     pub seed: u64,
     /// Plan of each service that has none in `services`.
     pub default: FaultPlan,
-    /// Plans by service; one replaces the default plan as a whole.
+    /// Plans of single services, by name, at most [`MAX_SERVICE_PLANS`]. Such a plan replaces the
+    /// default plan as a whole.
     pub services: BTreeMap<String, FaultPlan>,
 }
 
-/// What one service does wrong. Fractions are in `[0, 1]`; a default plan does nothing wrong.
+/// What goes wrong with the calls of one service. Fractions are from 0 to 1, and `transient`,
+/// `garbage` and `stall` are at most 1 together. The default has no faults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FaultPlan {
-    /// Fraction of calls answered 429, 500 or 503.
+    /// Fraction of calls that are answered 429, 500 or 503. Default 0.
     pub transient: f64,
-    /// Fraction of those that fail after the effect was applied: the lost answer.
+    /// Fraction of these calls whose effect is applied before, so that its answer is lost. They are
+    /// never answered 429. Default 0.5.
     pub transient_after_effect: f64,
-    /// Fraction of forward keys that are always declined with 422, before any effect.
+    /// Fraction of forward keys that are always declined with 422, before any effect. Default 0.
     pub permanent: f64,
-    /// The same for undo keys.
+    /// Fraction of undo keys that are always declined with 422, before any effect. Default 0.
     pub undo_permanent: f64,
     /// Fraction of calls whose answer is held for `stall_ms`; in one half of them the effect is
     /// applied before the stall, in the other half after it.
@@ -51,11 +57,13 @@ pub struct FaultPlan {
     pub garbage: f64,
     /// Wait before the effect of every call, in milliseconds, at most [`MAX_WAIT_MS`].
     pub latency_ms: u64,
-    /// Upper bound of a further wait, different for each call, in milliseconds.
+    /// Upper bound of a further wait, drawn for each call, in milliseconds, at most
+    /// [`MAX_WAIT_MS`]. Default 0.
     pub jitter_ms: u64,
-    /// Answers 503 with `Retry-After` to everything, without effect.
+    /// Whether every call is answered 503 with `Retry-After`, without effect. Default no.
     pub down: bool,
-    /// `Retry-After` of transient answers, in seconds; none is sent when absent (1 when down).
+    /// The header `Retry-After` of 429, 500 and 503, in seconds. `None`, the default: no such
+    /// header, but 1 s while the service is down.
     pub retry_after_s: Option<u32>,
 }
 
@@ -81,49 +89,50 @@ impl Default for FaultPlan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("faults of {plan}: {what}")]
 pub struct FaultsError {
-    /// The plan concerned: `default` or a service.
+    /// Which plan it is in: `default`, or the name of a service; `services` if there are too many
+    /// plans.
     pub plan: String,
-    /// What is out of bounds.
+    /// Which setting it is and what its bounds are, for people.
     pub what: String,
 }
 
-/// What becomes of one call.
+/// Which faults one call meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Wait before anything is done, in milliseconds; a stall is not part of it.
+    /// How long the call waits before it is handled, in milliseconds. A stall comes on top.
     pub wait_ms: u64,
-    /// The key is declined for good (unless it has had its effect already).
+    /// Whether the key is declined for good. It is not if its effect was applied before.
     pub permanent: bool,
-    /// What else goes wrong.
+    /// Which other fault the call meets.
     pub mishap: Mishap,
-    /// `Retry-After` of a transient answer, in seconds.
+    /// The header `Retry-After` of a 429, 500 or 503, in seconds; `None`: no such header.
     pub retry_after_s: Option<u32>,
 }
 
-/// One fault of one call.
+/// A fault that one call meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
-    /// The call is handled as the contract says.
+    /// No fault: the call is handled as the contract says.
     None,
-    /// 503 without effect.
+    /// It is answered 503, without effect.
     Down,
-    /// A transient status, before or after the effect.
+    /// It is answered with a status that says "try again", before or after its effect.
     Transient {
-        /// 429, 500 or 503.
+        /// The HTTP status: 429, 500 or 503; never 429 after the effect.
         status: u16,
-        /// The effect took place and its answer is lost.
+        /// Whether the effect is applied before.
         after_effect: bool,
     },
-    /// 200 with a body that is not JSON, before or after the effect.
+    /// It is answered 200 with a body that is not JSON, before or after its effect.
     Garbage {
-        /// The effect took place.
+        /// Whether the effect is applied before.
         after_effect: bool,
     },
-    /// The answer is held back.
+    /// Its answer is held back.
     Stall {
-        /// For how long, in milliseconds.
+        /// For how long, in milliseconds, at most [`MAX_WAIT_MS`].
         stall_ms: u64,
-        /// The effect takes place before the stall rather than after it.
+        /// Whether the effect is applied before the answer is held back, or after it.
         after_effect: bool,
     },
 }
@@ -144,10 +153,10 @@ impl Faults {
         self.services.get(service).unwrap_or(&self.default)
     }
 
-    /// Checks every bound.
+    /// Checks every bound of the settings.
     ///
     /// # Errors
-    /// The first setting that is out of bounds.
+    /// [`FaultsError`] for the first setting that is out of its bounds.
     pub fn validate(&self) -> Result<(), FaultsError> {
         if self.services.len() > MAX_SERVICE_PLANS {
             return Err(FaultsError {
@@ -165,10 +174,11 @@ impl Faults {
         Ok(())
     }
 
-    /// Decides what becomes of the `call`-th call (from 1) of `key`.
+    /// Decides which faults the `call`-th call (from 1) of `key` meets. The same arguments always
+    /// give the same decision.
     ///
-    /// Whether a key is declined for good depends on the seed and the key alone, so every retry
-    /// of it meets the same answer; lowering the fraction lets declined keys through.
+    /// Whether a key is declined for good depends on seed, service and key alone, so that every
+    /// call of it meets the same answer, unless the fraction is changed.
     ///
     /// ```
     /// use triad_reference_service::{Direction, Faults};

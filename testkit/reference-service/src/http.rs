@@ -17,11 +17,12 @@ use crate::call::{Answer, Call, CallHead, Direction};
 use crate::faults::Faults;
 use crate::shared::Shared;
 
-/// Largest body of a call or of fault settings, in bytes; a larger one is answered 413.
+/// Largest body of a call or of fault settings, in bytes, inclusive: 256 KiB. A larger one is
+/// answered 413.
 pub const MAX_BODY: usize = 256 * 1024;
-/// Longest idempotency key or order id, in bytes.
+/// Longest idempotency key or order id, in bytes, inclusive.
 pub const MAX_KEY: usize = 512;
-/// Longest service, action or step, in bytes.
+/// Longest name of a service, action or step, in bytes, inclusive.
 pub const MAX_NAME: usize = 128;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -17,10 +17,10 @@ const MAX_LINE: u64 = 64 * 1024;
 /// Why a ledger file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The file cannot be opened, read or cut.
+    /// The file cannot be opened, read or cut to its last whole line.
     #[error("ledger {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -28,25 +28,25 @@ pub enum LedgerError {
     /// Another process uses the file.
     #[error("ledger {path} is in use by another process")]
     InUse {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A whole line cannot be read: the file was changed by something else.
+    /// A whole line cannot be read, so something else has changed the file.
     #[error("ledger {path}, line {line}: {what}")]
     Corrupt {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// What is wrong with the line, for people.
         what: String,
     },
-    /// The file holds more keys than the configured bound.
+    /// The file holds more keys than [`Config::max_keys`](crate::Config::max_keys) allows.
     #[error("ledger {path}: {full}")]
     Full {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The bound.
+        /// The bound that it exceeds.
         full: Full,
     },
 }

@@ -22,17 +22,19 @@ use crate::summary::{KeyView, Summary};
 /// How long a shutdown waits for answers under way.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// What the service needs to start.
+/// Settings of the reference service. The default listens on a free loopback port, keeps its ledger
+/// in memory and has no faults.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Address to listen on; port 0 picks a free one.
+    /// Address to listen on; port 0 takes a free one. Default `127.0.0.1:0`.
     pub listen: SocketAddr,
-    /// File that keeps the ledger over restarts; without one it lives in memory only.
+    /// File that keeps the ledger, so that it outlives the process. `None`, the default: it is in
+    /// memory only.
     pub ledger: Option<PathBuf>,
-    /// Fault settings at the start.
+    /// Fault settings at the start. Default: none.
     pub faults: Faults,
-    /// Most forward keys remembered, at about 400 bytes each. Keys are never forgotten: a new
-    /// one beyond the bound is answered 507.
+    /// Most forward keys that are remembered, at about 400 bytes each. Keys are never forgotten: a
+    /// new key above this bound is answered 507. Default 1,000,000.
     pub max_keys: usize,
 }
 
@@ -53,7 +55,7 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error("listen on {listen}: {source}")]
     Listen {
-        /// The address.
+        /// The address that was asked for.
         listen: SocketAddr,
         /// What the operating system said.
         source: io::Error,
@@ -66,14 +68,19 @@ pub enum StartError {
     Faults(#[from] FaultsError),
 }
 
-/// The reference remote service.
+/// The entry point: [`ReferenceService::start`] starts a reference service in this process. It is a
+/// remote service that honours the contract, misbehaves on request and keeps a ledger of its calls.
 pub struct ReferenceService;
 
 impl ReferenceService {
-    /// Reloads the ledger, listens and serves on the caller's tokio runtime.
+    /// Reads the ledger file, if there is one, listens, and serves on the caller's Tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running then.
+    /// [`StartError`] if a fault setting is out of its bounds, the ledger file cannot be used or
+    /// the address cannot be listened on; nothing is left running then.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub async fn start(config: Config) -> Result<Handle, StartError> {
         config.faults.validate()?;
         let mut book = Book::new(config.max_keys);
@@ -112,7 +119,7 @@ impl ReferenceService {
     }
 }
 
-/// A running service. Dropping it stops the service without waiting for answers under way.
+/// A running service. Dropping it stops the service, and does not wait for answers under way.
 pub struct Handle {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -121,25 +128,26 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The address that it listens on.
+    /// The address that the service listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The fault settings in force.
+    /// The fault settings that new calls meet.
     pub fn faults(&self) -> Faults {
         self.shared.faults().as_ref().clone()
     }
 
-    /// Replaces the fault settings; calls that have come in already keep their fate.
+    /// Replaces the fault settings. Calls that have come in before are handled by the earlier ones.
     ///
     /// # Errors
-    /// A setting that is out of its bounds; nothing is changed then.
+    /// [`FaultsError`] for the first setting that is out of its bounds; nothing is changed then.
     pub fn set_faults(&self, faults: Faults) -> Result<(), FaultsError> {
         self.shared.set_faults(faults)
     }
 
-    /// Every key, in the order in which they were first seen. Each is consistent in itself.
+    /// All keys, in the order in which they were first seen. Calls that come in meanwhile may be in
+    /// it or not.
     pub fn ledger(&self) -> Vec<KeyView> {
         let (mut keys, mut more) = (Vec::new(), true);
         while more {
@@ -150,14 +158,14 @@ impl Handle {
         keys
     }
 
-    /// The counts.
+    /// The counts of all calls since the ledger began.
     pub fn summary(&self) -> Summary {
         self.shared.summary()
     }
 
-    /// Stops: no new connections, waiting calls are answered 503 without effect, answers under
-    /// way are given five seconds. The ledger file is free for another process afterwards,
-    /// unless a call outlived the five seconds.
+    /// Stops the service: no new connection is taken, waiting calls are answered 503 without
+    /// effect, and answers under way have 5 s to end. After it another process can use the ledger
+    /// file, unless a call took longer than that.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(SHUTDOWN_GRACE, &mut self.server)

@@ -17,7 +17,8 @@ use crate::faults::{Decision, Faults, FaultsError, Mishap};
 use crate::ledger_file::LedgerFile;
 use crate::summary::{KeyView, Summary};
 
-/// Calls that may wait (latency, stall) at once; one more is answered 503 without effect.
+/// Most calls that may wait at once, for a latency or a stall; one more is answered 503 without
+/// effect.
 pub const MAX_WAITING: usize = 10_000;
 
 /// Keys shown by one look at the book, so that a long listing does not hold up calls.

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{Cause, Direction, Kind, Status};
 
-/// Most examples of a broken invariant that a summary carries.
+/// Most examples of one kind that a summary names.
 pub const MAX_EXAMPLES: usize = 16;
 
 /// Counts of calls, by what they did and by what went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Calls that came in, those refused or failed included.
+    /// Calls that came in, those that were refused or failed included.
     pub calls: u64,
-    /// Effects applied.
+    /// Calls that applied an effect.
     pub applied: u64,
-    /// Effects reversed.
+    /// Calls that reversed an effect.
     pub undone: u64,
-    /// Calls that found their work done.
+    /// Calls whose effect, or whose reversal, was there already.
     pub replayed: u64,
     /// Undos that came before their forward call.
     pub tombstoned: u64,
@@ -26,7 +26,7 @@ pub struct Counts {
     pub refused: u64,
     /// Calls that failed before any effect.
     pub failed: u64,
-    /// Calls by what went wrong, refusals included.
+    /// Calls that were refused, failed, or were not answered as they should have been, by cause.
     pub causes: BTreeMap<Cause, u64>,
 }
 
@@ -60,43 +60,45 @@ impl Counts {
     }
 }
 
-/// Counts of everything, as `GET /_ledger/summary` answers them.
+/// Counts of all calls, as `GET /_ledger/summary` answers them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// Keys remembered.
+    /// Keys that are remembered.
     pub keys: u64,
-    /// Requests that were not a call (400, 404, 405, 413); they have no key. Since the start.
+    /// Requests since the start of the process that were no call (answered 400, 404, 405 or 413).
+    /// They have no key.
     pub invalid: u64,
-    /// Calls refused because the ledger was full (507). Since the start.
+    /// Calls since the start of the process that were answered 507 because no new key could be
+    /// remembered.
     pub full: u64,
-    /// Counts of all services.
+    /// Counts of the calls of all services together.
     pub total: Counts,
-    /// Counts by service.
+    /// Counts of the calls of each service, by its name.
     pub services: BTreeMap<String, Counts>,
     /// Keys whose effect was applied more than once. Anything but 0 is a fault of this service.
     pub keys_applied_twice: u64,
-    /// Some of them, as `service key`; at most [`MAX_EXAMPLES`].
+    /// The first of these keys, as `service key`; at most [`MAX_EXAMPLES`].
     pub keys_applied_twice_examples: Vec<String>,
-    /// Times that a second effect of one (service, order, step) was put in place under another
-    /// key while the first still was. Anything but 0 means that the caller's keys are not stable.
+    /// How often a second effect of one step of one order was applied under another key while the
+    /// first one was in place. More than 0 means that the caller does not keep its keys the same.
     pub steps_applied_twice: u64,
-    /// Some of them, as `service order step`; at most [`MAX_EXAMPLES`].
+    /// The first of these steps, as `service order step`; at most [`MAX_EXAMPLES`].
     pub steps_applied_twice_examples: Vec<String>,
 }
 
-/// Where a key stands, as a word.
+/// What has become of the effect under a key, as a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyStatus {
-    /// Seen, without any effect.
+    /// The key was used, and no call of it has had an effect.
     New,
-    /// The effect is in place.
+    /// A forward key whose effect is in place.
     Applied,
-    /// The effect was reversed.
+    /// A forward key whose effect was applied and then reversed.
     Undone,
-    /// The undo came first.
+    /// A forward key whose undo came first: its effect can never be applied.
     Tombstoned,
-    /// An undo that has been carried out.
+    /// The key of an undo that has been carried out.
     UndoDone,
 }
 
@@ -112,27 +114,27 @@ impl From<Status> for KeyStatus {
     }
 }
 
-/// One key, as a line of `GET /_ledger`.
+/// One idempotency key, as a line of `GET /_ledger`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyView {
     /// The idempotency key.
     pub key: String,
-    /// Service that it was used with.
+    /// Name of the service that was called with it.
     pub service: String,
-    /// Action called.
+    /// Name of the action: that of the call that had the effect, or else of the first call.
     pub action: String,
-    /// Order; empty when the caller did not say.
+    /// Id of the order; empty if the caller did not say.
     pub order: String,
-    /// Step; empty when the caller did not say.
+    /// Id of the step; empty if the caller did not say.
     pub step: String,
-    /// Forward or undo.
+    /// Whether it is the key of an effect or of an undo.
     pub direction: Direction,
-    /// Where the key stands.
+    /// What has become of the effect under the key.
     pub status: KeyStatus,
-    /// Calls with this key that came in.
+    /// How many calls with this key came in.
     pub calls: u32,
-    /// Times that its effect was applied: 0 or 1.
+    /// How often its effect was applied: 0 or 1.
     pub applied: u32,
-    /// Times that its effect was reversed: 0 or 1.
+    /// How often its effect was reversed: 0 or 1.
     pub undone: u32,
 }

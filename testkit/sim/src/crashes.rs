@@ -12,21 +12,22 @@ use crate::kernel::Crash;
 use crate::run::{Outcome, run_plain};
 use crate::scenario::{self, NewOrder};
 
-/// A small workload whose crash points are all gone through.
+/// A small workload in which a crash is tried at every possible point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
     /// One order of three steps in a line.
     Line,
     /// One order with steps in parallel.
     Fork,
-    /// One order whose last step has no value for its input, so that it is undone.
+    /// One order whose last step's input has no value, so that the order is compensated.
     Undone,
-    /// One order with an effect that may not be repeated, and a declared total before it.
+    /// One order with a step that declares a total of calls, and after it one whose effect may not
+    /// be repeated.
     Once,
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 4] = [Self::Line, Self::Fork, Self::Undone, Self::Once];
 
     fn orders(self) -> Vec<NewOrder> {
@@ -39,20 +40,22 @@ impl Workload {
     }
 }
 
-/// What came of all of them.
+/// What came of all crashes in one workload.
 #[derive(Debug, Default)]
 pub struct Crashes {
-    /// Effects of the workload when nothing crashes.
+    /// Effects of the workload without a crash: writes, sends, calls and offset commits of all
+    /// instances.
     pub effects: u64,
-    /// Runs with one crash.
+    /// How many runs had one crash.
     pub singles: u64,
-    /// Runs with two crashes.
+    /// How many runs had two crashes.
     pub pairs: u64,
-    /// The crashes with which a run failed, and what did not hold.
+    /// For each run in which an invariant did not hold: its crashes, and the first invariant with
+    /// what was seen.
     pub failures: Vec<(Vec<Crash>, String)>,
 }
 
-/// Runs a workload with these crashes.
+/// Runs a workload with these crashes. `trace`: the outcome has the readable list of events.
 #[must_use]
 pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> Outcome {
     run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)
@@ -62,7 +65,8 @@ fn sides(effect: u64) -> [Crash; 2] {
     [false, true].map(|after| Crash { effect, after })
 }
 
-/// Goes through every crash point, and if wanted through every pair, on so many threads.
+/// Runs a workload once for each single crash and, if `pairs` is true, once for each pair of
+/// crashes. `threads` runs go on at once, 0 counting as 1.
 #[must_use]
 pub fn all(workload: Workload, pairs: bool, threads: usize) -> Crashes {
     let calm = run_with(workload, &[], false);

@@ -5,17 +5,18 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::run::{Options, run};
 
-/// The first seed in which something did not hold.
+/// The first seed in which an invariant did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Breached {
-    /// Seeds until then, from 0 on.
+    /// How many seeds there are up to this one, itself included: the seed plus 1.
     pub seeds: u64,
-    /// What did not hold.
+    /// Name of the invariant; `it panics` if the run panicked.
     pub invariant: String,
 }
 
-/// Runs seeds from 0 on until one fails, and returns the least that does; `None` if `seeds` of them
-/// are well. A panic is a failure too.
+/// Runs seeds from 0 to `seeds` - 1 on `threads` threads (0 counting as 1), until an invariant does
+/// not hold in one. The result is the lowest such seed; `None` if there is none. A panic counts as
+/// an invariant that does not hold.
 #[must_use]
 pub fn first_breach(seeds: u64, threads: usize) -> Option<Breached> {
     let next = AtomicU64::new(0);

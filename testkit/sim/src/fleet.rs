@@ -15,37 +15,37 @@ const ONE_BY_ONE: u64 = 500;
 /// Failures that are kept.
 const MAX_FAILURES: usize = 100;
 
-/// A seed that failed.
+/// A seed in which an invariant did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The seed.
+    /// Number of the seed.
     pub seed: u64,
-    /// What did not hold first.
+    /// Name of the first invariant that did not hold.
     pub invariant: String,
-    /// What was seen.
+    /// What was seen then, for a person.
     pub seen: String,
-    /// Fewest faults with which it fails.
+    /// The fewest first faults of the run with which it still fails, as [`shortest`] finds them.
     pub faults: u64,
 }
 
-/// What came of many seeds.
+/// The sums over many seeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Seeds that were run.
+    /// How many seeds were run.
     pub seeds: u64,
-    /// The seed after the last one.
+    /// The seed after the highest one that was run; 0 if none was.
     pub next: u64,
-    /// Orders that were accepted.
+    /// How many orders were accepted.
     pub orders: u64,
-    /// Faults that happened.
+    /// How many faults happened.
     pub faults: u64,
-    /// Effects of the instances.
+    /// How many effects the instances had: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// Virtual milliseconds that passed.
+    /// How much virtual time passed, in milliseconds.
     pub virtual_ms: u64,
-    /// What was reached, and how often.
+    /// How often each fault, state, act and policy was reached, by name.
     pub reached: BTreeMap<String, u64>,
-    /// Seeds that failed, lowest first.
+    /// The seeds that failed, lowest first; at most 100.
     pub failed: Vec<Failed>,
 }
 
@@ -66,7 +66,7 @@ impl Totals {
         }
     }
 
-    /// Takes over the totals of other seeds.
+    /// Adds the totals of other seeds to these.
     pub fn add(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.next = self.next.max(other.next);
@@ -82,7 +82,7 @@ impl Totals {
         self.failed.truncate(MAX_FAILURES);
     }
 
-    /// What was wanted and not reached.
+    /// What [`WANTED`](crate::coverage::WANTED) names and no seed has reached.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let mut coverage = Coverage::default();
@@ -92,7 +92,8 @@ impl Totals {
         coverage.missing()
     }
 
-    /// The totals, fit to be read.
+    /// The totals as lines for a person: what was reached and how often, what was not, and the
+    /// seeds that failed.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::new();
@@ -124,22 +125,23 @@ impl Totals {
     }
 }
 
-/// How seeds are run.
+/// Which seeds are run, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// The first seed.
     pub from: u64,
-    /// How many.
+    /// How many seeds are run, from the first on.
     pub seeds: u64,
-    /// Worlds at once.
+    /// How many seeds are run at once, each on a thread of its own; 0 counts as 1.
     pub threads: usize,
-    /// No seed is begun after this.
+    /// No seed is begun after this moment. `None`: no limit of time.
     pub until: Option<Instant>,
-    /// Go on after a failing seed.
+    /// Whether further seeds are run after one has failed.
     pub keep_going: bool,
 }
 
-/// Runs seeds. Whatever the number of threads, the totals of the same seeds are the same.
+/// Runs seeds and sums up what came of them. The number of threads does not change the result, if
+/// neither [`Plan::until`] nor a failing seed ends it early.
 #[must_use]
 pub fn run_seeds(plan: Plan) -> Totals {
     let next = AtomicU64::new(plan.from);
@@ -172,8 +174,12 @@ pub fn run_seeds(plan: Plan) -> Totals {
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Finds the fewest faults with which a seed fails: its events after the last of them are what
-/// they lead to.
+/// Runs the seed of a failed outcome again with only its first faults, to find the fewest with
+/// which it still fails. Up to 500 faults this is exact; above that it is a binary search, which
+/// may miss a smaller number.
+///
+/// # Panics
+/// If the outcome has no breach.
 #[must_use]
 pub fn shortest(outcome: &Outcome) -> Failed {
     let failing = |faults: u64| {

@@ -20,40 +20,41 @@ const ISOLATED: u64 = 24;
 /// Time between two plain orders: what the simulated instances take up without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
-/// How a world is built.
+/// How one simulated world is run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Keep the readable list of events.
+    /// Whether the readable list of events is kept.
     pub trace: bool,
-    /// Instead of a scenario drawn from the seed: so many plain three-step orders, no faults.
+    /// If set, this many orders of three steps are run without faults, in place of a scenario that
+    /// is drawn from the seed.
     pub plain_orders: Option<usize>,
-    /// Only the first so many faults happen, and none after them.
+    /// If set, only this many faults happen, the first ones of the run. `None`: all.
     pub faults: Option<u64>,
 }
 
-/// What came of a run.
+/// What came of one run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What did not hold; empty if all is well.
+    /// The invariants that did not hold; empty if all is well.
     pub breaches: Vec<Breach>,
-    /// What was reached.
+    /// What was reached, and how often.
     pub coverage: Coverage,
-    /// Orders that were accepted.
+    /// How many orders were accepted.
     pub orders: usize,
-    /// Virtual milliseconds that passed.
+    /// How much virtual time passed, in milliseconds.
     pub virtual_ms: u64,
-    /// Effects of the instances.
+    /// How many effects the instances had: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// Faults that happened.
+    /// How many faults happened.
     pub faults: u64,
-    /// The events, if they were wanted.
+    /// The events, one line each; empty unless [`Options::trace`] was set.
     pub trace: Vec<String>,
 }
 
 impl Outcome {
-    /// The breaches, the seed and the events, fit to be read.
+    /// The events and then the breaches with the seed, as lines for a person.
     #[must_use]
     pub fn report(&self) -> String {
         let mut text = self.trace.join("\n");
@@ -67,7 +68,7 @@ impl Outcome {
     }
 }
 
-/// Runs the world of a seed to its end.
+/// Runs the world of a seed to its end. The same seed and options always give the same outcome.
 ///
 /// # Example
 /// ```
@@ -223,7 +224,8 @@ fn publish_definitions(world: &World) {
     }
 }
 
-/// The ports of a world without faults, for work that is not a scenario.
+/// The ports of a new world without faults, for work that is not a scenario. Random numbers are
+/// drawn from `seed`.
 #[must_use]
 pub fn calm_ports(seed: u64) -> Ports {
     let world = World::new(
@@ -239,7 +241,8 @@ pub fn calm_ports(seed: u64) -> Ports {
     Ports::new(world, OUTSIDE)
 }
 
-/// Runs a piece of work in the world of its ports, to its end.
+/// Runs a piece of work in the world of its ports, in virtual time, and returns when the work has
+/// ended.
 pub fn run_on(ports: &Ports, work: impl Future<Output = ()> + Send + 'static) {
     let world = ports.world.clone();
     let end = world.clone();

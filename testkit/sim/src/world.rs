@@ -41,7 +41,7 @@ pub(crate) struct State {
     pub readers: BTreeMap<InstanceId, Reader>,
 }
 
-/// A handle on a world.
+/// A handle on one simulated world. Clones share the world.
 #[derive(Clone)]
 pub struct World(Arc<Mutex<State>>);
 

@@ -19,7 +19,7 @@ const SLICE_MS: u32 = 10_000;
 /// Records read at once.
 const PAGE: u32 = 100;
 
-/// What came of a burst.
+/// The figures of a burst: of orders that were all submitted at once.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Figures {
     scenario: String,
@@ -44,11 +44,16 @@ pub struct Figures {
     cpu_s: f64,
     /// Largest resident memory of the process, in MB.
     peak_mb: f64,
-    /// Whether every order ended Processed, and nothing went wrong on the way.
+    /// Whether every order ended Processed, no status or dead letter said that something went
+    /// wrong, and no effect was applied twice.
     pub good: bool,
 }
 
-/// Submits so many orders and follows them to their ends, in this process.
+/// Submits `orders` normal orders at once and follows them until all have ended, or until nothing
+/// has been heard of any of them for 60 s. `name` is the name of the scenario in the figures.
+///
+/// # Errors
+/// If engines or handlers fail, the broker refuses an order, or records cannot be read.
 pub async fn measure(name: &str, orders: u32) -> Result<Figures> {
     let mut running = Running::start(false).await?;
     let driver = Driver::open(&running.engines, Plan::Burst { orders })?
@@ -103,7 +108,7 @@ async fn states(running: &Running, orders: u32) -> Result<BTreeMap<String, u32>>
     Ok(states)
 }
 
-/// Prints the figures for a person.
+/// Prints the figures to standard output, as tables for a person.
 pub fn print(figures: &Figures) {
     let f = figures;
     let counts = |counts: &BTreeMap<String, u32>| {

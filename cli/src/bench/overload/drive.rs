@@ -36,17 +36,23 @@ const QUIET: Duration = Duration::from_millis(500);
 /// Id of the order that shows that the high lane's consumers have joined.
 const FIRST: &str = "first";
 
-/// What is offered, and for how long it is followed.
+/// Which orders are offered, and for how long they are followed.
 #[derive(Debug, Clone, Copy)]
 pub enum Plan {
-    /// At an even pace; followed until all have ended, for at most so long after the last.
+    /// Orders are offered at an even pace. They are followed until all have ended, but for at most
+    /// `drain` after the end of the load.
     Paced {
+        /// When each normal order is offered.
         normal: Pace,
+        /// When each high order is offered.
         high: Pace,
+        /// How long orders are offered.
         load: Duration,
+        /// How long orders are followed after that, at most.
         drain: Duration,
     },
-    /// So many normal orders as fast as the broker takes them; followed until all have ended.
+    /// This many normal orders are offered as fast as the broker takes them. They are followed
+    /// until all have ended, or until nothing has been heard of any of them for 60 s.
     Burst { orders: u32 },
 }
 
@@ -64,25 +70,30 @@ impl Plan {
     }
 }
 
-/// Follows the orders of one run.
+/// Offers the orders of one [`Plan`] and reads what is said of them.
 pub struct Driver {
     plan: Plan,
     bus: KafkaBus,
     statuses: Reader,
-    /// What was said of them.
+    /// What statuses and dead letters have said of the orders.
     pub notes: Notes,
-    /// CPU seconds of the process while it was driven.
+    /// CPU seconds that the whole process used in [`drive`](Self::drive); 0 before.
     pub cpu_s: f64,
-    /// Peak memory of the process after it, in MB.
+    /// Largest resident memory of the process up to the end of [`drive`](Self::drive), in MB; 0
+    /// before.
     pub peak_mb: f64,
-    /// When the last order was handed to the producer, in milliseconds since the start.
+    /// When the last order was handed to the producer, in milliseconds since the first was due.
     pub offered_ms: u32,
-    /// How long it was followed, in milliseconds since the start.
+    /// When the orders were no longer followed, in milliseconds since the first was due.
     pub followed_ms: u32,
 }
 
 impl Driver {
-    /// Opens a producer of its own and the status topic from its beginning.
+    /// Makes a producer of its own, and opens the topics `status` and `dead-letter` from their
+    /// beginning.
+    ///
+    /// # Errors
+    /// If librdkafka refuses the settings, or the broker does not answer within 10 s.
     pub fn open(engines: &Engines, plan: Plan) -> Result<Self> {
         let kafka = &engines.wiring.config.kafka;
         let followed = [topics::STATUS, topics::DEAD_LETTER];
@@ -98,7 +109,12 @@ impl Driver {
         })
     }
 
-    /// Offers and follows.
+    /// Waits until the high lane's consumers have taken a first order, then offers the orders of
+    /// the plan and follows them, on a thread of its own.
+    ///
+    /// # Errors
+    /// If that first order is not taken within 10 s, the broker refuses an order, or `/proc` cannot
+    /// be read.
     pub async fn drive(self) -> Result<Self> {
         on_own_thread(
             async move |mut driver: Self| {
@@ -111,8 +127,12 @@ impl Driver {
         .await
     }
 
-    /// Notes what the ended handlers have left in the status topic, up to the moment until which
-    /// the orders were followed.
+    /// Notes what else is in the topics, until nothing comes for 500 ms; call it after the handlers
+    /// have ended. Starts and completions after [`followed_ms`](Self::followed_ms) are then
+    /// forgotten.
+    ///
+    /// # Errors
+    /// If its thread cannot be started or panics.
     pub async fn read_rest(self) -> Result<Self> {
         on_own_thread(
             async move |mut driver: Self| {

@@ -68,7 +68,14 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the benchmark; whether nothing went wrong with any order.
+/// Runs `triad bench --overload`, each load in a process of its own. Returns true if nothing went
+/// wrong with any order. `orders` is how many orders find the best rate; `json` prints a JSON line
+/// for each load in place of the tables.
+///
+/// # Errors
+/// [`Usage`] if the SVG file cannot be written or the loads come to more than 5,000,000 orders; an
+/// error of a scenario's process; or that not every order was processed while the best rate was
+/// measured.
 pub async fn run(args: &OverloadArgs, orders: u32, json: bool) -> Result<bool> {
     if let Some(count) = args.burst {
         let figures: burst::Figures = child(
@@ -147,7 +154,11 @@ fn can_be_written(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs one scenario in this process, if it is one of these.
+/// Runs the scenario of this name in this process and prints its figures as a JSON line. Returns
+/// false, and does nothing, if the name is not one of this benchmark's.
+///
+/// # Errors
+/// If the scenario fails or its figures cannot be printed.
 pub async fn here(name: &str, args: &OverloadArgs) -> Result<bool> {
     match (name, args.burst, args.best, args.loads.first()) {
         (BURST, Some(orders), _, _) => print(&burst::measure(name, orders).await?)?,

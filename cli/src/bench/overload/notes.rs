@@ -17,7 +17,8 @@ struct Note {
     ended: bool,
 }
 
-/// The orders of one lane, by their number.
+/// What is known of the orders of one lane. Their place is their number, from 0. Times are in
+/// milliseconds since the first order was due.
 #[derive(Debug, Default)]
 pub struct Lane {
     orders: Vec<Note>,
@@ -25,17 +26,18 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Another order was offered.
+    /// Notes that one more order was offered; its number is that of [`offered`](Self::offered)
+    /// before.
     pub fn offer(&mut self) {
         self.orders.push(Note::default());
     }
 
-    /// Orders offered so far.
+    /// How many orders have been offered so far.
     pub fn offered(&self) -> u32 {
         u32::try_from(self.orders.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether each of them has ended, well or not.
+    /// Whether every offered order has ended, well or not. True if none was offered.
     pub fn all_ended(&self) -> bool {
         self.ended == self.offered()
     }
@@ -48,24 +50,27 @@ impl Lane {
         }
     }
 
-    /// When they completed: those of them that did.
+    /// The times at which orders completed, in milliseconds since the start. Orders that did not
+    /// complete are left out.
     pub fn completed(&self) -> impl Iterator<Item = u32> {
         self.orders.iter().filter_map(|note| note.completed)
     }
 
-    /// When they were started: those of them that were.
+    /// The times at which orders were started, in milliseconds since the start. Orders that were
+    /// not started are left out.
     pub fn started(&self) -> impl Iterator<Item = u32> {
         self.orders.iter().filter_map(|note| note.started)
     }
 
-    /// From the start of an order to its completion.
+    /// Milliseconds from the start of each completed order to its completion.
     pub fn in_hand_ms(&self) -> impl Iterator<Item = u32> {
         self.orders
             .iter()
             .filter_map(|note| Some(note.completed?.saturating_sub(note.started?)))
     }
 
-    /// From the moment that an order was due to its completion.
+    /// Milliseconds from the moment at which each completed order was due to its completion.
+    /// `due_ms` gives that moment for an order's number.
     pub fn since_due_ms(&self, due_ms: impl Fn(u32) -> u32) -> impl Iterator<Item = u32> {
         (0..)
             .zip(&self.orders)
@@ -73,20 +78,21 @@ impl Lane {
     }
 }
 
-/// Everything noted.
+/// What statuses and dead letters have said of the benchmark's orders.
 #[derive(Debug)]
 pub struct Notes {
     began: Timestamp,
-    /// Normal orders.
+    /// What is known of the orders of the normal lane.
     pub normal: Lane,
-    /// High orders.
+    /// What is known of the orders of the high lane.
     pub high: Lane,
-    /// Statuses that say something went wrong, and dead letters, by what they say.
+    /// How often something went wrong with an order. The keys are `dead letter`, or a status with
+    /// the fingerprint of its cause.
     pub wrong: BTreeMap<String, u32>,
     seen_wrong: HashSet<(Priority, u32, u32)>,
 }
 
-/// Prefix of the ids of a lane's orders; the order's number follows after a hyphen.
+/// What the ids of a lane's orders begin with; a hyphen and the order's number follow.
 pub fn prefix(priority: Priority) -> &'static str {
     match priority {
         Priority::High => "high",
@@ -95,7 +101,7 @@ pub fn prefix(priority: Priority) -> &'static str {
 }
 
 impl Notes {
-    /// None yet; times will be since `began`.
+    /// Notes of no order yet. All times will be milliseconds since `began`.
     pub fn since(began: Timestamp) -> Self {
         Self {
             began,
@@ -106,19 +112,20 @@ impl Notes {
         }
     }
 
-    /// Milliseconds since the start, on the clock that statuses are stamped with.
+    /// Milliseconds from the start to `now`. Both are read from the clock that statuses are stamped
+    /// with.
     pub fn elapsed_ms(&self, now: Timestamp) -> u32 {
         u32::try_from(now.0.saturating_sub(self.began.0)).unwrap_or(u32::MAX)
     }
 
-    /// Forgets when orders were started and completed after `end_ms`. What went wrong stays.
+    /// Forgets the starts and completions that are later than `end_ms`. What went wrong is kept.
     pub fn forget_after(&mut self, end_ms: u32) {
         self.normal.forget_after(end_ms);
         self.high.forget_after(end_ms);
     }
 
-    /// Takes a record of the status or dead-letter topic; whether it says anything new of the
-    /// benchmark's orders. A repeated status says nothing new.
+    /// Takes note of one record of the topic `status` or `dead-letter`. Returns true if it says
+    /// something new of an order of the benchmark; a repeated message says nothing new.
     pub fn take(&mut self, record: &InputRecord) -> bool {
         if record.topic == topics::DEAD_LETTER {
             let id = record.key.as_deref().map(String::from_utf8_lossy);

@@ -15,49 +15,51 @@ const HIGH_PER_SECOND: f64 = 4.0;
 /// A backlog that is gone sooner, in milliseconds, was orders in hand: it says no rate.
 const DRAIN_MS: u32 = 1_000;
 
-/// The figures of one load.
+/// The figures of one load: of orders offered at an even pace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figures {
     scenario: String,
     /// The load as a multiple of the best rate.
     pub load: f64,
-    /// Normal orders offered, a second of the load.
+    /// Normal orders offered, per second of the load.
     pub offered_per_second: f64,
-    /// Normal orders completed, a second of the last three quarters of the load.
+    /// Normal orders completed, per second, over the last three quarters of the load.
     pub goodput_per_second: f64,
-    /// The same in each tenth of the load.
+    /// Normal orders completed, per second, in each tenth of the load; ten values.
     pub goodput_by_tenth: Vec<f64>,
-    /// High orders, from the moment they were due to their completion.
+    /// High orders, with the time from the moment at which each was due to its completion.
     pub high: Lane,
-    /// Normal orders, the same.
+    /// Normal orders, with the time from the moment at which each was due to its completion.
     pub normal: Lane,
-    /// Normal orders, from their start to their completion.
+    /// Normal orders that were started, with the time from their start to their completion.
     pub started: Lane,
-    /// Normal orders that completed after the load, a second; of loads from 1 that left work for
-    /// [`DRAIN_MS`].
+    /// Normal orders completed per second after the end of the load. `None` for a load below 1, and
+    /// where the orders that were left were done in less than [`DRAIN_MS`].
     pub drained_per_second: Option<f64>,
-    /// Statuses that say something went wrong, and dead letters, by what they say.
+    /// How often something went wrong with an order. The keys are `dead letter`, or a status with
+    /// the fingerprint of its cause.
     pub wrong: BTreeMap<String, u32>,
-    /// CPU seconds for 1,000 completed orders, all threads.
+    /// CPU seconds of the process for each 1,000 completed orders, all threads together.
     pub cpu_s: f64,
-    /// Largest resident memory of the process, in MB.
+    /// Largest resident memory of the process, in MB of 1,024 KiB.
     pub peak_mb: f64,
-    /// Seconds from the end of the load until it was no longer followed.
+    /// For how many seconds after the end of the load the orders were followed.
     pub followed_s: f64,
-    /// Whether nothing went wrong, and a load below 1 was completed.
+    /// Whether nothing went wrong with any order and, for a load below 1, every order completed.
     pub good: bool,
 }
 
-/// Some orders and what those that completed took; `None` if none did.
+/// How many orders of one kind there were, and how long those that completed took.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Lane {
-    /// Orders that set out.
+    /// How many orders there were.
     pub orders: usize,
-    /// Of them completed while it was followed.
+    /// How many of them completed while they were followed.
     pub completed: usize,
-    /// Median, of the completed ones.
+    /// Median of the times of the completed orders, in milliseconds; `None` if none completed.
     pub p50_ms: Option<u32>,
-    /// 99th percentile, of the completed ones.
+    /// 99th percentile of the times of the completed orders, in milliseconds; `None` if none
+    /// completed.
     pub p99_ms: Option<u32>,
 }
 
@@ -73,13 +75,18 @@ impl Lane {
         }
     }
 
-    /// Those that had not completed when it was no longer followed.
+    /// How many orders had not completed when they were no longer followed.
     pub fn open(&self) -> usize {
         self.orders.saturating_sub(self.completed)
     }
 }
 
-/// Offers `load` times `best` orders a second for so long, in this process.
+/// Offers `load` times `best` normal orders per second for `seconds`, and 4 high orders per second
+/// beside them, then follows them for at most `drain_seconds`. `name` is the name of the scenario
+/// in the figures.
+///
+/// # Errors
+/// If engines or handlers fail, or the broker refuses an order.
 pub async fn measure(
     name: &str,
     (load, best): (f64, f64),

@@ -27,7 +27,8 @@ const LEGEND_ROOM_LOG: f64 = 4.0;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Points = Vec<(f64, f64)>;
 
-/// Writes the plots of at least one load.
+/// Writes an SVG with two plots against the load, goodput and latency, to `file`, in place of what
+/// it holds. `best` is the best rate in orders per second; `all` has at least one load.
 ///
 /// # Errors
 /// If the file cannot be written.

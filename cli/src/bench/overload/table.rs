@@ -5,7 +5,8 @@ use comfy_table::presets::NOTHING;
 
 use super::offered::{Figures, Lane};
 
-/// Prints them.
+/// Prints the figures of all loads to standard output, as tables for a person. `best` is the best
+/// rate in orders per second.
 pub fn print(best: f64, all: &[Figures]) {
     println!("Best rate, 64 orders in flight: {best:.0} orders/s\n");
     let mut table = Table::new();

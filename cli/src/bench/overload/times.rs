@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// Orders offered evenly over a span, whatever becomes of them.
+/// At which moments orders are offered: evenly, however long each of them takes.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     per_second: f64,
@@ -12,7 +12,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many a second, for so many seconds; the total is rounded to whole orders.
+    /// `per_second` orders in each second, for `seconds`. The total is rounded to whole orders.
     pub fn new(per_second: f64, seconds: u32) -> Self {
         let total = (per_second * f64::from(seconds)).round();
         Self {
@@ -22,19 +22,21 @@ impl Pace {
         }
     }
 
-    /// How many are due after so long: the first at once, each next one a period later.
+    /// How many orders are due at `elapsed` after the start: the first at once, and one more after
+    /// each period. Never more than the total.
     pub fn due(self, elapsed: Duration) -> u32 {
         let periods = (elapsed.as_secs_f64() * self.per_second).floor();
         (periods as u32).saturating_add(1).min(self.total)
     }
 
-    /// When order `n`, counted from 0, is due, in milliseconds.
+    /// When order `n`, counted from 0, is due, in milliseconds after the start.
     pub fn at_ms(self, n: u32) -> u32 {
         (f64::from(n) / self.per_second * 1000.0).round() as u32
     }
 }
 
-/// How many of the times are in `from_ms..to_ms`, for each second of it; 0 of an empty span.
+/// How many of the times lie from `from_ms` on and before `to_ms`, per second of that span; 0 if
+/// the span is empty.
 pub fn rate(times_ms: impl Iterator<Item = u32>, from_ms: u32, to_ms: u32) -> f64 {
     if from_ms >= to_ms {
         return 0.0;
@@ -43,8 +45,11 @@ pub fn rate(times_ms: impl Iterator<Item = u32>, from_ms: u32, to_ms: u32) -> f6
     inside as f64 * 1000.0 / f64::from(to_ms - from_ms)
 }
 
-/// The rate in each whole slice of `slice_ms` before the last time; what is left after the last
-/// whole slice is in none. `slice_ms` is not 0.
+/// The rate per second in each whole slice of `slice_ms` from 0 up to the last of the times. An
+/// incomplete slice at the end is left out.
+///
+/// # Panics
+/// If `slice_ms` is 0.
 pub fn slices(times_ms: &[u32], slice_ms: u32) -> Vec<f64> {
     let last = times_ms.iter().max().copied().unwrap_or(0);
     let mut counts = vec![0_u32; (last / slice_ms) as usize];
@@ -59,14 +64,16 @@ pub fn slices(times_ms: &[u32], slice_ms: u32) -> Vec<f64> {
         .collect()
 }
 
-/// Smallest and median of the values; of an even number the upper of the two in the middle.
+/// The smallest of the values and their median; of an even number of values the upper one of the
+/// two in the middle. `None` if there are no values.
 pub fn min_and_median(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     Some((*sorted.first()?, *sorted.get(sorted.len() / 2)?))
 }
 
-/// The smallest time that at least `percent` in a hundred do not exceed; `sorted` is ascending.
+/// The smallest of the times that is not exceeded by at least `percent` in a hundred of them.
+/// `sorted` is in ascending order; `None` if it is empty.
 pub fn percentile(sorted: &[u32], percent: usize) -> Option<u32> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()

@@ -37,6 +37,10 @@ pub struct ListArgs {
     kafka: KafkaArgs,
 }
 
+/// Runs `triad dead-letters list`. The exit code is always 0.
+///
+/// # Errors
+/// If the topic cannot be read, holds more letters than an index takes, or standard output fails.
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;
     let listing = list(&topic, &args.filter.filter(), args.limit as usize).await;

@@ -32,6 +32,10 @@ enum DeadLettersCommand {
     Replay(replay::ReplayArgs),
 }
 
+/// Runs the subcommand of `triad dead-letters` that was given, and returns its exit code.
+///
+/// # Errors
+/// Those of the subcommand.
 pub async fn run(args: DeadLettersArgs) -> Result<ExitCode> {
     match args.command {
         DeadLettersCommand::List(args) => list::run(args).await,
@@ -40,7 +44,7 @@ pub async fn run(args: DeadLettersArgs) -> Result<ExitCode> {
     }
 }
 
-/// Which letters.
+/// Options that choose dead letters.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FilterArgs {
     /// Only letters with this cause

@@ -75,6 +75,12 @@ fn rate(text: &str) -> Result<Rate, String> {
     rate.ok_or_else(|| "is not a rate from 1/s to 10000/s".to_owned())
 }
 
+/// Runs `triad dead-letters replay`. The exit code is 1 if a letter could not be replayed, or if a
+/// letter that was named had been replayed before and `--again` is missing; otherwise 0.
+///
+/// # Errors
+/// [`Usage`] if ids, `--by`, `--why` or `--value` cannot be used; if the topic cannot be read or
+/// holds too many letters, no broker answers, or standard output fails.
 pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
     let act = act(&args)?;
     let corrected = corrected(&args)?;

@@ -35,6 +35,10 @@ pub struct ShowArgs {
     kafka: KafkaArgs,
 }
 
+/// Runs `triad dead-letters show`. The exit code is 1 if there is no such letter, otherwise 0.
+///
+/// # Errors
+/// [`Usage`] if the id has another form; if the topic cannot be read, or standard output fails.
 pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     let id: LetterId = args.id.parse().map_err(|e| Usage(format!("{e}")))?;
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;

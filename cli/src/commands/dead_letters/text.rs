@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Most bytes of a value that are shown.
+/// Most bytes of a value that are shown, inclusive; of a longer one only the first.
 pub const MAX_SHOWN: usize = 4096;
 /// Bytes in one line of a hex dump.
 const LINE: usize = 16;
 
-/// A text on one line: what a terminal would act upon is escaped.
+/// A text on one line. Control characters, line breaks included, and invisible characters are
+/// escaped, so that a text from elsewhere cannot act on the terminal.
 pub fn line(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -37,7 +38,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// The same, with at most so many characters.
+/// The same as [`line()`], cut to at most `most` characters; a text that was cut ends in `…`.
 pub fn short(text: &str, most: usize) -> String {
     let shown = line(text);
     if shown.chars().count() <= most {
@@ -47,7 +48,8 @@ pub fn short(text: &str, most: usize) -> String {
     format!("{cut}…")
 }
 
-/// Bytes on one line: as text if they are, else in hex.
+/// Bytes on one line: as by [`line()`] if they are UTF-8, else `0x` and two hex digits for each
+/// byte.
 pub fn bytes(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => line(text),
@@ -58,8 +60,9 @@ pub fn bytes(bytes: &[u8]) -> String {
     }
 }
 
-/// What a value is, and the value over several lines: pretty if it is JSON, escaped if it is
-/// text, a dump if it is neither. At most [`MAX_SHOWN`] bytes of it are shown.
+/// What a value is (`JSON`, `text, not JSON` or `not UTF-8`), and the value over several lines:
+/// indented if it is JSON, escaped if it is text, a hex dump otherwise. At most [`MAX_SHOWN`] bytes
+/// are shown, and a last line says how many were left out.
 pub fn value(of: &[u8]) -> (&'static str, String) {
     if let Ok(json) = serde_json::from_slice::<Value>(of) {
         let pretty = serde_json::to_string_pretty(&json).unwrap_or_default();

@@ -17,21 +17,24 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Records between two movements of the progress bar.
 const BETWEEN: u64 = 256;
 
-/// The topic, as Kafka holds it.
+/// The topic `dead-letter` of one Kafka cluster.
 pub struct KafkaLetters {
     kafka: KafkaConfig,
     bar: ProgressBar,
 }
 
-/// What it holds at the moment of opening.
+/// The records that the topic held when it was opened.
 pub struct Records {
     held: HeldRecords,
     bar: ProgressBar,
 }
 
 impl KafkaLetters {
-    /// The topic of these brokers. A bar is shown while it is read if standard error is a terminal
-    /// and `quiet` is false.
+    /// The topic on these brokers, which are not asked yet. While it is read, a progress bar is
+    /// shown if standard error is a terminal and `quiet` is false.
+    ///
+    /// # Errors
+    /// Those of [`KafkaArgs::config`].
     pub async fn of(kafka: &KafkaArgs, quiet: bool) -> Result<Self> {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -45,7 +48,7 @@ impl KafkaLetters {
         })
     }
 
-    /// Prints a line to standard output without harm to the bar.
+    /// Prints a line to standard output; the progress bar is hidden meanwhile.
     pub fn print(&self, line: &str) {
         self.bar.suspend(|| println!("{line}"));
     }

@@ -26,8 +26,8 @@ const NONCE_BYTES: usize = 18;
 /// Who may log in by SASL. There must be at least one user or a check of tokens.
 #[derive(Clone, Default)]
 pub struct SaslConfig {
-    /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256. Bound: 1,000 users; empty:
-    /// SCRAM is not offered.
+    /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256; at most 1,000, and no name is
+    /// empty. With none, SCRAM is not offered.
     pub users: BTreeMap<String, String>,
     /// Who checks tokens, for OAUTHBEARER. `None`: OAUTHBEARER is not offered.
     pub tokens: Option<Arc<dyn TokenCheck>>,
@@ -45,22 +45,22 @@ impl fmt::Debug for SaslConfig {
 
 /// Checks the bearer tokens with which clients log in by OAUTHBEARER.
 pub trait TokenCheck: Send + Sync {
-    /// Says whose token it is, and for how long it is good. It is called on the broker's only
+    /// Says whose token it is, and for how long it is valid. It is called on the broker's only
     /// thread, so it must not block.
     ///
     /// # Errors
-    /// Why the token is refused, for the broker's log; the text must not hold the token. The client
-    /// is told `invalid_token` only.
+    /// A text that says why the token is refused, for the broker's log; it must not hold the token.
+    /// The client is told `invalid_token` only.
     fn check(&self, token: &str) -> Result<Grant, String>;
 }
 
-/// Who logs in with a good token, and for how long.
+/// Who has logged in with a valid token, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Name of the person or program that logs in.
     pub name: String,
-    /// How long the token is good from now on. Until then the client must log in again, or its
-    /// connection ends.
+    /// How long the token is still valid, from now on. If the client does not log in again within
+    /// that time, its connection is closed.
     pub ends_in: Duration,
 }
 

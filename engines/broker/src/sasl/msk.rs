@@ -12,11 +12,11 @@ const LONGEST_S: u64 = 900;
 /// How far ahead of ours a signer's clock may be.
 const SKEW: Duration = Duration::from_secs(300);
 
-/// Takes what has the form of an MSK IAM token of one access key: the signed address of a
-/// `kafka-cluster:Connect` call in base64url, whose life is not over.
+/// Accepts tokens that have the form of an MSK IAM token of one access key: the signed URL of a
+/// `kafka-cluster:Connect` call in base64url, which has not expired.
 ///
-/// **The signature is not checked**: that would take the secret key, or AWS. It is a stand-in for
-/// tests and keeps nobody out.
+/// **The signature is not checked**, because that would need the secret key or AWS. It is a
+/// stand-in for tests and keeps nobody out.
 ///
 /// Source of the form: AWS's own signers (aws-msk-iam-sasl-signer for Java, Python, Go).
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{Out, StepState, Work};
 
-/// Longest that deferred work is left alone before it is tried again.
+/// Longest time for which an attempt is deferred before it is made again: 15 minutes.
 pub const DEFER_AT_MOST: Millis = Millis(15 * 60_000);
 
 /// The request that a reply answers.

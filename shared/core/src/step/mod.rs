@@ -31,8 +31,8 @@ pub struct StepRecord {
     /// True if the action may have had its effect without anybody knowing: an attempt at it got no
     /// answer, or none that can be read.
     pub in_doubt: bool,
-    /// Since when the step waits for a service that is not to be called, or for an agent that takes
-    /// its request. `None` if it does not wait so.
+    /// Since when the step waits for a service that may not be called, or for an agent that takes
+    /// its request. `None` if it does not wait for either.
     pub deferred_since: Option<Timestamp>,
     /// When the Supervisor first found the attempt that is out beyond its complete-by; `None` if it
     /// did not.
@@ -51,8 +51,9 @@ pub struct Leg {
     /// Calls to the remote service in this round: those that replies reported, and the whole
     /// allowance of each attempt that an agent took and never answered.
     pub calls: u32,
-    /// At least the number of every attempt from before the step last began anew; 0 at first.
-    /// Attempts are numbered on from it, so that no reply of an earlier round fits a later one.
+    /// Highest attempt number that was used before the step last began anew, or a higher one; 0 at
+    /// first. The next attempt has a number above it, so that a reply of an earlier round is never
+    /// taken for one of this round.
     pub earlier: u32,
 }
 

@@ -27,7 +27,7 @@ pub enum ParsedRecord {
     /// A record as the broker delivered it. Its key, value and headers are decoded from the event,
     /// and not checked.
     Record(InputRecord),
-    /// A record that the event does not hold in an understandable form; it can be dead-lettered.
+    /// A record that cannot be read from the event; the caller can dead-letter it.
     Malformed(MalformedRecord),
 }
 

@@ -22,7 +22,7 @@ pub use show::{Shown, show};
 
 /// The topic of dead letters. The user of this crate implements it with the client of the bus.
 pub trait LetterTopic: Send + Sync {
-    /// Why the topic cannot be read.
+    /// The error of a topic that cannot be read.
     type Error: Send;
     /// One reading of the topic.
     type Records: LetterRecords<Error = Self::Error>;
@@ -30,6 +30,9 @@ pub trait LetterTopic: Send + Sync {
     /// Begins to read: every partition from its first record or, with `since`, from the first
     /// record whose timestamp is not before it. What the topic holds at this moment must be read;
     /// what comes later need not.
+    ///
+    /// # Errors
+    /// The reader's own, if the topic cannot be read.
     fn open(
         &self,
         since: Option<Timestamp>,
@@ -39,10 +42,13 @@ pub trait LetterTopic: Send + Sync {
 /// One reading of the topic of dead letters: from the moment of opening, record by record, to the
 /// end that the topic had then.
 pub trait LetterRecords: Send {
-    /// Why the topic cannot be read on.
+    /// The error of a topic that cannot be read to its end.
     type Error: Send;
 
     /// The next record; records of one partition come in their order. `None` at the end.
+    ///
+    /// # Errors
+    /// The reader's own, if the topic cannot be read to its end.
     fn next(&mut self) -> impl Future<Output = Result<Option<InputRecord>, Self::Error>> + Send;
 }
 

@@ -63,7 +63,7 @@ pub enum Outcome {
     Before(Timestamp),
     /// Nothing was sent: the letter cannot be replayed as it is.
     Refused(ReplayRefusal),
-    /// The bus refused the record or failed. The record may have gone out all the same.
+    /// The bus refused the record or failed. The record may have been sent all the same.
     NotSent(BusError),
     /// The record was sent, but its marker was not acknowledged: the letter may look as if it was
     /// not replayed.

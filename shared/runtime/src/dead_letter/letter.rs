@@ -63,7 +63,7 @@ impl FromStr for LetterId {
     }
 }
 
-/// A dead letter: a record as it came, as far as it is kept, and why it could not be handled.
+/// A dead letter: a record that could not be handled, as far as it is kept, and why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
     /// Place of the record that the letter is about.

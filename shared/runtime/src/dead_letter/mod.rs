@@ -19,8 +19,8 @@ use crate::record::InputRecord;
 
 pub use letter::{Entry, Letter, LetterId};
 
-/// Largest value, in bytes, that a letter keeps whole. Of a larger one the first so many bytes are
-/// kept, and headers say how many there were and where the record is.
+/// Largest value, in bytes, that a letter keeps whole. Of a larger value only this many bytes from
+/// its beginning are kept; headers of the letter give the value's size and the place of the record.
 pub const MAX_VALUE_BYTES: usize = 900 * 1024;
 /// Most of the record's own headers that a letter keeps: the first ones. Further ones are dropped,
 /// and the letter says how many there were.

@@ -24,14 +24,14 @@ pub use meter::MAX_WORK;
 
 /// Longest text of one expression, in bytes, inclusive.
 pub const MAX_SOURCE_BYTES: usize = 1_024;
-/// Most brackets, of any kind, that may be inside one another in an expression, inclusive.
+/// Most brackets, of any kind, one inside another in one expression, inclusive.
 pub const MAX_NESTING: usize = 12;
 /// Most operator characters in one expression, inclusive, counted in its text: each of
 /// `+-*/%<>=!&|?.[`, so `&&` is two. Each may be a level of the syntax tree, which parsing and
 /// evaluation recurse over; the library's own recursion limit does not count them all, so this
 /// bound keeps a hostile expression from the end of the stack.
 pub const MAX_OPERATORS: usize = 96;
-/// Most macros (`map`, `filter`, `all`, …) that may be inside one another, inclusive.
+/// Most macros (`map`, `filter`, `all`, …) one inside another in one expression, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
 
 const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];

@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use triad_core::Envelope;
 use triad_runtime::{Bus, InputRecord};
 
-/// Partitions of the contract's topics.
+/// Number of partitions of each topic of the contract.
 pub const PARTITIONS: usize = 3;
 
-/// The topics that [`all`] uses.
+/// Names of the topics that [`all`] uses, one for each behaviour.
 pub const TOPICS: [&str; 5] = [
     "contract.whole",
     "contract.ordered",
@@ -22,39 +22,40 @@ pub const TOPICS: [&str; 5] = [
     "contract.died",
 ];
 
-/// What a reader does with a record that it is handed.
+/// What a reader is to do with a record that it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// It is done with it.
+    /// It acknowledges the record and goes on.
     Done,
-    /// It wants it again.
+    /// It does not acknowledge the record, which must be delivered again.
     Again,
-    /// It is done with it, and leaves the group as a process does that is told to stop.
+    /// It acknowledges the record and leaves the group, as a process that is told to stop.
     Leave,
-    /// It dies before it is done with it.
+    /// It dies without acknowledging the record.
     Die,
 }
 
-/// Decides for each record.
+/// The function that says for each delivered record what the reader is to do with it.
 pub type Answers = Arc<Mutex<dyn FnMut(&InputRecord) -> Next + Send>>;
 
-/// Asks for the answer to a record.
+/// What the reader is to do with this record.
 pub fn answer(answers: &Answers, record: &InputRecord) -> Next {
     (answers.lock().unwrap_or_else(PoisonError::into_inner))(record)
 }
 
-/// A bus, and the loop around a handler that reads it.
+/// A bus that the contract is run on, and the consumer loop that reads it.
 pub trait BusUnderTest: Send + Sync {
-    /// The sending side.
+    /// The bus as handlers send through it.
     type Bus: Bus;
 
-    /// The sending side.
+    /// The bus as handlers send through it.
     fn bus(&self) -> &Self::Bus;
 
-    /// Makes a topic of [`PARTITIONS`] partitions.
+    /// Makes a topic of [`PARTITIONS`] partitions, without records.
     fn create(&self, topic: &str) -> impl Future<Output = ()> + Send;
 
-    /// Reads a topic as the only member of its group, until the answers say leave or die.
+    /// Reads a topic as the only member of its consumer group, until `answers` says [`Next::Leave`]
+    /// or [`Next::Die`].
     fn read(&self, topic: &str, answers: Answers) -> impl Future<Output = ()> + Send;
 }
 
@@ -116,7 +117,11 @@ fn numbered(topic: &str, keys: usize, count: usize) -> Vec<Envelope> {
     (0..count).map(one).collect()
 }
 
-/// Key, value and headers come as they were sent, any bytes, in their order, null among them.
+/// Checks that a record has the key, the value and the headers that were sent: any bytes, headers
+/// in their order, null among them.
+///
+/// # Panics
+/// If it has not.
 pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
     let sent = Envelope {
         topic: topic.to_owned(),
@@ -137,8 +142,11 @@ pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
     assert_eq!(read[0].headers, sent.headers);
 }
 
-/// Messages of one key are in one partition, in the order in which they were sent, whether in
-/// one publish or in several; each once.
+/// Checks that messages of one key are in one partition, in the order in which they were sent,
+/// whether by one `publish` or by several.
+///
+/// # Panics
+/// If they are not, or one is missing.
 pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
     let all = numbered(topic, 7, 200);
     let (first, rest) = all.split_at(120);
@@ -168,8 +176,11 @@ pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
     assert_eq!(distinct.len(), 200);
 }
 
-/// A record that is not done comes again, and nothing later of its partition is taken as done
-/// in its place: it is there at the end.
+/// Checks that a record that is not acknowledged is delivered again, and that later records of its
+/// partition are not acknowledged in its place: in the end every record was delivered.
+///
+/// # Panics
+/// If that is not so.
 pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 12)).await;
     let mut left = 3;
@@ -198,7 +209,11 @@ pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str
     assert_eq!(all.len(), 12, "{values:?}");
 }
 
-/// Who leaves has its work acknowledged: the next goes on behind it, and nothing is left out.
+/// Checks that after a reader has left, the next one begins after the last acknowledged record and
+/// misses none.
+///
+/// # Panics
+/// If that is not so.
 pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 10)).await;
     let first = read(bus, topic, until(10)).await;
@@ -208,7 +223,11 @@ pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str)
     assert_eq!(values(&second), ["10", "11", "12", "13", "14"]);
 }
 
-/// What somebody had in hand when it died, and all that comes after it, comes to the next.
+/// Checks that after a reader has died, the next one gets the record that it had in hand and every
+/// later one.
+///
+/// # Panics
+/// If that is not so.
 pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 20)).await;
     let die = |seen: &[InputRecord]| {
@@ -240,7 +259,10 @@ pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) 
     );
 }
 
-/// Runs all of it, each on a topic of its own.
+/// Creates [`TOPICS`] and runs every function of this contract, each on a topic of its own.
+///
+/// # Panics
+/// If one of them does.
 pub async fn all<T: BusUnderTest>(bus: &T) {
     for topic in TOPICS {
         bus.create(topic).await;

@@ -37,7 +37,11 @@ fn record(version: u64, token: u64) -> ControlRecord {
     }
 }
 
-/// A record is written on its version alone, and a write that meets its own token has succeeded.
+/// Checks that a record is written only if its version is the expected one, and that a write which
+/// is repeated with the same token is answered as written.
+///
+/// # Panics
+/// If that is not so.
 pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     store: &S,
     prefix: &str,
@@ -60,7 +64,10 @@ pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     assert_eq!(read(store, &key).await, Some(record(2, 3)));
 }
 
-/// Of writes that race from one version, exactly one wins.
+/// Checks that of several writes on the same version exactly one is written.
+///
+/// # Panics
+/// If that is not so.
 pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     let key = format!("{prefix}/race");
     let mut won = Vec::new();
@@ -73,7 +80,11 @@ pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     assert_eq!(read(store, &key).await, Some(record(1, won[0])));
 }
 
-/// A record that has expired is none, and makes room for another, whether or not it is deleted.
+/// Checks that a record that has expired is not read any more, and that a new one can be created in
+/// its place, whether or not the store has deleted it.
+///
+/// # Panics
+/// If that is not so.
 pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     let expiring = |name: &str, at: Timestamp| ControlWrite {
@@ -97,7 +108,10 @@ pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &
     assert_eq!(read(&store, &key).await, Some(record(1, 3)), "for good");
 }
 
-/// The whole contract.
+/// Runs every function of this contract.
+///
+/// # Panics
+/// If one of them does.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     writes_on_the_version_and_knows_its_own_write(&store, prefix).await;

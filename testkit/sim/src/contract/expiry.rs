@@ -57,7 +57,10 @@ async fn is_there<T: TimedStore>(timed: &T, order: &Order) -> bool {
     load(&timed.keeping(LONG), &order.id).await.is_some()
 }
 
-/// A record that ended well is there for the retention and not longer.
+/// Checks that the record of an order that ended well is kept for the retention and not longer.
+///
+/// # Panics
+/// If that is not so.
 pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "kept", processed).await;
@@ -67,9 +70,12 @@ pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T,
     assert!(!is_there(timed, &order).await, "not longer");
 }
 
-/// A writer that keeps records for a shorter time than the one before it takes no time away from a
-/// record; one that keeps them for longer adds some. Conflicts and repetitions are known all the
-/// same.
+/// Checks that a writer with a shorter retention than the writer before it does not shorten the
+/// time for which a record is kept, and that one with a longer retention lengthens it; conflicts
+/// and repeated writes are answered as ever.
+///
+/// # Panics
+/// If that is not so.
 pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let first = ended(timed, LONG, prefix, "nearer", processed).await;
@@ -95,8 +101,11 @@ pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str)
     assert!(is_there(timed, &second).await, "a longer time counts");
 }
 
-/// An order that needs an operator does not expire; from its closing on it is kept for the
-/// retention.
+/// Checks that the record of an order that needs an operator does not expire, and that it is kept
+/// for the retention from its closing on.
+///
+/// # Panics
+/// If that is not so.
 pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
     timed: &T,
     prefix: &str,
@@ -136,7 +145,10 @@ pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
     }
 }
 
-/// An order that is set going again does not expire.
+/// Checks that the record of a finished order that an operator has set going again does not expire.
+///
+/// # Panics
+/// If that is not so.
 pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &str) {
     let compensated = |at| ProcessState::Compensated { at, cause: cause() };
     let order = ended(timed, SHORT, prefix, "again", compensated).await;
@@ -149,7 +161,10 @@ pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &st
     assert!(is_there(timed, &alive).await);
 }
 
-/// The whole contract.
+/// Runs every function of this contract.
+///
+/// # Panics
+/// If one of them does.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     keeps_a_finished_record_for_the_retention(timed, prefix).await;
     never_brings_the_end_nearer(timed, prefix).await;

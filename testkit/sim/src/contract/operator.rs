@@ -69,8 +69,11 @@ async fn eventually<S: OperatorStore>(
     panic!("{order} is in the attention index of {kind:?}: must be {wanted}");
 }
 
-/// An order that has stopped is in the index, with its cause and its workflow, until it is closed;
-/// it is in no other part of the index.
+/// Checks that an order in Error or CompensationFailed is in the attention index, with its cause
+/// and its workflow, until it is closed, and in no other part of the index.
+///
+/// # Panics
+/// If that is not so.
 pub async fn has_what_stopped_until_it_is_closed<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -114,7 +117,11 @@ where
     }
 }
 
-/// An order that is held is in the index since it is held, and leaves it when it goes on.
+/// Checks that a paused order is in the attention index, with the time of its pausing, and leaves
+/// it when it is resumed.
+///
+/// # Panics
+/// If that is not so.
 pub async fn has_what_is_paused_until_it_goes_on<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -133,7 +140,10 @@ where
     eventually(store, Attention::Paused, &id, false).await;
 }
 
-/// Pages of one shard have every row once, the oldest first.
+/// Checks that the pages of one shard of the attention index have every row once, the oldest first.
+///
+/// # Panics
+/// If that is not so.
 pub async fn pages_of_the_attention_index_are_complete_and_ordered<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -169,8 +179,12 @@ where
     assert_eq!(found, since);
 }
 
-/// Every published version is listed with which one is the present one. The present one is not
-/// removed; others are, and to remove what is not there is no failure.
+/// Checks that every published version is listed, and which one is the present version; that the
+/// present version is not removed and others are; and that to remove a version that is not stored
+/// is no error.
+///
+/// # Panics
+/// If that is not so.
 pub async fn lists_versions_and_removes_old_ones<S>(store: &S, prefix: &str)
 where
     S: DefinitionStore + OperatorStore,
@@ -216,7 +230,10 @@ where
     assert_eq!(present, Ok(Some(published[2].hash.clone())));
 }
 
-/// The whole contract.
+/// Runs every function of this contract.
+///
+/// # Panics
+/// If one of them does.
 pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, prefix: &str) {
     has_what_stopped_until_it_is_closed(store, prefix).await;
     has_what_is_paused_until_it_goes_on(store, prefix).await;

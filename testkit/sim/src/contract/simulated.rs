@@ -13,11 +13,11 @@ use crate::consumer::{Assignment, consume};
 use crate::kernel::{OUTSIDE, Owner};
 use crate::ports::Ports;
 
-/// The bus of a simulated world.
+/// The bus of a simulated world, for the contract of a bus.
 pub struct SimulatedBus(Ports);
 
 impl SimulatedBus {
-    /// The bus of the world of these ports.
+    /// The bus of the world that these ports belong to.
     #[must_use]
     pub fn of(ports: &Ports) -> Self {
         Self(ports.clone())

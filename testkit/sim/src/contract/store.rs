@@ -20,7 +20,10 @@ const PATIENCE: usize = 1_000;
 /// Pages of one reading, empty ones included.
 const MAX_PAGES: usize = 10_000;
 
-/// What is created is read back whole, record and details.
+/// Checks that a new order is read back as it was created, record and details.
+///
+/// # Panics
+/// If it is not.
 pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "whole");
     let details = json!({"text": "é \u{1f600} \"quoted\"", "n": 14.0, "i": -3, "none": null,
@@ -33,7 +36,11 @@ pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(read, [Ok(Some(Arc::new(details)))]);
 }
 
-/// A second creation writes nothing and tells the digest that stands.
+/// Checks that creating an order that exists writes nothing and answers with the digest that is
+/// stored.
+///
+/// # Panics
+/// If that is not so.
 pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "twice");
     let order = create(store, &id, 5_000).await;
@@ -51,7 +58,10 @@ pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     );
 }
 
-/// Results come in the order of the arguments, whatever each comes to.
+/// Checks that results come in the order of the arguments, of which there may be more than 100.
+///
+/// # Panics
+/// If they do not.
 pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, prefix: &str) {
     let ids: Vec<OrderId> = (0..130).map(|n| id(prefix, &format!("many{n}"))).collect();
     for chunk in ids.chunks(60) {
@@ -80,7 +90,10 @@ pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, pre
     assert_eq!(results, [Ok(exists), Ok(Created::Created)]);
 }
 
-/// Every write of a whole life is read back as it was written.
+/// Checks that a record is read back as it was written, in every state of an order's life.
+///
+/// # Panics
+/// If it is not.
 pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "life");
     let order = create(store, &id, 5_000).await;
@@ -102,7 +115,10 @@ pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(states, BTreeSet::from(wanted));
 }
 
-/// A write on a version that no longer stands conflicts and changes nothing.
+/// Checks that a write that expects an earlier version is a conflict and changes nothing.
+///
+/// # Panics
+/// If that is not so.
 pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "stale");
     let order = create(store, &id, 5_000).await;
@@ -113,7 +129,10 @@ pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(load(store, &id).await, Some(next));
 }
 
-/// A write to a record that is not there conflicts and creates nothing.
+/// Checks that a write to a record that does not exist is a conflict and creates nothing.
+///
+/// # Panics
+/// If that is not so.
 pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "absent");
     let order = new_order(&id, 5_000, json!({}), "d").order;
@@ -123,7 +142,10 @@ pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(store.details(vec![id]).await, [Ok(None)]);
 }
 
-/// A write that meets its own token has succeeded before.
+/// Checks that a write that is repeated with the same token is answered as written.
+///
+/// # Panics
+/// If it is not.
 pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "own");
     let order = create(store, &id, 5_000).await;
@@ -139,7 +161,10 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(load(store, &id).await, Some(later));
 }
 
-/// Of writes that race from one version, exactly one wins.
+/// Checks that of several writes on the same version exactly one is written.
+///
+/// # Panics
+/// If that is not so.
 pub async fn lets_one_of_many_win<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "race");
     let order = create(store, &id, 5_000).await;
@@ -154,7 +179,10 @@ pub async fn lets_one_of_many_win<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(load(store, &id).await, won.pop());
 }
 
-/// One item's conflict says nothing about another's write in the same batch.
+/// Checks that the conflict of one write in a batch does not change the result of another.
+///
+/// # Panics
+/// If it does.
 pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &str) {
     let (first, second) = (id(prefix, "batch1"), id(prefix, "batch2"));
     let a = create(store, &first, 5_000).await;
@@ -199,7 +227,11 @@ async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, w
     panic!("{order} is in the due index until {until}: must be {wanted}");
 }
 
-/// The due index has an order from its hint on, follows the hint, and forgets the order with it.
+/// Checks that the due index has an order from its hint on, under the new hint after a write that
+/// changes it, and no more after a write without a hint.
+///
+/// # Panics
+/// If that is not so.
 pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "due");
     let order = create(store, &id, 5_000).await;
@@ -222,7 +254,11 @@ pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &s
     );
 }
 
-/// Pages of the due index have every row once, the earliest hint first.
+/// Checks that the pages of one shard of the due index have every row once, the earliest hint
+/// first.
+///
+/// # Panics
+/// If that is not so.
 pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     store: &S,
     prefix: &str,
@@ -254,7 +290,11 @@ pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     }
 }
 
-/// Listing has every record once, page by page, and can be narrowed to a state.
+/// Checks that listing, page by page, has every record once, and with a state only the records in
+/// it.
+///
+/// # Panics
+/// If that is not so.
 pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     let mut wanted = BTreeSet::new();
     for n in 0..9 {
@@ -290,7 +330,11 @@ pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(read[1].len(), 9);
 }
 
-/// A published definition is the present one of its name, and earlier ones stay readable.
+/// Checks that a published definition is the present version of its name, and that earlier versions
+/// can still be read.
+///
+/// # Panics
+/// If that is not so.
 pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str) {
     let name = WorkflowName::new(format!("w-{}", prefix.to_lowercase())).expect("a fit prefix");
     assert_eq!(store.current(name.clone()).await, Ok(None));
@@ -323,7 +367,10 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
     }
 }
 
-/// The whole contract.
+/// Runs every function of this contract.
+///
+/// # Panics
+/// If one of them does.
 pub async fn all<S: StateStore + DefinitionStore>(store: &S, prefix: &str) {
     creates_record_and_details(store, prefix).await;
     never_creates_twice(store, prefix).await;

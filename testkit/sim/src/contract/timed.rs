@@ -8,27 +8,28 @@ use triad_workflow::Millis;
 
 use crate::ports::Ports;
 
-/// A store whose time the contracts move, and which they tell how long to keep finished records.
+/// A store for contracts that let time pass and that say how long finished records are kept.
 pub trait TimedStore: Send + Sync {
-    /// The store.
+    /// The type of the store.
     type Store: StateStore + ControlStore;
 
-    /// The store over the same records, for a writer that keeps finished ones for a span.
+    /// The store over the same records, as a writer has it that keeps finished records for
+    /// `retention` milliseconds.
     fn keeping(&self, retention: Millis) -> Self::Store;
 
-    /// Now, as the store sees it.
+    /// The present time of the store's clock.
     fn now(&self) -> Timestamp;
 
-    /// Lets a span pass.
+    /// Lets at least `span` milliseconds pass on the store's clock.
     fn pass(&self, span: Millis) -> impl Future<Output = ()> + Send;
 }
 
-/// The store of a simulated world.
+/// The store of a simulated world, for contracts that let time pass.
 #[derive(Debug)]
 pub struct SimulatedStore(Ports);
 
 impl SimulatedStore {
-    /// The store of the world of these ports.
+    /// The store of the world that these ports belong to.
     #[must_use]
     pub fn of(ports: &Ports) -> Self {
         Self(ports.clone())

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use triad_core::{Direction, Order, ProcessState, StepState, Work};
 
-/// Counts by name.
+/// How often each thing was reached in a run, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
-/// Everything that the runs of CI together must reach.
+/// Everything that the runs of CI must reach, all together.
 pub const WANTED: &[&str] = &[
     "fault: store throttled",
     "fault: store denied access",
@@ -199,7 +199,7 @@ fn of_step(state: &StepState) -> &'static str {
 }
 
 impl Coverage {
-    /// Counts one more.
+    /// Counts one more of this thing.
     pub fn reach(&mut self, what: &'static str) {
         *self.0.entry(what).or_default() += 1;
     }
@@ -212,14 +212,15 @@ impl Coverage {
         }
     }
 
-    /// Takes over another run's counts.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (what, n) in &other.0 {
             *self.0.entry(what).or_default() += n;
         }
     }
 
-    /// Counts so many more of a thing that is wanted; false if it is not.
+    /// Adds `n` to the count of this thing. Returns false, and counts nothing, if no thing has this
+    /// name.
     pub fn add_named(&mut self, name: &str, n: u64) -> bool {
         let known = WANTED.iter().chain(EXTRA).find(|w| **w == name);
         if let Some(what) = known {
@@ -228,13 +229,13 @@ impl Coverage {
         known.is_some()
     }
 
-    /// How often a thing was reached.
+    /// How often this thing was reached; 0 for an unknown name.
     #[must_use]
     pub fn count(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// What was wanted and not reached.
+    /// What [`WANTED`] names and was not reached.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         WANTED
@@ -244,7 +245,7 @@ impl Coverage {
             .collect()
     }
 
-    /// Every count, by name.
+    /// Every name with its count, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(what, n)| (*what, *n))
     }

@@ -54,12 +54,13 @@ pub(crate) struct Instance {
     pub frozen_until: u64,
 }
 
-/// A moment at which the world kills an instance: before or after an effect.
+/// A point of a run at which the world kills an instance: just before or just after one of its
+/// effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Crash {
-    /// The effect, counted from 1 over all instances.
+    /// Number of the effect, counted from 1 over the effects of all instances.
     pub effect: u64,
-    /// After it, and not before.
+    /// Whether the instance is killed after the effect, and not before it.
     pub after: bool,
 }
 

@@ -11,7 +11,8 @@ use triad_workflow::Millis;
 use crate::kernel::{Crash, InstanceId, OUTSIDE};
 use crate::world::World;
 
-/// Store, bus, clock and entropy as one instance sees them.
+/// The ports of one simulated instance: store, bus, clock and random numbers. At each call the
+/// world may let a fault happen.
 #[derive(Debug, Clone)]
 pub struct Ports {
     pub(crate) world: World,

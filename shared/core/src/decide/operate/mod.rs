@@ -16,7 +16,7 @@ use crate::order::{Hold, Incident, IncidentKind, OperatorAct, Order, ProcessStat
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
 
-/// How long a paused order is left alone before the Supervisor looks at it again.
+/// How long after its pausing the Supervisor looks at a paused order again: 24 hours.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
 
 /// Decides what an operator's act makes of an order.
