@@ -190,7 +190,7 @@ impl BusState {
         let partition = place(message.key.as_deref(), count);
         let lane = |m: &Envelope| (m.topic.clone(), partition);
         if self.refused.contains(&message.topic) {
-            k.misconfigured = true;
+            k.refuse();
             return Err(BusError::Permanent("TopicAuthorizationFailed".to_owned()));
         }
         if sending.broken.contains(&lane(&message)) {

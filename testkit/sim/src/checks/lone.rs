@@ -17,6 +17,9 @@ use crate::world::State;
 /// taken up again, in milliseconds.
 const HOP_MS: u64 = 2_500;
 
+/// From what was refused to the alert that says so: the rest of the batch, in milliseconds.
+const TOLD_WITHIN_MS: u64 = 60_000;
+
 /// How long an order that does not need what is in trouble may take.
 ///
 /// Where no call of a service fails it goes from process to process: Submission, a Scheduler, and for
@@ -40,7 +43,9 @@ pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
 /// lasted, all that it has to tell told.
 pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_within_ms: u64) {
     let sent = state.watched.began + sent_within_ms;
-    if lone.is_told() {
+    // Not every order comes to need it.
+    let refused = state.kernel.refused_since;
+    if lone.is_told() && refused.is_some_and(|at| at + TOLD_WITHIN_MS < state.kernel.now) {
         if operators_are_told(state) {
             state
                 .kernel

@@ -315,7 +315,7 @@ fn alerts(state: &State, found: &mut Vec<Found>) {
                 }
             }
             AlertKind::Misconfigured => {
-                if !state.kernel.misconfigured {
+                if state.kernel.refused_since.is_none() {
                     found.push(("g6-an-alert-of-the-installation-has-its-cause", alert.cause));
                 }
             }

@@ -94,8 +94,8 @@ pub(crate) struct Kernel {
     pub breaches: Vec<Breach>,
     /// When the faults have stopped, if they have.
     pub calm_since: Option<u64>,
-    /// Somebody was refused what only an operator can mend.
-    pub misconfigured: bool,
+    /// When somebody was first refused what only an operator can mend.
+    pub refused_since: Option<u64>,
     over: bool,
     tracing: bool,
     pub trace: Vec<String>,
@@ -132,13 +132,18 @@ impl Kernel {
             coverage: Coverage::default(),
             breaches: Vec::new(),
             calm_since: None,
-            misconfigured: false,
+            refused_since: None,
             over: false,
             tracing: beginning.tracing,
             trace: Vec::new(),
             spawned: Vec::new(),
             killed: Vec::new(),
         }
+    }
+
+    /// Somebody is refused what only an operator can mend.
+    pub(crate) fn refuse(&mut self) {
+        self.refused_since.get_or_insert(self.now);
     }
 
     /// Writes a line of the trace, if it is wanted.

@@ -57,7 +57,7 @@ const CALL_WITHIN_MS: u64 = 8_000;
 
 /// What only an operator can mend.
 fn denied(state: &mut State) -> StoreError {
-    state.kernel.misconfigured = true;
+    state.kernel.refuse();
     StoreError::Configuration("AccessDeniedException".to_owned())
 }
 
