@@ -67,6 +67,11 @@ step "Lints"
 cargo clippy "${everything[@]}" --all-targets -- -D warnings
 
 if [ "$all" = yes ]; then
+  # Together they have every feature that one of them asks for; users build them one by one.
+  step "What users build by itself: the command line, the worker"
+  cargo check --locked -p triad
+  cargo check --locked -p triad-worker
+
   step "Clients in Python and Node for the tests with other clients (.venv, tests/node)"
   if [ ! -x .venv/bin/python ]; then python3 -m venv .venv; fi
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/python-requirements.txt
