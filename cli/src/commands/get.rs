@@ -91,6 +91,9 @@ fn print(order: &Order) {
     } else if let Some(at) = order.complete_by() {
         println!("Due        {}", moment(at));
     }
+    if let Some(claim) = order.state.locked_by() {
+        println!("Held by    {}", claim.instance().unwrap_or(&claim.0));
+    }
     println!();
     let mut steps = Table::new();
     steps.load_style(NOTHING).set_header([

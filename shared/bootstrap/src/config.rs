@@ -135,6 +135,7 @@ impl Config {
             details_retention: spans.details_retention,
             settings: Settings {
                 timing: spans.timing,
+                instance: crate::instance::name(lookup),
                 reply_topics,
                 admission,
                 downstreams: agents

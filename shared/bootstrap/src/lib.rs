@@ -6,6 +6,7 @@
 mod agents;
 mod auth;
 mod config;
+mod instance;
 #[cfg(feature = "lambda")]
 mod journal;
 #[cfg(feature = "lambda")]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::failure::cut;
 use serde::{Deserialize, Serialize};
 use triad_workflow::{DefinitionHash, Millis, StepId, WorkflowName};
 
@@ -228,11 +229,40 @@ impl Timestamp {
     }
 }
 
+/// Most bytes of an instance's name that a claim holds.
+pub const MAX_INSTANCE_BYTES: usize = 96;
+
 /// Identity of one claim of one order: the value of `LockedBy`. It is unique to the attempt to
-/// claim, not to the process that claims.
+/// claim, not to the process that claims; of that it holds the name, for people.
+///
+/// ```
+/// use triad_core::ClaimId;
+/// let claim = ClaimId::by("worker@box:17", [1, 2]);
+/// assert_eq!(claim.0, "worker@box:17/000000000000000100000000");
+/// assert_eq!(claim.instance(), Some("worker@box:17"));
+/// assert_eq!(ClaimId("as-it-was-before-names".into()).instance(), None);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimId(pub String);
+
+impl ClaimId {
+    /// A claim by the instance of a name, of which at most [`MAX_INSTANCE_BYTES`] are kept. 96 of the
+    /// `random` bits make it unique.
+    #[must_use]
+    pub fn by(instance: &str, random: [u64; 2]) -> Self {
+        let [a, b] = random;
+        let name = cut(instance, MAX_INSTANCE_BYTES);
+        Self(format!("{name}/{a:016x}{:08x}", b >> 32))
+    }
+
+    /// The name of the instance that made the claim: function and sandbox, or program, host and
+    /// process. `None` for a claim from before claims held names.
+    #[must_use]
+    pub fn instance(&self) -> Option<&str> {
+        self.0.rsplit_once('/').map(|(instance, _)| instance)
+    }
+}
 
 impl fmt::Display for ClaimId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

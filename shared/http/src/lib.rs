@@ -8,13 +8,14 @@
 //! "The contract of a remote service".
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 use triad_core::message::MAX_OUTPUT_BYTES;
-use triad_runtime::{Call, Fault, RemoteService};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Call, Clock as _, Fault, RemoteService};
 use triad_workflow::Millis;
 
 mod tls;
@@ -23,6 +24,11 @@ pub use tls::client_builder;
 
 /// Most of an answer's body that is read, in bytes.
 const MAX_BODY_BYTES: usize = MAX_OUTPUT_BYTES * 2;
+/// Header of a call: milliseconds until its answer is no longer waited for, from when it was sent.
+pub const TIME_LEFT: &str = "triad-time-left-ms";
+/// Header of a call: the moment from which on its answer is no longer waited for, by the clock of the
+/// agent's machine, in RFC 3339 with milliseconds and in UTC.
+pub const DEADLINE: &str = "triad-deadline";
 /// Connections that are kept open to one host.
 const IDLE_CONNECTIONS: usize = 64;
 
@@ -143,10 +149,15 @@ impl RemoteService for HttpService {
         let url = self.url(call.action)?;
         let body =
             serde_json::to_vec(call.input).map_err(|e| permanent("bad-input", e.to_string()))?;
+        let time_left = self.call_timeout.min(call.time_left.as_duration());
+        let now = Duration::from_millis(SystemClock.now().0);
+        let deadline = humantime::format_rfc3339_millis(UNIX_EPOCH + now + time_left);
         let mut request = self
             .client
             .post(url)
-            .timeout(self.call_timeout.min(call.time_left.as_duration()))
+            .timeout(time_left)
+            .header(TIME_LEFT, time_left.as_millis().to_string())
+            .header(DEADLINE, deadline.to_string())
             .header("content-type", "application/json")
             .header("idempotency-key", &call.idempotency_key.0)
             .header("triad-order", call.order_id.as_str())
@@ -316,24 +327,27 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn what_a_broken_answer_says_has_no_query_of_the_base_url() {
+    /// Takes one call, which ends with its body `{}`, and answers so; what the call was.
+    fn answering(answer: &'static [u8]) -> (std::net::SocketAddr, std::thread::JoinHandle<String>) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let answers = std::thread::spawn(move || {
+        let call = std::thread::spawn(move || {
             use std::io::{Read, Write};
             let (mut stream, _) = listener.accept().expect("a call");
             let mut seen = Vec::new();
             let mut next = [0; 1024];
-            // The call ends with its body, which is `{}`.
             while !seen.ends_with(b"{}") {
                 let read = stream.read(&mut next).expect("the call");
                 seen.extend_from_slice(&next[..read]);
             }
-            let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{";
-            stream.write_all(cut).expect("half an answer");
+            stream.write_all(answer).expect("it is read");
+            String::from_utf8(seen).expect("text")
         });
-        let service = HttpService::new(&settings(format!("http://{address}/?key=hidden")));
+        (address, call)
+    }
+
+    /// Calls a service with so much time; what came of it.
+    async fn call(settings: &HttpSettings, time_left: Millis) -> Result<Value, Fault> {
         let key = triad_core::IdempotencyKey("k".to_owned());
         let call = Call {
             order_id: &OrderId::new("7").expect("an id"),
@@ -343,15 +357,49 @@ mod tests {
             undoes: None,
             action: "pay",
             input: &serde_json::json!({}),
-            time_left: Millis(5_000),
+            time_left,
             attempt: 1,
             traceparent: None,
         };
-        let fault = service.expect("it is a URL").call(call).await;
-        let shown = format!("{fault:?}");
+        let service = HttpService::new(settings).expect("it is a URL");
+        service.call(call).await
+    }
+
+    #[tokio::test]
+    async fn what_a_broken_answer_says_has_no_query_of_the_base_url() {
+        let (address, asked) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{");
+        let settings = settings(format!("http://{address}/?key=hidden"));
+        let shown = format!("{:?}", call(&settings, Millis(5_000)).await);
         assert!(shown.contains("broken-answer"), "{shown}");
         assert!(!shown.contains("hidden"), "{shown}");
-        answers.join().expect("it has answered");
+        asked.join().expect("it has answered");
+    }
+
+    /// The agent's own bound is 5 s: the sooner of the two is what the service is told.
+    #[tokio::test]
+    async fn a_service_is_told_how_long_its_answer_is_waited_for() {
+        for (time_left, told) in [(Millis(1_500), 1_500), (Millis(9_000), 5_000)] {
+            let (address, asked) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            let before = SystemClock.now().0;
+            let answer = call(&settings(format!("http://{address}")), time_left).await;
+            let after = SystemClock.now().0;
+            assert_eq!(answer, Ok(Value::Null));
+            let asked = asked.join().expect("it has answered");
+            let header = |name: &str| {
+                let line = asked
+                    .lines()
+                    .find_map(|l| l.strip_prefix(&format!("{name}: ")));
+                line.unwrap_or_else(|| panic!("{name} in {asked}"))
+            };
+            assert_eq!(header(TIME_LEFT), told.to_string());
+            let deadline = humantime::parse_rfc3339(header(DEADLINE)).expect("RFC 3339");
+            let deadline = deadline.duration_since(UNIX_EPOCH).expect("after 1970");
+            let began = deadline.as_millis() as u64 - told;
+            assert!(
+                (before..=after).contains(&began),
+                "{before} {began} {after}"
+            );
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@ use triad_workflow::{AgentName, Millis, WorkflowName};
 pub struct Settings {
     /// The time spans that hold for the whole installation, such as the clock skew.
     pub timing: Timing,
+    /// Name of this process for people, which the claims of a Scheduler hold
+    /// ([`ClaimId::by`](triad_core::ClaimId::by)). Default: `unnamed`.
+    pub instance: String,
     /// Reply topics that a submission may name, beside the default topic `status`. Empty: none.
     pub reply_topics: BTreeSet<String>,
     /// How long the present version of a workflow is remembered before it is read again. Default:
@@ -80,6 +83,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             timing: Timing::default(),
+            instance: "unnamed".to_owned(),
             reply_topics: BTreeSet::new(),
             refresh_definitions: Millis(10_000),
             cached_orders: 2_048,

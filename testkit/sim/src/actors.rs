@@ -8,6 +8,7 @@ use triad_core::topics;
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::Operator;
 use triad_runtime::scheduler::Scheduler;
+use triad_runtime::settings::Settings;
 use triad_runtime::submission::Submission;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::{Handled, InputRecord};
@@ -70,7 +71,11 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
     let s = {
         let mut state = world.state();
         let cached = *state.kernel.rng.pick(&[0, 2, 64, 2_048]);
-        state.setup.settings(cached)
+        let name = state.kernel.name_of(who).to_owned();
+        Settings {
+            instance: name,
+            ..state.setup.settings(cached)
+        }
     };
     let all = || (p.clone(), p.clone(), p.clone());
     let ((store, bus, clock), entropy) = (all(), p.clone());

@@ -321,8 +321,8 @@ where
     fn event(&self, message: &SchedulerMessage) -> Event {
         match message {
             SchedulerMessage::Accepted(_) | SchedulerMessage::Retry(_) => {
-                let (a, b) = (self.entropy.next_u64(), self.entropy.next_u64());
-                Event::Claim(ClaimId(format!("{a:016x}{:08x}", b >> 32)))
+                let random = [self.entropy.next_u64(), self.entropy.next_u64()];
+                Event::Claim(ClaimId::by(&self.settings.instance, random))
             }
             SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
         }

@@ -41,7 +41,7 @@ impl State {
             Err(Met::Conflict) => return Written::Conflict,
             Err(Met::Itself) => return Written::Written,
         };
-        self.check_write(&before, &write.next);
+        self.check_write(who, &before, &write.next);
         self.store.replace(&mut self.kernel, &before, write, *kept);
         Written::Written
     }
@@ -61,7 +61,7 @@ impl State {
     }
 
     /// Holds a write against everything that must be true of one.
-    fn check_write(&mut self, before: &Order, after: &Order) {
+    fn check_write(&mut self, who: InstanceId, before: &Order, after: &Order) {
         let Some(workflow) = definitions::compiled(&after.workflow) else {
             // Not one of a scenario.
             return;
@@ -76,7 +76,7 @@ impl State {
             self.found(found);
             self.check_migration(before, after);
         }
-        self.check_claim(before, after);
+        self.check_claim(who, before, after);
         self.watch_load(before, after);
         self.remember_end(before, after);
         self.remember_acts(before, after);
@@ -272,8 +272,8 @@ impl State {
         }
     }
 
-    /// A claim id is used once, by one order.
-    fn check_claim(&mut self, before: &Order, after: &Order) {
+    /// A claim id is used once, by one order, and says who made it.
+    fn check_claim(&mut self, who: InstanceId, before: &Order, after: &Order) {
         let (Some(new), old) = (after.state.locked_by(), before.state.locked_by()) else {
             return;
         };
@@ -283,6 +283,11 @@ impl State {
         if old.is_some() || self.history.claims.contains_key(&new.0) {
             let seen = format!("{}: {new} after {old:?}", after.id);
             self.kernel.breach("g4-one-live-claim", seen);
+        }
+        let name = self.kernel.name_of(who).to_owned();
+        if new.instance() != Some(&name) {
+            let seen = format!("{}: {new}, written by {name}", after.id);
+            self.kernel.breach("a-claim-names-who-made-it", seen);
         }
         self.history.claims.insert(new.0.clone(), after.id.clone());
     }

@@ -141,6 +141,11 @@ impl Kernel {
         }
     }
 
+    /// The name of an instance.
+    pub(crate) fn name_of(&self, who: InstanceId) -> &str {
+        &self.instances[who].name
+    }
+
     /// Somebody is refused what only an operator can mend.
     pub(crate) fn refuse(&mut self) {
         self.refused_since.get_or_insert(self.now);
