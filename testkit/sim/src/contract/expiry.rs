@@ -4,13 +4,16 @@
 //! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
 //! every one.
 
+use std::sync::Arc;
+
+use serde_json::json;
 use triad_core::order::{Hold, OperatorAct};
 use triad_core::{Failure, FailureKind, Order, ProcessState, Timestamp};
-use triad_runtime::{StateStore, Written};
+use triad_runtime::{Created, StateStore, Written};
 use triad_workflow::Millis;
 
 use super::TimedStore;
-use super::orders::{commit, create, id, load};
+use super::orders::{commit, create, id, load, new_order};
 
 /// What a writer keeps finished records for, and what another one does.
 const SHORT: Millis = Millis(20_000);
@@ -161,6 +164,29 @@ pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &st
     assert!(is_there(timed, &alive).await);
 }
 
+/// Checks that an order is created with record and details or not at all: where the details are kept and
+/// the record has expired, the same id is known, and no record is written.
+///
+/// # Panics
+/// If that is not so.
+pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
+    let processed = |at| ProcessState::Processed { at };
+    let order = ended(timed, SHORT, prefix, "neither", processed).await;
+    timed.pass(Millis(SHORT.0 + MARGIN.0)).await;
+    let store = timed.keeping(SHORT);
+    assert_eq!(load(&store, &order.id).await, None, "the record has gone");
+    let other = new_order(&order.id, timed.now().0, json!({"n": 2}), "other");
+    let exists = Created::Exists { digest: "d".into() };
+    assert_eq!(store.create(vec![other]).await, [Ok(exists)]);
+    assert_eq!(
+        load(&store, &order.id).await,
+        None,
+        "not one without the other"
+    );
+    let details = store.details(vec![order.id]).await;
+    assert_eq!(details, [Ok(Some(Arc::new(json!({"n": 1}))))]);
+}
+
 /// Runs every function of this contract.
 ///
 /// # Panics
@@ -170,4 +196,5 @@ pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     never_brings_the_end_nearer(timed, prefix).await;
     keeps_what_needs_an_operator_until_it_is_closed(timed, prefix).await;
     keeps_what_is_set_going_again(timed, prefix).await;
+    creates_both_or_neither(timed, prefix).await;
 }
