@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use triad_core::WorkflowRef;
 use triad_runtime::DefinitionStore;
+use triad_workflow::Limits;
 use triad_workflow::hash::canonical_json;
-use triad_workflow::{Limits, Millis};
 
 use super::connection::StoreArgs;
 use super::validate::read_all;
@@ -38,7 +38,7 @@ pub struct PublishArgs {
 pub async fn run(args: PublishArgs) -> Result<ExitCode> {
     let limits = Limits {
         agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
-        skew: Millis(500),
+        skew: args.store.spans()?.timing.skew,
     };
     let workflows = read_all(&args.files, &limits)?;
     let store = args.store.store().await?;

@@ -153,8 +153,10 @@ fn problem(setting: &str, value: &Value) -> Option<String> {
                 ("base_url".to_owned(), Value::String(String::new())),
                 (setting.to_owned(), value.clone()),
             ]);
-            let read = AgentConfig::deserialize(Value::Object(alone));
-            read.err().map(|e| e.to_string())
+            match AgentConfig::deserialize(Value::Object(alone)) {
+                Ok(agent) => agent.breaker.check().err(),
+                Err(e) => Some(e.to_string()),
+            }
         }
     }
 }
@@ -189,6 +191,10 @@ mod tests {
             (
                 r#"{"payment": {"base_url": "https://u:hidden@h", "concurrency": "many"}}"#,
                 "agent payment: concurrency: ",
+            ),
+            (
+                r#"{"payment": {"base_url": "https://h", "breaker": {"failure_percent": 430000000}}}"#,
+                "agent payment: breaker: failure_percent is not from 1 to 100",
             ),
             (
                 r#"{"payment": {"base_url": "https://h", "rate": 4}, "x": {}}"#,

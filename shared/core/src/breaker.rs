@@ -16,14 +16,13 @@ use crate::ids::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerSettings {
-    /// How many of its latest calls one instance looks at together; at least 1, and 0 counts as 1.
-    /// Default 20.
+    /// How many of its latest calls one instance looks at together; 1 to 10,000. Default 20.
     pub window: u32,
-    /// The breaker does not open while fewer calls than this are in the window. Default 10. If it
-    /// is more than `window`, the share of failed calls never opens the breaker.
+    /// The breaker does not open while fewer calls than this are in the window; 1 to `window`.
+    /// Default 10.
     pub minimum: u32,
-    /// The breaker opens when at least this share of the calls in the window failed, in percent.
-    /// Above 100 the share of failed calls never opens it. Default 50.
+    /// The breaker opens when at least this share of the calls in the window failed, in percent; 1 to
+    /// 100. Default 50.
     pub failure_percent: u32,
     /// Upper bound of the time that the breaker stays open after it first opened. The bound doubles
     /// each time it opens again, up to `max_open`. Default `1s`.
@@ -31,12 +30,46 @@ pub struct BreakerSettings {
     /// Upper bound of every time that the breaker stays open, and of the `Retry-After` of a service
     /// that is obeyed. Default `60s`.
     pub max_open: Millis,
-    /// How many probes must succeed to close a half-open breaker; 0 counts as 1. At most as many
-    /// are out at once. Default 2.
+    /// How many probes must succeed to close a half-open breaker; 1 to 10,000. At most as many are
+    /// out at once. Default 2.
     pub probes: u32,
     /// How long after the last probe was sent the probes without a result count as lost. Default
     /// `30s`.
     pub probe_within: Millis,
+}
+
+/// Most calls of a breaker's window, and most probes that close one.
+const MAX_CALLS: u32 = 10_000;
+
+impl BreakerSettings {
+    /// Whether the settings are within their bounds: percentages from 1 to 100, counts from 1 to
+    /// 10,000, a minimum that the window can reach, and times above zero in their order.
+    ///
+    /// # Errors
+    /// What is out of its bounds, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let counts = 1..=MAX_CALLS;
+        if !counts.contains(&self.window) {
+            return Err(format!("window is not from 1 to {MAX_CALLS}"));
+        }
+        if !(1..=self.window).contains(&self.minimum) {
+            let window = self.window;
+            return Err(format!("minimum is not from 1 to {window}, the window"));
+        }
+        if !(1..=100).contains(&self.failure_percent) {
+            return Err("failure_percent is not from 1 to 100".to_owned());
+        }
+        if !counts.contains(&self.probes) {
+            return Err(format!("probes is not from 1 to {MAX_CALLS}"));
+        }
+        if self.open.0 == 0 || self.open > self.max_open {
+            return Err("open is not above 0 and up to max_open".to_owned());
+        }
+        if self.probe_within.0 == 0 {
+            return Err("probe_within is not above 0".to_owned());
+        }
+        Ok(())
+    }
 }
 
 impl Default for BreakerSettings {
@@ -333,6 +366,37 @@ mod tests {
         Breaker::Open {
             opens,
             until: at(until),
+        }
+    }
+
+    #[test]
+    fn settings_have_bounds() {
+        let with = |change: fn(&mut BreakerSettings)| {
+            let mut settings = BreakerSettings::default();
+            change(&mut settings);
+            settings.check()
+        };
+        assert_eq!(with(|_| ()), Ok(()));
+        assert_eq!(with(|s| (s.window, s.minimum) = (10_000, 10_000)), Ok(()));
+        assert_eq!(with(|s| s.failure_percent = 100), Ok(()));
+        assert_eq!(with(|s| s.probes = 10_000), Ok(()));
+        assert_eq!(with(|s| s.open = s.max_open), Ok(()));
+        let wrong: [(fn(&mut BreakerSettings), &str); 11] = [
+            (|s| s.window = 0, "window"),
+            (|s| s.window = 10_001, "window"),
+            (|s| s.minimum = 0, "minimum"),
+            (|s| s.minimum = s.window + 1, "minimum"),
+            (|s| s.failure_percent = 0, "failure_percent"),
+            (|s| s.failure_percent = 101, "failure_percent"),
+            (|s| s.probes = 0, "probes"),
+            (|s| s.probes = 10_001, "probes"),
+            (|s| s.open = Millis(0), "open"),
+            (|s| s.open = Millis(s.max_open.0 + 1), "open"),
+            (|s| s.probe_within = Millis(0), "probe_within"),
+        ];
+        for (change, named) in wrong {
+            let why = with(change).expect_err(named);
+            assert!(why.starts_with(named), "{why}");
         }
     }
 

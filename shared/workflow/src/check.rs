@@ -381,16 +381,22 @@ fn check_numbers(definition: &Definition, limits: &Limits, problems: &mut Proble
             None,
             None,
         );
-        if step
-            .supervisor
-            .as_ref()
-            .and_then(|p| p.wait.as_ref())
-            .is_some_and(|w| w.times > MAX_THRESHOLD)
-        {
-            check(id, None, None, Some(u32::MAX));
-        }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             check(id, c.complete_within, c.retry.as_ref(), c.threshold);
+        }
+    }
+    let of_steps = definition.steps.iter();
+    let policies = of_steps.map(|step| (Some(step.id.as_str()), step.supervisor.as_ref()));
+    for (id, policy) in [(None, defaults.supervisor.as_ref())]
+        .into_iter()
+        .chain(policies)
+    {
+        let wait = policy.and_then(|policy| policy.wait.as_ref());
+        if wait.is_some_and(|wait| wait.times > MAX_THRESHOLD) {
+            problems.add(
+                id,
+                format!("supervisor.wait.times is above {MAX_THRESHOLD}"),
+            );
         }
     }
 }

@@ -67,7 +67,8 @@ pub struct StepDefinition {
     /// Condition; the step is skipped where it is false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Time from the request to its complete-by, for each attempt.
+    /// Longest time of one attempt, from when its agent takes the request to the answer; by default 30s.
+    /// At least twice the installation's clock skew and 10 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
     /// The agent's retry allowance within one attempt.
@@ -100,7 +101,8 @@ pub struct StepDefinition {
 pub struct ProbeDefinition {
     /// What the agent is asked to do. It gets the step's input and the effect's own key.
     pub action: String,
-    /// Time from the request to its complete-by; absent: the step's.
+    /// Longest time of one attempt, from when its agent takes the request to the answer; absent: the
+    /// step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
 }
@@ -206,7 +208,8 @@ pub struct CompensationAction {
     /// Input; beside the step's variables there is `output`, null where the step is ambiguous.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Time from the request to its complete-by; absent: the step's.
+    /// Longest time of one attempt, from when its agent takes the request to the answer; absent: the
+    /// step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
     /// Allowance; absent: the step's.

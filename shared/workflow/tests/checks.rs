@@ -307,7 +307,7 @@ fn thresholds_above_the_bound_are_refused() {
         "threshold is above",
     );
     let waits = format!(", supervisor: {{threshold: 1, wait: {{delay: 1h, times: {above}}}}}");
-    refused(&one(&waits), Some("a"), "threshold is above");
+    refused(&one(&waits), Some("a"), "supervisor.wait.times is above");
     let undo = one("").replace(
         "compensation: none",
         &format!("compensation: {{action: undo, threshold: {above}}}"),
