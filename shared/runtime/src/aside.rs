@@ -261,7 +261,17 @@ mod tests {
         let mut freed = Freed::default();
         freed.found(&name(), 0, Timestamp(0));
         freed.ended(&name());
-        assert_eq!(freed.take(Timestamp(LOOK_EVERY.0 - 1)), []);
-        assert_eq!(freed.take(Timestamp(LOOK_EVERY.0)), [(name(), 1)]);
+        assert_eq!(freed.take(Timestamp(1_999)), []);
+        assert_eq!(freed.take(Timestamp(2_000)), [(name(), 1)]);
+    }
+
+    #[test]
+    fn the_orders_in_flight_are_counted_every_ten_seconds() {
+        let mut freed = Freed::default();
+        let is_old = |freed: &Freed, ms| freed.is_old(&name(), Timestamp(ms));
+        assert!(is_old(&freed, 1_000), "never counted");
+        freed.counted(&name(), 0, Timestamp(1_000));
+        assert!(!is_old(&freed, 10_999) && is_old(&freed, 11_000));
+        assert!(is_old(&freed, 999), "the clock was set back");
     }
 }

@@ -1,5 +1,6 @@
 //! What every event makes of every order.
 
+mod bounds;
 mod budget;
 mod claim;
 mod due;

@@ -1,7 +1,6 @@
 //! Resubmission: an order that has finished badly is set going again, in a round of its own.
 
 use serde_json::{Value, json};
-use triad_core::operate::MAX_INPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
 use triad_core::stored;
@@ -364,7 +363,7 @@ fn an_input_beyond_the_bound_is_refused() {
         "\"do-b\", \"input\": {\"from\": \"${steps.a}\"}",
         "\"do-b\", \"input\": \"x\"",
     );
-    for (bytes, fits) in [(MAX_INPUT_BYTES - 2, true), (MAX_INPUT_BYTES - 1, false)] {
+    for (bytes, fits) in [(8 * 1024 - 2, true), (8 * 1024 - 1, false)] {
         let mut s = Story::of(&w).claimed();
         s.succeed("a").refuse("b");
         let then = s.correct("b", json!("y".repeat(bytes)));

@@ -1,7 +1,6 @@
 //! An operator's word on an effect in doubt: it happened, or it did not.
 
 use serde_json::json;
-use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
 use triad_core::{Action, Direction, Event, OperationRefusal, StepState, Untaken};
@@ -273,7 +272,7 @@ fn what_is_undone_whether_it_happened_or_not_need_not_be_settled() {
 
 #[test]
 fn an_operators_output_is_bounded_as_an_agents_is() {
-    for (bytes, fits) in [(MAX_OUTPUT_BYTES - 2, true), (MAX_OUTPUT_BYTES - 1, false)] {
+    for (bytes, fits) in [(8 * 1024 - 2, true), (8 * 1024 - 1, false)] {
         let mut s = stopped();
         let then = s.settle("once", Some(json!("x".repeat(bytes))));
         if fits {

@@ -357,3 +357,106 @@ impl Lane {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LANE: Priority = Priority::Normal;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp(1_000_000 + ms)
+    }
+
+    fn agents(names: &[&str]) -> Needs {
+        let agent = |name: &&str| AgentName::new(*name).expect("a name");
+        names.iter().map(agent).collect()
+    }
+
+    fn intake() -> Intake {
+        Intake::new(1_000, Millis(0))
+    }
+
+    /// An order with a record of so many bytes.
+    fn enter(intake: &Intake, id: &str, needs: &[&str], bytes: usize, now: Timestamp) -> Entry {
+        let record = InputRecord {
+            value: Some(vec![b'x'; bytes]),
+            ..InputRecord::default()
+        };
+        let candidate = Candidate {
+            order: &OrderId::new(id).expect("an id"),
+            submitted_at: now,
+            needs: agents(needs),
+            record: &record,
+        };
+        intake.enter(LANE, candidate, now)
+    }
+
+    /// As many orders as a new window lets through, each at its first downstream.
+    fn full(intake: &Intake, needs: &[&str]) {
+        for n in 0..16 {
+            let id = format!("first-{n}");
+            assert_eq!(enter(intake, &id, needs, 1, at(0)), Entry::Start);
+            let order = OrderId::new(id).expect("an id");
+            intake.track(LANE, &order, agents(&needs[..1]), &agents(needs), at(0));
+        }
+    }
+
+    #[test]
+    fn an_order_of_which_nothing_is_heard_takes_room_for_half_a_minute() {
+        for (ms, started) in [(29_999, 0), (30_000, 1)] {
+            let intake = intake();
+            full(&intake, &["bank"]);
+            assert_eq!(enter(&intake, "next", &["bank"], 1, at(0)), Entry::Waits);
+            assert_eq!(intake.next(LANE, 9, at(ms)).len(), started, "{ms}");
+        }
+    }
+
+    #[test]
+    fn an_order_of_which_nothing_is_heard_for_a_second_takes_room_only_where_it_is() {
+        for (ms, started) in [(999, 0), (1_000, 1)] {
+            let intake = intake();
+            full(&intake, &["bank", "mail"]);
+            assert_eq!(enter(&intake, "next", &["mail"], 1, at(0)), Entry::Waits);
+            assert_eq!(enter(&intake, "other", &["bank"], 1, at(0)), Entry::Waits);
+            assert_eq!(intake.next(LANE, 9, at(ms)).len(), started, "{ms}");
+        }
+    }
+
+    #[test]
+    fn an_order_that_was_let_in_and_is_not_begun_may_begin_after_five_seconds() {
+        let intake = intake();
+        let begins = |ms| enter(&intake, "o-1", &["bank"], 1, at(ms));
+        assert_eq!(begins(0), Entry::Start);
+        assert_eq!(begins(4_999), Entry::Waits);
+        assert_eq!(begins(5_000), Entry::Start);
+    }
+
+    #[test]
+    fn of_waiting_records_8_mib_are_kept_whole() {
+        let intake = intake();
+        full(&intake, &["bank"]);
+        for n in 0..8 {
+            let entry = enter(&intake, &format!("large-{n}"), &["bank"], 1 << 20, at(1));
+            assert_eq!(entry, Entry::Waits);
+        }
+        assert_eq!(enter(&intake, "small", &["bank"], 1, at(2)), Entry::Waits);
+        let started = intake.next(LANE, 9, at(30_000));
+        let bytes = started.iter().map(|r| r.value.as_ref().map_or(0, Vec::len));
+        let bytes: Vec<usize> = bytes.collect();
+        assert_eq!(bytes[..8], [1 << 20; 8]);
+        assert!(bytes[8] > 1, "its order is asked for instead: {bytes:?}");
+    }
+
+    #[test]
+    fn orders_that_need_the_same_take_half_of_the_places() {
+        let intake = Intake::new(10, Millis(0));
+        full(&intake, &["bank"]);
+        let enters = |id: &str, needs: &[&str]| enter(&intake, id, needs, 1, at(1));
+        for n in 0..5 {
+            assert_eq!(enters(&format!("o-{n}"), &["bank"]), Entry::Waits);
+        }
+        assert_eq!(enters("o-5", &["bank"]), Entry::Full);
+        assert_eq!(enters("o-6", &["bank", "mail"]), Entry::Waits);
+    }
+}

@@ -549,6 +549,7 @@ mod tests {
         assert_eq!(reply(nested(64)), Ok(()));
         let refused = Err("output-out-of-bounds");
         assert_eq!(reply(nested(65)), refused);
-        assert_eq!(reply(json!("x".repeat(MAX_OUTPUT_BYTES))), refused);
+        assert_eq!(reply(json!("x".repeat(8 * 1024 - 2))), Ok(()));
+        assert_eq!(reply(json!("x".repeat(8 * 1024 - 1))), refused);
     }
 }

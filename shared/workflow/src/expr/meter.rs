@@ -298,6 +298,24 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_has_250000_units_of_work() {
+        let items: Vec<Value> = (0..1_249).map(Value::from).collect();
+        let scope = Scope::new(&json!({}), &json!({ "items": items }), [], None);
+        let is_computed = |source: &str| {
+            Expression::compile(source)
+                .unwrap()
+                .evaluate(&scope)
+                .is_ok()
+        };
+        for _ in 0..100 {
+            // Each element while the list is made, the list, and each element of it.
+            assert!(is_computed("details.items.map(i, i)"), "1,249 + 1 + 1,249");
+            assert!(is_computed("1"));
+        }
+        assert!(!is_computed("1"), "nothing is left");
+    }
+
+    #[test]
     fn all_expressions_of_a_scope_share_one_bound() {
         let items: Vec<Value> = (0..4_000).map(Value::from).collect();
         let scope = Scope::new(&json!({}), &json!({ "items": items }), [], None);

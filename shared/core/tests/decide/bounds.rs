@@ -1,0 +1,372 @@
+//! What is kept, told and let through at most, in the numbers that are promised: a constant that is
+//! changed is noticed here, where what it bounds is seen, and not only where it is defined.
+
+use serde_json::json;
+use triad_core::breaker::{Breaker, BreakerGate, BreakerSettings, Window as Calls};
+use triad_core::downstream::{Downstream, DownstreamAction};
+use triad_core::due::{aside_shard, shard_of};
+use triad_core::ledger::to_revoke;
+use triad_core::message::Pace;
+use triad_core::order::IncidentKind;
+use triad_core::outbox::{Emission, Outbox, Writer};
+use triad_core::rate::Granted;
+use triad_core::retry_budget::{RetryBudget, RetryBudgetSettings};
+use triad_core::status::Status;
+use triad_core::submission::Submission;
+use triad_core::window::Window;
+use triad_core::{
+    Action, Event, Failure, FailureKind, OperationRefusal, OperatorAct, OrderId, Timestamp, Untaken,
+};
+use triad_workflow::{Millis, WorkflowName};
+
+use crate::support::{LINE, ONCE, Story, Then, counted, refused};
+
+const DAY: u64 = 24 * 3_600_000;
+
+#[test]
+fn what_has_failed_is_told_in_64_and_512_bytes() {
+    let failure = Failure::new(FailureKind::Transient, &"c".repeat(600), &"m".repeat(6_000));
+    assert_eq!((failure.code.len(), failure.message.len()), (64, 512));
+    let odd = Failure::new(FailureKind::Transient, "", &format!("m{}", "é".repeat(300)));
+    assert_eq!(odd.message.len(), 511, "no character is cut in two");
+}
+
+#[test]
+fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() {
+    let act = OperatorAct::new(&"n".repeat(300), &"w".repeat(300));
+    assert_eq!((act.by.len(), act.why.len()), (256, 256));
+    let mut s = Story::of(ONCE).claimed();
+    s.succeed("a").answer("once", refused(true));
+    s.settle("once", Some(json!("x".repeat(5_000))));
+    let note = s.order.incidents.last().unwrap().note.as_ref().unwrap();
+    assert_eq!(note.len(), 1_024);
+}
+
+#[test]
+fn a_timeline_keeps_40_lines_and_every_act_among_them() {
+    let w = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls": 1}, "supervisor": {"threshold": 90}}]}"#;
+    let mut s = Story::of(w).claimed();
+    s.acts(Action::Pause).acts(Action::Resume).claim();
+    for lines in 3..=40 {
+        s.overdue().claim();
+        assert_eq!(s.timeline().len(), lines);
+    }
+    s.overdue();
+    let kept = s.timeline();
+    assert_eq!(kept.len(), 40);
+    assert_eq!(kept[..2], [IncidentKind::Paused, IncidentKind::Resumed]);
+}
+
+#[test]
+fn a_record_carries_on_the_newest_64_that_may_be_unsent() {
+    let status = |sequence| Emission::Status {
+        sequence,
+        status: Status::Received,
+        at: Timestamp(0),
+        cause: None,
+    };
+    let of = |count: u32| Outbox {
+        entries: (1..=count).map(status).collect(),
+        ..Outbox::empty(Writer::Scheduler)
+    };
+    let carried = |count| of(count).carried_to(Writer::Supervisor).entries;
+    assert_eq!(carried(64), of(64).entries);
+    assert_eq!(carried(65), of(65).entries[1..]);
+}
+
+#[test]
+fn an_outbox_beyond_its_bound_is_a_breach() {
+    let mut s = Story::of(LINE);
+    let status = |sequence| Emission::Status {
+        sequence,
+        status: Status::Received,
+        at: Timestamp(0),
+        cause: None,
+    };
+    // Those that are carried on, one for each of the three steps, and four of the order's own.
+    for (count, is_breach) in [(64 + 3 + 4, false), (64 + 3 + 5, true)] {
+        s.order.outbox.entries = (1..=count).map(status).collect();
+        let breaches = triad_core::invariants::of_record(&s.order, &s.workflow);
+        let found = breaches.iter().any(|b| b.invariant == "outbox-is-bounded");
+        assert_eq!(found, is_breach, "{count}");
+    }
+}
+
+#[test]
+fn of_one_downstream_64_step_types_can_be_paused() {
+    let pause = |n: u32| {
+        let workflow = WorkflowName::new(format!("w{n}")).unwrap();
+        DownstreamAction::PauseStep(workflow, "pay".to_owned().try_into().unwrap())
+    };
+    let act = OperatorAct::new("ann", "a reason");
+    let mut record = Downstream::default();
+    for n in 0..64 {
+        record = record.operated(&pause(n), &act, Timestamp(0)).unwrap();
+    }
+    let one_more = record.operated(&pause(64), &act, Timestamp(0));
+    assert!(
+        matches!(one_more, Err(OperationRefusal::Already(_))),
+        "{one_more:?}"
+    );
+}
+
+#[test]
+fn an_order_id_has_128_bytes_at_most() {
+    assert!(OrderId::new("x".repeat(128)).is_ok());
+    assert!(OrderId::new("x".repeat(129)).is_err());
+}
+
+#[test]
+fn a_submission_has_256_kib_at_most() {
+    let of = |bytes: usize| {
+        let frame = r#"{"order_id": "7", "workflow": "w", "details": {"n": ""}}"#;
+        let text = "x".repeat(bytes - frame.len());
+        let value = frame.replace(r#""n": """#, &format!(r#""n": "{text}""#));
+        assert_eq!(value.len(), bytes);
+        Submission::decode(Some(value.as_bytes())).is_ok()
+    };
+    assert!(of(256 * 1024));
+    assert!(!of(256 * 1024 + 1));
+}
+
+#[test]
+fn details_have_256_kib_at_most_as_they_are_stored() {
+    // A number that is written in 4 bytes is stored in 18: the message itself is well within its bound.
+    let of = |bytes: usize| {
+        let details = |number: &str, text: &str| {
+            format!(r#"{{"m":[{}],"n":"{text}"}}"#, [number; 10].join(","))
+        };
+        let stored = details("1000000000000000.0", "").len();
+        let text = "x".repeat(bytes - stored);
+        let details = details("1e15", &text);
+        let value = format!(r#"{{"order_id":"7","workflow":"w","details":{details}}}"#);
+        assert!(value.len() < 256 * 1024 - 50);
+        Submission::decode(Some(value.as_bytes())).is_ok()
+    };
+    assert!(of(256 * 1024));
+    assert!(!of(256 * 1024 + 1));
+}
+
+#[test]
+fn what_is_in_the_due_index_stays_in_its_shard() {
+    // FNV-1a by its definition, of which the upper half is taken.
+    let upper = |text: &str| {
+        let prime = 0x0100_0000_01b3_u64;
+        let whole = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(prime)
+        });
+        (whole >> 32) as u32
+    };
+    let mut met = [false; 32];
+    for n in 0..1_000 {
+        let text = format!("n{n}-of-a-shop");
+        let shard = shard_of(&OrderId::new(text.as_str()).unwrap());
+        assert_eq!(shard, upper(&text) % 16);
+        let aside = aside_shard(&WorkflowName::new(text.as_str()).unwrap());
+        assert_eq!(aside, 16 + upper(&text) % 16);
+        (met[shard as usize], met[aside as usize]) = (true, true);
+    }
+    assert_eq!(met, [true; 32], "all are used");
+}
+
+#[test]
+fn an_attempt_is_revoked_for_a_day_after_its_time_was_up() {
+    let mut s = Story::of(&counted(LINE)).claimed();
+    let complete_by = s.step("a").complete_by().unwrap();
+    s.now = s.ripe();
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Written);
+    s.now = complete_by.plus(Millis(DAY - 1));
+    let revoked = to_revoke(&s.ctx(), &s.order, s.now);
+    assert_eq!(revoked[0].expires, complete_by.plus(Millis(DAY)));
+    s.now = complete_by.plus(Millis(DAY));
+    assert_eq!(
+        to_revoke(&s.ctx(), &s.order, s.now),
+        [],
+        "its mark may be gone"
+    );
+}
+
+#[test]
+fn a_second_of_a_rate_is_granted_in_eighths() {
+    let grant = Granted::default().grant(800, Timestamp(5_300)).unwrap();
+    assert_eq!((grant.calls, grant.record.second), (100, 5));
+}
+
+// Windows before downstreams.
+
+const NO_SKEW: Millis = Millis(0);
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp(1_000_000 + ms)
+}
+
+fn waited(waited_ms: u64, took_ms: u64) -> Pace {
+    Pace { waited_ms, took_ms }
+}
+
+/// A full window's answers, which did not wait.
+fn grow(w: &mut Window, times: u32) {
+    for _ in 0..times {
+        w.answered(waited(0, 20), w.bound(), NO_SKEW, at(0));
+    }
+}
+
+#[test]
+fn a_window_begins_with_16_and_lets_2_to_1024_through() {
+    let mut w = Window::default();
+    assert_eq!(w.bound(), 16);
+    assert!(w.has_room(15, at(0)) && !w.has_room(16, at(0)));
+    grow(&mut w, 2_000);
+    assert_eq!(w.bound(), 1_024);
+    for n in 1..100 {
+        w.answered(waited(5_000, 20), 1, NO_SKEW, at(n * 10_000));
+    }
+    assert_eq!(w.bound(), 2);
+}
+
+#[test]
+fn a_wait_is_a_queue_beyond_100_ms_and_always_beyond_2_s() {
+    let target = |took_ms| {
+        let mut w = Window::default();
+        w.answered(waited(0, took_ms), 1, NO_SKEW, at(0));
+        w.target()
+    };
+    assert_eq!(target(20), Millis(100));
+    assert_eq!(target(202), Millis(101));
+    assert_eq!(target(3_998), Millis(1_999));
+    assert_eq!(target(60_000), Millis(2_000));
+}
+
+#[test]
+fn a_window_is_shut_for_a_minute_at_most() {
+    let mut w = Window::default();
+    w.shut(at(10 * DAY), at(0));
+    assert!(!w.has_room(0, at(59_999)));
+    assert!(w.has_room(0, at(60_000)));
+}
+
+#[test]
+fn after_slow_start_a_window_grows_by_8_orders_a_turn() {
+    let mut w = Window::default();
+    grow(&mut w, 1_008);
+    // Of 1,024 three quarters are left, and a turn is as many answers.
+    w.answered(waited(101, 20), 1, NO_SKEW, at(0));
+    assert_eq!(w.bound(), 768);
+    grow(&mut w, 768);
+    // A little less than eight, for the bound grows while the turn is made.
+    assert_eq!(w.bound(), 775);
+    grow(&mut w, 780);
+    assert_eq!(w.bound(), 783);
+}
+
+#[test]
+fn a_span_beyond_a_day_is_taken_for_a_day() {
+    let mut w = Window::default();
+    w.answered(waited(u64::MAX, 0), 1, NO_SKEW, at(0));
+    assert_eq!(w.waited(), Millis(DAY));
+}
+
+#[test]
+fn the_distance_of_two_clocks_is_taken_from_the_last_two_minutes() {
+    let skew = Millis(500);
+    // As long as the shortest wait is remembered, all of 500 ms are a queue; then none of it is.
+    let smoothed = |asked_at: u64| {
+        let mut w = Window::default();
+        w.answered(waited(500, 20), 1, skew, at(0));
+        w.answered(waited(0, 20), 1, skew, at(59_999));
+        w.answered(waited(500, 20), 1, skew, at(60_000));
+        assert_eq!(w.waited(), Millis(500));
+        w.answered(waited(500, 20), 1, skew, at(asked_at));
+        w.waited()
+    };
+    assert_eq!(smoothed(119_999), Millis(500), "of the minute before");
+    assert_eq!(smoothed(120_000), Millis(500 * 7 / 8), "forgotten");
+}
+
+// The defaults of what an installation can set, as its documents have them.
+
+#[test]
+fn a_breaker_opens_when_half_of_the_last_20_calls_failed_and_10_were_made() {
+    let settings = BreakerSettings::default();
+    let opens = |calls: &[(u32, bool)]| {
+        let mut window = Calls::default();
+        let mut bad = false;
+        for (times, failed) in calls {
+            bad = (0..*times).fold(false, |_, _| window.record(*failed, &settings));
+        }
+        bad
+    };
+    assert!(!opens(&[(9, true)]) && opens(&[(10, true)]));
+    assert!(!opens(&[(10, false), (9, true)]), "9 of 19");
+    assert!(opens(&[(10, false), (10, true)]), "10 of 20");
+    assert!(
+        opens(&[(6, false), (6, true)]),
+        "6 of 12, and no more are needed"
+    );
+    assert!(!opens(&[(20, false), (9, true)]), "9 of 20");
+    assert!(opens(&[(20, false), (10, true)]), "10 of the last 20");
+    assert!(
+        !opens(&[(9, true), (11, false), (1, true)]),
+        "9 of the last 20"
+    );
+    assert!(
+        opens(&[(10, true), (10, false), (1, true)]),
+        "10 of the last 20"
+    );
+}
+
+#[test]
+fn a_breaker_is_open_for_a_second_at_first_and_for_a_minute_at_most() {
+    let settings = BreakerSettings::default();
+    let now = at(0);
+    // The longest that is drawn.
+    let open_for = |opens: u32, asked: Option<Millis>| {
+        let since = Timestamp(now.0 - 1);
+        let closed = Breaker::Closed { opens, since };
+        let until = |random| match closed.tripped(&settings, asked, random, now) {
+            Some(Breaker::Open { until, .. }) => until.since(now).0,
+            other => panic!("{other:?}"),
+        };
+        (0..60_000).map(until).max().unwrap()
+    };
+    assert_eq!(open_for(0, None), 1_000);
+    assert_eq!(open_for(1, None), 2_000);
+    assert_eq!(open_for(30, None), 60_000);
+    assert_eq!(open_for(0, Some(Millis(DAY))), 60_000);
+}
+
+#[test]
+fn two_probes_close_a_breaker_and_each_has_half_a_minute() {
+    let settings = BreakerSettings::default();
+    let open = Breaker::Open {
+        opens: 1,
+        until: at(0),
+    };
+    let one = open.probing(&settings, at(0));
+    assert_eq!(one.gate(&settings, at(0)), BreakerGate::Probe);
+    let two = one.probing(&settings, at(0));
+    let wait = two.gate(&settings, at(0));
+    assert!(matches!(wait, BreakerGate::Wait(_)), "{wait:?}");
+    let is_lost = |ms| two.gate(&settings, at(ms)) == BreakerGate::Probe;
+    assert!(!is_lost(29_999) && is_lost(30_000));
+    let good = two.probe_succeeded(&settings, at(1)).unwrap();
+    assert_eq!(good.name(), "half-open");
+    let good = good.probe_succeeded(&settings, at(1)).unwrap();
+    assert_eq!(good.name(), "closed");
+}
+
+#[test]
+fn of_repeated_calls_100_are_saved_and_20_in_100_first_ones_and_10_a_second_are_paid_for() {
+    let settings = RetryBudgetSettings::default();
+    let spend = |budget: &mut RetryBudget, now: Timestamp| {
+        (0..1_000)
+            .take_while(|_| budget.repeat(&settings, now))
+            .count()
+    };
+    let mut budget = RetryBudget::default();
+    assert_eq!(spend(&mut budget, at(0)), 100);
+    (0..100).for_each(|_| budget.first(&settings));
+    assert_eq!(spend(&mut budget, at(0)), 20);
+    assert_eq!(spend(&mut budget, at(1_000)), 10);
+}

@@ -1,0 +1,148 @@
+//! What an agent takes, remembers and works on at once.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use triad_core::Direction;
+use triad_runtime::agent::{Agent, Remotes};
+use triad_runtime::settings::Settings;
+use triad_runtime::{Call, Fault, InputRecord, RemoteService};
+use triad_workflow::AgentName;
+
+use crate::support::{BEGIN, World};
+
+/// What a service does with a call.
+#[derive(Clone)]
+pub enum Answers {
+    With(Result<Value, Fault>),
+    Never,
+}
+
+/// A service that notes when it was called.
+#[derive(Clone)]
+pub struct Service {
+    world: World,
+    answers: Answers,
+    called: Arc<Mutex<Vec<u64>>>,
+}
+
+impl RemoteService for Service {
+    async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
+        assert_eq!(call.direction, Direction::Forward);
+        self.called
+            .lock()
+            .expect("no panic")
+            .push(self.world.passed());
+        match &self.answers {
+            Answers::With(answer) => answer.clone(),
+            Answers::Never => std::future::pending().await,
+        }
+    }
+}
+
+impl Service {
+    pub fn new(world: &World, answers: Answers) -> Self {
+        Self {
+            world: world.clone(),
+            answers,
+            called: Arc::default(),
+        }
+    }
+
+    /// When it was called since the last time.
+    pub fn called(&self) -> Vec<u64> {
+        std::mem::take(&mut self.called.lock().expect("no panic"))
+    }
+}
+
+pub type Bank = Agent<World, World, World, World>;
+
+pub fn name() -> AgentName {
+    AgentName::new("bank").expect("a name")
+}
+
+/// The agent `bank` in a new process.
+pub fn bank(world: &World, service: &Service, settings: Settings) -> Bank {
+    let w = || world.clone();
+    let remotes = Remotes::new().with(name(), service.clone());
+    Agent::new(remotes, w(), w(), w(), w(), settings)
+}
+
+/// A request for one call within ten minutes.
+pub fn request(order: &str) -> InputRecord {
+    let request = json!({"order_id": order, "step": "pay", "direction": "forward", "attempt": 1,
+        "complete_by": BEGIN + 100_000_000, "complete_within_ms": 600_000, "allowance": 1,
+        "backoff_initial_ms": 1, "backoff_max_ms": 1, "idempotency_key": format!("{order}/pay/forward"),
+        "action": "take", "input": {}, "agent": "bank", "workflow": "w"});
+    InputRecord {
+        topic: "agent.bank".into(),
+        timestamp_ms: -1,
+        value: Some(request.to_string().into_bytes()),
+        ..InputRecord::default()
+    }
+}
+
+/// Answers of the agent since the last time: when each was sent, from the beginning, and what it is.
+pub fn replies(world: &World) -> Vec<(u64, Value)> {
+    let replies = world.sent("scheduler").into_iter();
+    replies
+        .map(|reply| {
+            let at = reply["sent_at"].as_u64().expect("a moment");
+            (at - BEGIN, reply["outcome"].clone())
+        })
+        .collect()
+}
+
+#[test]
+fn of_its_answers_an_agent_remembers_4096() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Ok(json!({}))));
+    let bank = bank(&world, &service, Settings::default());
+    let calls = |order: usize| {
+        let record = request(&format!("o-{order}"));
+        assert!(world.run(bank.handle_one(&record, None)).is_done());
+        service.called().len()
+    };
+    assert_eq!((0..4_096).map(calls).sum::<usize>(), 4_096);
+    assert_eq!(calls(0), 0, "it is remembered, and was used just now");
+    assert_eq!(calls(4_096), 1);
+    assert_eq!(calls(1), 1, "it had to go for one more");
+}
+
+#[test]
+fn a_message_has_512_kib_at_most() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Ok(json!({}))));
+    let bank = bank(&world, &service, Settings::default());
+    for (bytes, letters) in [(512 * 1024, 0), (512 * 1024 + 1, 1)] {
+        let mut record = request("o-1");
+        record.value.as_mut().expect("a value").resize(bytes, b' ');
+        assert!(world.run(bank.handle_one(&record, None)).is_done());
+        let sent = std::mem::take(&mut world.inner().sent);
+        let found = sent.iter().filter(|m| m.topic == "dead-letter").count();
+        assert_eq!(found, letters, "{bytes}");
+    }
+}
+
+#[test]
+fn an_output_has_8_kib_at_most() {
+    for (bytes, result) in [(8 * 1024, "succeeded"), (8 * 1024 + 1, "failed")] {
+        let world = World::new();
+        let output = json!("x".repeat(bytes - 2));
+        let service = Service::new(&world, Answers::With(Ok(output)));
+        let bank = bank(&world, &service, Settings::default());
+        world.run(bank.handle_one(&request("o-1"), None));
+        assert_eq!(replies(&world)[0].1["result"], result, "{bytes}");
+    }
+}
+
+#[test]
+fn requests_are_worked_on_64_at_once_where_nothing_is_set() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::Never);
+    let bank = bank(&world, &service, Settings::default());
+    let records: Vec<InputRecord> = (0..65).map(|n| request(&format!("o-{n}"))).collect();
+    world.run(bank.handle(&records, None));
+    let at_once = service.called().into_iter().filter(|at| *at == 0);
+    assert_eq!(at_once.count(), 64);
+}

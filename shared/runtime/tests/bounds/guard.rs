@@ -1,0 +1,202 @@
+//! What stands before a call: how long work waits for leave, and when it comes back.
+
+use serde_json::json;
+use triad_core::breaker::Breaker;
+use triad_core::downstream::{Change, Downstream, DownstreamAction, ForcedTo, key};
+use triad_core::{OperatorAct, Timestamp};
+use triad_runtime::settings::{DownstreamSettings, Settings};
+use triad_runtime::{ControlRecord, Fault};
+use triad_workflow::Millis;
+
+use crate::agent::{Answers, Service, bank, name, replies, request};
+use crate::support::{Asked, BEGIN, World};
+
+fn limited(downstream: DownstreamSettings) -> Settings {
+    Settings {
+        downstreams: [(name(), downstream)].into(),
+        ..Settings::default()
+    }
+}
+
+/// The downstream's record in the control store.
+fn known(world: &World, record: &Downstream) {
+    let record = ControlRecord {
+        version: 1,
+        value: serde_json::to_value(record).expect("JSON"),
+    };
+    world.inner().control.insert(key(&name()), record);
+}
+
+fn paused() -> Downstream {
+    let act = OperatorAct::new("ann", "a reason");
+    let action = DownstreamAction::Force(ForcedTo::Open);
+    let paused = Downstream::default().operated(&action, &act, Timestamp(BEGIN));
+    paused.expect("it is not paused").told()
+}
+
+fn asks_to_be_left_alone() -> Answers {
+    Answers::With(Err(Fault::Transient {
+        code: "http-503".into(),
+        message: "busy".into(),
+        retry_after: Some(Millis(1_000)),
+        maybe_applied: false,
+    }))
+}
+
+/// How long the only answer defers its work, in milliseconds from when it was sent.
+fn deferred(world: &World) -> u64 {
+    let [(at, outcome)] = &replies(world)[..] else {
+        panic!("one answer")
+    };
+    assert_eq!(outcome["result"], "deferred");
+    outcome["until"].as_u64().expect("a moment") - BEGIN - at
+}
+
+#[test]
+fn who_finds_the_limit_reached_waits_for_two_seconds_and_comes_back_within_five() {
+    let world = World::new();
+    // Their remainders tell 5,000 from 2,500 and 10,000.
+    world.inner().random = 9_999;
+    let service = Service::new(&world, Answers::Never);
+    let one = DownstreamSettings {
+        concurrency: Some(1),
+        ..DownstreamSettings::default()
+    };
+    let bank = bank(&world, &service, limited(one));
+    world.run(bank.handle(&[request("o-1"), request("o-2")], None));
+    let replies = replies(&world);
+    let (at, outcome) = &replies[0];
+    assert_eq!((*at, &outcome["result"]), (2_000, &json!("deferred")));
+    assert_eq!(outcome["failure"]["code"], "concurrency-limit");
+    assert_eq!(outcome["until"], BEGIN + 2_000 + 4_999);
+}
+
+#[test]
+fn what_waits_for_the_same_moment_is_spread_over_half_a_minute() {
+    let world = World::new();
+    world.inner().random = 59_999;
+    known(&world, &paused());
+    let service = Service::new(&world, Answers::Never);
+    let settings = Settings {
+        recheck_held: Millis(100_000),
+        ..Settings::default()
+    };
+    world.run(bank(&world, &service, settings).handle_one(&request("o-1"), None));
+    assert_eq!(deferred(&world), 100_000 + 29_999);
+}
+
+#[test]
+fn what_an_operator_holds_back_is_looked_at_again_after_half_a_minute() {
+    let world = World::new();
+    known(&world, &paused());
+    let service = Service::new(&world, Answers::Never);
+    let bank = bank(&world, &service, Settings::default());
+    world.run(bank.handle_one(&request("o-1"), None));
+    assert_eq!(deferred(&world), 30_000);
+}
+
+#[test]
+fn a_downstreams_record_is_read_every_two_seconds_where_nothing_is_set() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Ok(json!({}))));
+    let bank = bank(&world, &service, Settings::default());
+    let reads = |at: u64| {
+        world.at(at);
+        world.run(bank.handle_one(&request(&format!("o-{at}")), None));
+        world.times(|asked| *asked == Asked::ControlRead)
+    };
+    assert_eq!((reads(0), reads(1_999), reads(2_000)), (1, 0, 1));
+}
+
+#[test]
+fn a_change_that_was_not_told_is_told_after_five_seconds_by_whoever_reads_it() {
+    let world = World::new();
+    let last = Change {
+        at: Timestamp(BEGIN),
+        what: "closed to open".into(),
+        told: false,
+    };
+    let record = Downstream {
+        last,
+        ..Downstream::default()
+    };
+    known(&world, &record);
+    let service = Service::new(&world, Answers::With(Ok(json!({}))));
+    let told = |at: u64| {
+        world.at(at);
+        // Another process.
+        let bank = bank(&world, &service, Settings::default());
+        world.run(bank.handle_one(&request("o-1"), None));
+        world.sent("alerts").len()
+    };
+    assert_eq!((told(4_999), told(5_000), told(6_000)), (0, 1, 0));
+}
+
+#[test]
+fn calls_wait_for_two_seconds_for_a_change_to_be_told() {
+    let world = World::new();
+    world.inner().faults.silent_alerts = true;
+    let service = Service::new(&world, asks_to_be_left_alone());
+    let bank = bank(&world, &service, Settings::default());
+    world.run(bank.handle_one(&request("o-1"), None));
+    let replies = replies(&world);
+    assert_eq!((service.called(), replies[0].0), (vec![0], 2_000));
+}
+
+#[test]
+fn a_change_of_the_breaker_is_tried_four_times() {
+    let world = World::new();
+    world.inner().faults.control_raced = true;
+    let service = Service::new(&world, asks_to_be_left_alone());
+    let bank = bank(&world, &service, Settings::default());
+    world.run(bank.handle_one(&request("o-1"), None));
+    assert_eq!(world.times(|asked| *asked == Asked::ControlWrite), 4);
+}
+
+#[test]
+fn the_leave_to_probe_is_asked_for_four_times() {
+    let world = World::new();
+    let breaker = Breaker::Open {
+        opens: 1,
+        until: Timestamp(BEGIN),
+    };
+    let record = Downstream {
+        breaker,
+        ..Downstream::default()
+    };
+    known(&world, &record);
+    world.inner().faults.control_raced = true;
+    let service = Service::new(&world, Answers::Never);
+    let bank = bank(&world, &service, Settings::default());
+    world.run(bank.handle_one(&request("o-1"), None));
+    assert_eq!(world.times(|asked| *asked == Asked::ControlWrite), 4);
+    assert!(service.called().is_empty(), "nobody let it probe");
+    assert_eq!(deferred(&world), 1_000);
+}
+
+#[test]
+fn leave_of_a_rate_is_asked_for_four_times_and_then_after_50_ms() {
+    let world = World::new();
+    world.inner().random = 99;
+    world.inner().faults.control_raced = true;
+    let service = Service::new(&world, Answers::Never);
+    let rate = DownstreamSettings {
+        rate_per_second: Some(10),
+        ..DownstreamSettings::default()
+    };
+    let bank = bank(&world, &service, limited(rate));
+    world.run(bank.handle_one(&request("o-1"), None));
+    let asked = world.asked();
+    let slept = asked
+        .iter()
+        .position(|asked| matches!(asked, Asked::Slept(_)));
+    let slept = slept.expect("it waits");
+    assert_eq!(asked[slept], Asked::Slept(50));
+    let before = asked[..slept].iter();
+    assert_eq!(
+        before
+            .filter(|asked| **asked == Asked::ControlWrite)
+            .count(),
+        4
+    );
+}

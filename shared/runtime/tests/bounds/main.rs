@@ -1,0 +1,12 @@
+//! What a handler reads, writes, keeps and waits for at most, in the numbers that are promised: seen
+//! from its ports.
+
+mod agent;
+mod dead_letters;
+mod definitions;
+mod guard;
+mod operator;
+mod scheduler;
+mod submission;
+mod supervisor;
+mod support;

@@ -1,0 +1,197 @@
+//! What a Scheduler tries, keeps and starts at once, and what it says of its pressure.
+
+use serde_json::json;
+use triad_core::{Priority, Retry, Timestamp, message::SchedulerMessage};
+use triad_runtime::pressure::{Pressure, Report, present, report};
+use triad_runtime::scheduler::Scheduler;
+use triad_runtime::settings::Settings;
+use triad_runtime::{ControlStore, Handled, InputRecord, Redelivery, Written};
+use triad_workflow::{Millis, Workflow};
+
+use crate::support::{Asked, BEGIN, World, order_id, padded};
+
+type One = Scheduler<World, World, World, World>;
+
+fn scheduler(world: &World) -> One {
+    let w = || world.clone();
+    Scheduler::new(w(), w(), w(), w(), Settings::default())
+}
+
+fn announced(
+    world: &World,
+    workflow: &Workflow,
+    orders: std::ops::Range<usize>,
+) -> Vec<InputRecord> {
+    orders
+        .map(|n| world.announced(workflow, &format!("o-{n:05}"), json!({})))
+        .collect()
+}
+
+/// How many orders each write of the store was about.
+fn commits(world: &World) -> Vec<usize> {
+    let asked = world.asked().into_iter();
+    asked
+        .filter_map(|asked| match asked {
+            Asked::Commit(orders) => Some(orders),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn an_event_is_decided_five_times_where_others_are_faster() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let records = announced(&world, &workflow, 0..1);
+    world.inner().faults.raced = true;
+    let answers = world.run(scheduler(&world).handle(&records));
+    assert_eq!(answers, [Handled::Redeliver(Redelivery::Raced)]);
+    assert_eq!(commits(&world), [1; 5]);
+}
+
+#[test]
+fn a_copy_that_is_of_no_use_takes_none_of_the_five() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    announced(&world, &workflow, 0..1);
+    world.inner().faults.raced = true;
+    world.inner().faults.absent_eventually = true;
+    let wake = SchedulerMessage::Retry(Retry {
+        order_id: order_id("o-00000"),
+    });
+    let record = InputRecord {
+        topic: "scheduler".into(),
+        value: Some(serde_json::to_vec(&wake).expect("JSON")),
+        ..InputRecord::default()
+    };
+    let answers = world.run(scheduler(&world).handle(&[record]));
+    assert_eq!(answers, [Handled::Redeliver(Redelivery::Raced)]);
+    assert_eq!(commits(&world), [1; 5]);
+}
+
+#[test]
+fn an_order_is_kept_whose_message_has_16_kib_at_most() {
+    for (bytes, is_kept) in [(16 * 1024, true), (16 * 1024 + 1, false)] {
+        let world = World::new();
+        let workflow = world.workflow("w");
+        let scheduler = scheduler(&world);
+        let record = padded(&announced(&world, &workflow, 0..1)[0], bytes);
+        assert_eq!(world.run(scheduler.handle(&[record])), [Handled::Done]);
+        world.asked();
+        assert_eq!(
+            world.run(scheduler.handle(&world.replies())),
+            [Handled::Done]
+        );
+        let reads = world.times(|asked| matches!(asked, Asked::LoadEventually(_) | Asked::Load(_)));
+        assert_eq!(reads == 0, is_kept, "{bytes}");
+    }
+}
+
+#[test]
+fn of_2048_orders_a_copy_is_kept_where_nothing_is_set() {
+    for (orders, is_kept) in [(2_048, true), (2_049, false)] {
+        let world = World::new();
+        let workflow = world.workflow("w");
+        let scheduler = scheduler(&world);
+        let records = announced(&world, &workflow, 0..orders);
+        // After half a minute of silence an order takes no room from others.
+        for some in records.chunks(16) {
+            assert!(
+                world
+                    .run(scheduler.handle(some))
+                    .iter()
+                    .all(Handled::is_done)
+            );
+            world.after(31_000);
+        }
+        let first = world.replies().into_iter().next().expect("a request");
+        world.asked();
+        world.run(scheduler.handle(&[first]));
+        let reads = world.times(|asked| matches!(asked, Asked::LoadEventually(_)));
+        assert_eq!(reads == 0, is_kept, "{orders}");
+    }
+}
+
+#[test]
+fn waiting_orders_are_started_eight_times_after_a_batch() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let records = announced(&world, &workflow, 0..300);
+    world.inner().faults.unwritten = true;
+    world.run(scheduler(&world).handle(&records));
+    // What cannot be written makes room for others at once: 16 of the batch, and then 16 each time.
+    assert_eq!(commits(&world), [16; 9]);
+}
+
+#[test]
+fn of_waiting_orders_256_are_started_at_once() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..6_000)));
+    // Every answer comes at once, so more are let through each time.
+    let mut under_way = world.replies();
+    while under_way.len() < 300 {
+        world.after(1);
+        world.run(scheduler.handle(&under_way));
+        under_way = world.replies();
+    }
+    world.asked();
+    // No answer comes for half a minute, and there is room for as many others.
+    world.after(30_000);
+    world.run(scheduler.handle(&[]));
+    let started = commits(&world);
+    assert_eq!(started[0], 256);
+    assert!(started.iter().sum::<usize>() >= 300, "{started:?}");
+}
+
+#[test]
+fn what_is_held_back_is_told_every_five_seconds_and_kept_for_an_hour() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..100)));
+    assert_eq!(world.times(|asked| *asked == Asked::ControlWrite), 1);
+    let expires = world.inner().expires.get("pressure/0").copied().flatten();
+    assert_eq!(expires, Some(Timestamp(BEGIN + 3_600_000)));
+    for (at, times) in [(4_999, 0), (5_000, 1), (9_999, 0), (10_000, 1)] {
+        world.at(at);
+        world.run(scheduler.handle(&[]));
+        let told = world.times(|asked| *asked == Asked::ControlWrite);
+        assert_eq!(told, times, "{at}");
+    }
+}
+
+#[test]
+fn what_is_held_back_is_told_in_eight_places_and_counts_for_20_seconds() {
+    let world = World::new();
+    let one = Pressure {
+        agent: None,
+        lane: Priority::Normal,
+        under_way: 1,
+        bound: 1,
+        waited: Millis(0),
+        shut_until: Timestamp(0),
+        waiting: 1,
+        oldest: None,
+    };
+    let made = Report {
+        at: Timestamp(BEGIN),
+        downstreams: vec![one],
+    };
+    for place in 0..20 {
+        let written = world.run(report(&world, place, &made, place));
+        assert_eq!(written, Ok(Written::Written));
+    }
+    let known: Vec<String> = world.inner().control.keys().cloned().collect();
+    let places: Vec<String> = (0..8).map(|n| format!("pressure/{n}")).collect();
+    assert_eq!(known, places);
+    let waiting = |at: u64| {
+        let found = world.run(present(&world, Timestamp(BEGIN + at)));
+        let found = found.expect("it can be read");
+        found.iter().map(|one| one.waiting).sum::<usize>()
+    };
+    assert_eq!((waiting(20_000), waiting(20_001)), (8, 0));
+    let read = world.run(world.read("pressure/7".into(), false));
+    assert!(read.is_ok_and(|found| found.is_some()));
+}

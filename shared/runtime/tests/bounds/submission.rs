@@ -1,0 +1,196 @@
+//! How far Submission goes before the Schedulers and the caps, and how often it looks.
+
+use triad_core::due::aside_shard;
+use triad_runtime::settings::{AdmissionSettings, Settings};
+use triad_runtime::submission::Submission;
+use triad_runtime::{Handled, InputRecord};
+
+use crate::support::{Asked, World};
+
+type One = Submission<World, World, World>;
+
+fn submission(world: &World, settings: Settings) -> One {
+    world.workflow("w");
+    Submission::new(world.clone(), world.clone(), world.clone(), settings)
+}
+
+fn ahead(unstarted: usize) -> Settings {
+    Settings {
+        unstarted,
+        ..Settings::default()
+    }
+}
+
+fn capped(in_flight: Option<u32>, of_w: Option<u32>) -> Settings {
+    let w = triad_workflow::WorkflowName::new("w").expect("a name");
+    Settings {
+        admission: AdmissionSettings {
+            in_flight,
+            per_workflow: of_w.map(|cap| (w, cap)).into_iter().collect(),
+            reject_after: None,
+        },
+        ..Settings::default()
+    }
+}
+
+/// Submits orders one by one until one is not let in, at most so many; how many were let in. (Of the
+/// orders of one batch it is not looked how many are let in.)
+fn goes_on(world: &World, submission: &One, most: usize) -> usize {
+    let let_in = (0..most).take_while(|_| submits(world, submission, 1) == 1);
+    let_in.count()
+}
+
+/// Submits so many orders together that nobody has submitted yet; how many were let in.
+fn submits(world: &World, submission: &One, orders: usize) -> usize {
+    let known = world.inner().orders.len();
+    let record = |n| InputRecord {
+        topic: "orders".into(),
+        timestamp_ms: -1,
+        value: Some(format!(r#"{{"order_id": "o-{known}-{n}", "workflow": "w"}}"#).into_bytes()),
+        ..InputRecord::default()
+    };
+    let records: Vec<InputRecord> = (0..orders).map(record).collect();
+    let answers = world.run(submission.handle(&records));
+    answers.into_iter().filter(Handled::is_done).count()
+}
+
+fn looks(asked: &Asked) -> bool {
+    matches!(asked, Asked::LoadEventually(_))
+}
+
+/// The Schedulers have claimed every order.
+fn all_claimed(world: &World) {
+    for order in world.inner().orders.values_mut() {
+        order.sequence = 2;
+    }
+}
+
+#[test]
+fn orders_are_let_in_up_to_4096_that_nobody_has_taken_up_where_nothing_is_set() {
+    let world = World::new();
+    let submission = submission(&world, Settings::default());
+    assert_eq!(goes_on(&world, &submission, 4_200), 4_096);
+}
+
+#[test]
+fn room_is_looked_for_four_times_a_quarter_of_a_second_apart() {
+    let world = World::new();
+    let submission = submission(&world, ahead(5));
+    assert_eq!(submits(&world, &submission, 5), 5);
+    world.asked();
+    assert_eq!(submits(&world, &submission, 1), 0);
+    let slept = |asked: &Asked| matches!(asked, Asked::Slept(_));
+    assert_eq!(world.moments(slept), [0, 250, 500, 750]);
+}
+
+#[test]
+fn a_look_reads_the_newest_order_and_32_others() {
+    let world = World::new();
+    let submission = submission(&world, ahead(100));
+    assert_eq!(submits(&world, &submission, 100), 100);
+    world.asked();
+    assert_eq!(submits(&world, &submission, 1), 0);
+    let looks: Vec<Asked> = world.asked().into_iter().filter(looks).collect();
+    assert_eq!(looks, [Asked::LoadEventually(33)]);
+}
+
+#[test]
+fn after_a_look_in_vain_the_next_is_made_in_two_seconds() {
+    let world = World::new();
+    let submission = submission(&world, ahead(5));
+    submits(&world, &submission, 5);
+    world.asked();
+    for _ in 0..9 {
+        assert_eq!(submits(&world, &submission, 1), 0);
+    }
+    assert_eq!(world.moments(looks), [0, 2_000, 4_000, 6_000, 8_000]);
+}
+
+#[test]
+fn an_order_that_is_not_found_after_ten_seconds_has_gone() {
+    let world = World::new();
+    let submission = submission(&world, ahead(5));
+    submits(&world, &submission, 5);
+    world.inner().faults.absent_eventually = true;
+    world.at(8_000);
+    assert_eq!(submits(&world, &submission, 1), 0, "it may be too young");
+    world.at(10_000);
+    assert_eq!(submits(&world, &submission, 1), 1);
+}
+
+#[test]
+fn where_the_schedulers_are_idle_the_bound_grows_to_four_times() {
+    let world = World::new();
+    let submission = submission(&world, ahead(40));
+    let mut let_in = vec![goes_on(&world, &submission, 300)];
+    for _ in 0..4 {
+        // The last look was in vain.
+        all_claimed(&world);
+        world.after(2_000);
+        let_in.push(goes_on(&world, &submission, 300));
+    }
+    assert_eq!(let_in, [40, 80, 160, 160, 160]);
+}
+
+/// Pages of the due index that were read, by which of the shards.
+fn pages(world: &World, wanted: impl Fn(u32) -> bool) -> usize {
+    let asked = world.asked().into_iter();
+    asked
+        .filter(|asked| matches!(asked, Asked::Due { shard, .. } if wanted(*shard)))
+        .count()
+}
+
+#[test]
+fn a_count_of_the_orders_in_flight_is_relied_on_for_two_seconds() {
+    let world = World::new();
+    let submission = submission(&world, capped(Some(1_000), None));
+    let counts = |at: u64| {
+        world.at(at);
+        assert_eq!(submits(&world, &submission, 1), 1);
+        pages(&world, |_| true)
+    };
+    assert_eq!((counts(0), counts(1_999), counts(2_000)), (16, 0, 16));
+}
+
+#[test]
+fn two_counts_are_a_quarter_of_a_second_apart_however_near_the_cap_is() {
+    let world = World::new();
+    let submission = submission(&world, capped(Some(8), None));
+    let counts = |at: u64, orders: usize| {
+        world.at(at);
+        assert_eq!(submits(&world, &submission, orders), orders);
+        pages(&world, |_| true)
+    };
+    // Three are more than a quarter of the eight that there was room for.
+    assert_eq!(counts(0, 3), 16);
+    assert_eq!((counts(249, 1), counts(250, 1)), (0, 16));
+}
+
+#[test]
+fn of_one_workflow_10000_orders_are_set_aside() {
+    let world = World::new();
+    let submission = submission(&world, capped(None, Some(0)));
+    let workflow = world.workflow("w");
+    for n in 0..9_999 {
+        world.aside(&workflow, &format!("aside-{n}"), false);
+    }
+    assert_eq!(submits(&world, &submission, 2), 1);
+    let is_aside = |world: &World| {
+        let inner = world.inner();
+        inner.orders.values().all(|order| order.set_aside.is_some())
+    };
+    assert!(is_aside(&world));
+}
+
+#[test]
+fn a_count_of_what_is_set_aside_is_relied_on_for_half_a_minute() {
+    let world = World::new();
+    let submission = submission(&world, capped(None, Some(0)));
+    let shard = aside_shard(&world.workflow("w").name);
+    let counts = |at: u64| {
+        world.at(at);
+        assert_eq!(submits(&world, &submission, 1), 1);
+        pages(&world, |asked| asked == shard)
+    };
+    assert_eq!((counts(0), counts(29_999), counts(30_000)), (1, 0, 1));
+}

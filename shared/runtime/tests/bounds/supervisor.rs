@@ -1,0 +1,100 @@
+//! How much of the due index a sweep reads.
+
+use triad_core::due::aside_shard;
+use triad_runtime::DueRow;
+use triad_runtime::settings::{AdmissionSettings, Settings};
+use triad_runtime::supervisor::{Report, Supervisor};
+use triad_workflow::Millis;
+
+use crate::support::{Asked, World, order_id};
+
+fn sweep(world: &World, settings: Settings) -> Report {
+    let w = || world.clone();
+    let supervisor = Supervisor::new(w(), w(), w(), w(), settings);
+    world.run(supervisor.sweep(Millis(60_000)))
+}
+
+/// The workflow `w` may have one order in flight.
+fn one_of_w() -> Settings {
+    let w = triad_workflow::WorkflowName::new("w").expect("a name");
+    Settings {
+        admission: AdmissionSettings {
+            in_flight: None,
+            per_workflow: [(w, 1)].into(),
+            reject_after: None,
+        },
+        ..Settings::default()
+    }
+}
+
+fn rows(count: usize) -> Vec<DueRow> {
+    let row = |n| DueRow {
+        order: order_id(&format!("gone-{n}")),
+        workflow: None,
+    };
+    (0..count).map(row).collect()
+}
+
+#[test]
+fn a_sweep_reads_pages_of_100_rows_up_to_10000_where_nothing_is_set() {
+    let world = World::new();
+    world.inner().faults.endless = true;
+    world.inner().due.insert(0, rows(1_000));
+    let report = sweep(&world, Settings::default());
+    assert_eq!((report.found, report.truncated), (10_000, true));
+    let is_page = |asked: &Asked| matches!(asked, Asked::Due { limit: 100, .. });
+    assert_eq!(world.times(is_page), 100);
+}
+
+#[test]
+fn a_sweep_reads_each_of_16_shards_and_one_where_orders_are_set_aside() {
+    let world = World::new();
+    let mut met = [0; 40];
+    for random in 0..16 {
+        world.inner().random = random;
+        sweep(&world, Settings::default());
+        for asked in world.asked() {
+            if let Asked::Due { shard, .. } = asked {
+                met[shard as usize] += 1;
+            }
+        }
+    }
+    assert_eq!(met[..16], [16; 16]);
+    assert_eq!(met[16..32], [1; 16], "another one each time");
+    assert_eq!(met[32..], [0; 8]);
+}
+
+#[test]
+fn of_orders_that_are_set_aside_100_are_passed_over_that_cannot_be_let_in() {
+    for (unreadable, admitted) in [(100, 1), (101, 0)] {
+        let world = World::new();
+        let workflow = world.workflow("w");
+        for n in 0..unreadable {
+            world.aside(&workflow, &format!("o-{n}"), false);
+        }
+        world.aside(&workflow, "good", true);
+        let report = sweep(&world, one_of_w());
+        assert_eq!(report.admitted, admitted, "{unreadable}");
+    }
+}
+
+#[test]
+fn of_a_shard_12_pages_are_read_in_search_of_one_workflows_orders() {
+    let world = World::new();
+    let shard = aside_shard(&world.workflow("w").name);
+    // They are another workflow's, and have gone.
+    let other = world.workflow("other");
+    let of_other = |row: DueRow| DueRow {
+        workflow: Some(other.name.clone()),
+        ..row
+    };
+    let rows = rows(1_000).into_iter().map(of_other).collect();
+    world.inner().due.insert(shard, rows);
+    world.inner().faults.endless = true;
+    world.inner().random = u64::from(shard);
+    sweep(&world, one_of_w());
+    let asked = world.asked();
+    let of_shard = |asked: &&Asked| matches!(asked, Asked::Due { shard: s, .. } if *s == shard);
+    // One more says who waits there.
+    assert_eq!(asked.iter().filter(of_shard).count(), 1 + 12);
+}

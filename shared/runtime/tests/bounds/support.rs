@@ -1,0 +1,465 @@
+//! Ports that answer at once, write down what they are asked, and fail as they are told to; and a
+//! clock that stands still while anything can go on.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+
+use serde_json::{Value, json};
+use triad_core::message::SchedulerMessage;
+use triad_core::{Accepted, Envelope, Order, OrderId, Timestamp, WorkflowRef, render, topics};
+use triad_runtime::ports::OrderPage;
+use triad_runtime::{
+    Bus, BusError, Clock, ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore,
+    DuePage, DueRow, Entropy, InputRecord, NewOrder, StateStore, StoreError, Write, Written,
+};
+use triad_workflow::hash::canonical_json;
+use triad_workflow::{DefinitionHash, Limits, Millis, Workflow, WorkflowName};
+
+/// When every world begins.
+pub const BEGIN: u64 = 1_000_000;
+
+/// What a port was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    Create(usize),
+    Commit(usize),
+    Load(usize),
+    LoadEventually(usize),
+    Due { shard: u32, limit: u32 },
+    Current,
+    Definition,
+    ControlRead,
+    ControlWrite,
+    Slept(u64),
+}
+
+/// How the ports fail.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    /// Every conditional write of an order is lost to another writer.
+    pub raced: bool,
+    /// No write of an order is carried out.
+    pub unwritten: bool,
+    /// Every write of the control store is lost to another writer.
+    pub control_raced: bool,
+    /// What is published on the topic `alerts` is never answered.
+    pub silent_alerts: bool,
+    /// Records that eventually consistent reads do not find.
+    pub absent_eventually: bool,
+    /// Every page of the due index has a next one.
+    pub endless: bool,
+}
+
+#[derive(Default)]
+pub struct Inner {
+    pub now: u64,
+    sleepers: Vec<(u64, Waker)>,
+    pub orders: BTreeMap<OrderId, Order>,
+    details: BTreeMap<OrderId, Arc<Value>>,
+    digests: BTreeMap<OrderId, String>,
+    definitions: BTreeMap<String, String>,
+    current: BTreeMap<WorkflowName, DefinitionHash>,
+    pub control: BTreeMap<String, ControlRecord>,
+    /// When records of the control store expire.
+    pub expires: BTreeMap<String, Option<Timestamp>>,
+    /// The due index, by shard.
+    pub due: BTreeMap<u32, Vec<DueRow>>,
+    pub sent: Vec<Envelope>,
+    pub asked: Vec<(u64, Asked)>,
+    pub faults: Faults,
+    pub random: u64,
+}
+
+/// All ports of one world.
+#[derive(Clone)]
+pub struct World(Arc<Mutex<Inner>>);
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let inner = Inner {
+            now: BEGIN,
+            ..Inner::default()
+        };
+        Self(Arc::new(Mutex::new(inner)))
+    }
+
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().expect("no test panics with it")
+    }
+
+    /// Runs a future to its end. When nothing can go on, time jumps to whoever sleeps for the
+    /// shortest.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(woken.clone());
+        loop {
+            let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+            if let Poll::Ready(value) = polled {
+                return value;
+            }
+            if !woken.0.swap(false, Ordering::SeqCst) {
+                self.jump();
+            }
+        }
+    }
+
+    fn jump(&self) {
+        let ripe: Vec<Waker> = {
+            let mut inner = self.inner();
+            let next = inner.sleepers.iter().map(|(until, _)| *until).min();
+            inner.now = inner.now.max(next.expect("somebody sleeps"));
+            let now = inner.now;
+            let ripe = inner.sleepers.extract_if(.., |(until, _)| *until <= now);
+            ripe.map(|(_, waker)| waker).collect()
+        };
+        ripe.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets time pass.
+    pub fn after(&self, ms: u64) {
+        self.inner().now += ms;
+    }
+
+    pub fn at(&self, ms: u64) {
+        self.inner().now = BEGIN + ms;
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn passed(&self) -> u64 {
+        self.inner().now - BEGIN
+    }
+
+    fn note(&self, asked: Asked) -> MutexGuard<'_, Inner> {
+        let mut inner = self.inner();
+        let now = inner.now - BEGIN;
+        inner.asked.push((now, asked));
+        inner
+    }
+
+    /// What the ports were asked for since the last time, in their order.
+    pub fn asked(&self) -> Vec<Asked> {
+        let asked = std::mem::take(&mut self.inner().asked);
+        asked.into_iter().map(|(_, asked)| asked).collect()
+    }
+
+    /// When something was asked since the last time, in milliseconds since the beginning.
+    pub fn moments(&self, wanted: fn(&Asked) -> bool) -> Vec<u64> {
+        let asked = std::mem::take(&mut self.inner().asked);
+        let wanted = asked.into_iter().filter(|(_, asked)| wanted(asked));
+        wanted.map(|(at, _)| at).collect()
+    }
+
+    /// How often something was asked since the last time.
+    pub fn times(&self, wanted: fn(&Asked) -> bool) -> usize {
+        self.asked().iter().filter(|asked| wanted(asked)).count()
+    }
+
+    /// Publishes a workflow of one step, at the agent `bank`.
+    pub fn workflow(&self, name: &str) -> Workflow {
+        let workflow = compiled(name);
+        let mut inner = self.inner();
+        let json = canonical_json(&workflow.definition);
+        inner
+            .definitions
+            .insert(identity(&workflow).to_string(), json);
+        inner
+            .current
+            .insert(workflow.name.clone(), workflow.hash.clone());
+        workflow
+    }
+
+    /// Stores a new order, as Submission does; the record that announces it.
+    pub fn announced(&self, workflow: &Workflow, id: &str, details: Value) -> InputRecord {
+        let accepted = self.accepted(workflow, id, details);
+        let order = Order::new(&accepted, workflow, accepted.due);
+        let mut inner = self.inner();
+        let details = Arc::new(accepted.details.clone());
+        inner.details.insert(order.id.clone(), details);
+        inner.orders.insert(order.id.clone(), order);
+        drop(inner);
+        record(render::announcement(accepted))
+    }
+
+    fn accepted(&self, workflow: &Workflow, id: &str, details: Value) -> Accepted {
+        let now = Timestamp(self.inner().now);
+        Accepted {
+            order_id: order_id(id),
+            workflow: identity(workflow),
+            priority: Default::default(),
+            reply_topic: None,
+            traceparent: None,
+            submitted_at: now,
+            due: now.plus(Millis(10_000)),
+            details,
+        }
+    }
+
+    /// Stores an order that is set aside, and its row. One that nobody can read has only the row.
+    pub fn aside(&self, workflow: &Workflow, id: &str, readable: bool) {
+        let accepted = self.accepted(workflow, id, json!({}));
+        let order = Order::new(&accepted, workflow, accepted.due).aside();
+        let shard = order.due_shard();
+        let row = DueRow {
+            order: order.id.clone(),
+            workflow: Some(workflow.name.clone()),
+        };
+        let mut inner = self.inner();
+        inner.due.entry(shard).or_default().push(row);
+        if readable {
+            inner.orders.insert(order.id.clone(), order);
+        }
+    }
+
+    /// The messages that were sent to a topic since the last time, as JSON.
+    pub fn sent(&self, topic: &str) -> Vec<Value> {
+        let mut inner = self.inner();
+        let sent = inner.sent.extract_if(.., |m| m.topic == topic);
+        sent.map(|m| serde_json::from_slice(&m.value).expect("JSON"))
+            .collect()
+    }
+
+    /// What an agent answers to the requests that were sent since the last time.
+    pub fn replies(&self) -> Vec<InputRecord> {
+        let requests = self.sent("agent.bank");
+        requests
+            .into_iter()
+            .map(|request| {
+                let now = Timestamp(self.inner().now);
+                let request = serde_json::from_value(request).expect("a request");
+                let output = triad_core::Outcome::Succeeded { output: json!({}) };
+                let pace = triad_core::message::Pace::default();
+                record(render::reply(&request, 1, output, pace, now, None))
+            })
+            .collect()
+    }
+}
+
+/// A workflow of one step.
+pub fn compiled(name: &str) -> Workflow {
+    let definition = json!({"workflow": name, "steps": [
+        {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]});
+    let definition = serde_json::from_value(definition).expect("a definition");
+    Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+}
+
+pub fn identity(workflow: &Workflow) -> WorkflowRef {
+    WorkflowRef {
+        name: workflow.name.clone(),
+        hash: workflow.hash.clone(),
+    }
+}
+
+pub fn order_id(id: &str) -> OrderId {
+    OrderId::new(id).expect("an id")
+}
+
+/// A message as its topic brings it.
+pub fn record(message: Envelope) -> InputRecord {
+    InputRecord {
+        topic: message.topic,
+        timestamp_ms: -1,
+        key: message.key,
+        value: Some(message.value),
+        headers: message.headers,
+        ..InputRecord::default()
+    }
+}
+
+/// A record that is a message to the Scheduler of exactly so many bytes.
+pub fn padded(record: &InputRecord, bytes: usize) -> InputRecord {
+    let mut value = record.value.clone().expect("it has a value");
+    assert!(serde_json::from_slice::<SchedulerMessage>(&value).is_ok());
+    value.resize(bytes, b' ');
+    InputRecord {
+        value: Some(value),
+        ..record.clone()
+    }
+}
+
+/// A sleep until a moment.
+struct Sleep {
+    world: World,
+    until: u64,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.world.inner();
+        if inner.now >= self.until {
+            return Poll::Ready(());
+        }
+        inner.sleepers.push((self.until, context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.inner().now)
+    }
+
+    async fn sleep(&self, span: Millis) {
+        let until = self.note(Asked::Slept(span.0)).now + span.0;
+        let world = self.clone();
+        Sleep { world, until }.await;
+    }
+}
+
+impl Entropy for World {
+    fn next_u64(&self) -> u64 {
+        self.inner().random
+    }
+}
+
+impl Bus for World {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let is_alert = messages.iter().any(|m| m.topic == topics::ALERTS);
+        if is_alert && self.inner().faults.silent_alerts {
+            std::future::pending::<()>().await;
+        }
+        let answers = messages.iter().map(|_| Ok(())).collect();
+        self.inner().sent.extend(messages);
+        answers
+    }
+}
+
+impl StateStore for World {
+    async fn create(&self, orders: Vec<NewOrder>) -> Vec<Result<Created, StoreError>> {
+        let mut inner = self.note(Asked::Create(orders.len()));
+        let create = |new: NewOrder| {
+            let id = new.order.id.clone();
+            if let Some(digest) = inner.digests.get(&id) {
+                let digest = digest.clone();
+                return Ok(Created::Exists { digest });
+            }
+            inner.digests.insert(id.clone(), new.digest);
+            inner.details.insert(id.clone(), new.details);
+            inner.orders.insert(id, new.order);
+            Ok(Created::Created)
+        };
+        orders.into_iter().map(create).collect()
+    }
+
+    async fn commit(&self, writes: Vec<Write>) -> Vec<Result<Written, StoreError>> {
+        let mut inner = self.note(Asked::Commit(writes.len()));
+        let commit = |write: Write| {
+            if inner.faults.unwritten {
+                return Err(StoreError::Transient("it is told to fail".into()));
+            }
+            let stored = inner.orders.get(&write.next.id).map(|order| order.version);
+            if inner.faults.raced || stored != Some(write.expected) {
+                return Ok(Written::Conflict);
+            }
+            let id = write.next.id.clone();
+            inner.orders.insert(id, (*write.next).clone());
+            Ok(Written::Written)
+        };
+        writes.into_iter().map(commit).collect()
+    }
+
+    async fn load(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+        let inner = self.note(Asked::Load(orders.len()));
+        let load = |id: &OrderId| Ok(inner.orders.get(id).cloned());
+        orders.iter().map(load).collect()
+    }
+
+    async fn load_eventually(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
+        let inner = self.note(Asked::LoadEventually(ids.len()));
+        let load = |id: &OrderId| match inner.faults.absent_eventually {
+            true => Ok(None),
+            false => Ok(inner.orders.get(id).cloned()),
+        };
+        ids.iter().map(load).collect()
+    }
+
+    async fn details(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Arc<Value>>, StoreError>> {
+        let inner = self.inner();
+        let details = |id: &OrderId| Ok(inner.details.get(id).cloned());
+        orders.iter().map(details).collect()
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        _until: Timestamp,
+        limit: u32,
+        page: Option<String>,
+    ) -> Result<DuePage, StoreError> {
+        let inner = self.note(Asked::Due { shard, limit });
+        let all = inner.due.get(&shard).map_or(&[][..], Vec::as_slice);
+        let from: usize = page.map_or(0, |page| page.parse().expect("a page"));
+        let (from, limit) = match inner.faults.endless {
+            true => (0, all.len().min(limit as usize)),
+            false => (from, limit as usize),
+        };
+        let rows: Vec<DueRow> = all.iter().skip(from).take(limit).cloned().collect();
+        let end = from + rows.len();
+        let goes_on = end < all.len() || (inner.faults.endless && !rows.is_empty());
+        Ok(DuePage {
+            next: goes_on.then(|| end.to_string()),
+            rows,
+        })
+    }
+
+    async fn list(
+        &self,
+        _state: Option<String>,
+        _page: Option<String>,
+    ) -> Result<OrderPage, StoreError> {
+        Ok(OrderPage::default())
+    }
+}
+
+impl DefinitionStore for World {
+    async fn publish(&self, of: WorkflowRef, json: String) -> Result<(), StoreError> {
+        let mut inner = self.inner();
+        inner.definitions.insert(of.to_string(), json);
+        inner.current.insert(of.name, of.hash);
+        Ok(())
+    }
+
+    async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
+        Ok(self.note(Asked::Current).current.get(&name).cloned())
+    }
+
+    async fn definition(&self, of: WorkflowRef) -> Result<Option<String>, StoreError> {
+        let inner = self.note(Asked::Definition);
+        Ok(inner.definitions.get(&of.to_string()).cloned())
+    }
+}
+
+impl ControlStore for World {
+    async fn read(&self, key: String, _: bool) -> Result<Option<ControlRecord>, StoreError> {
+        Ok(self.note(Asked::ControlRead).control.get(&key).cloned())
+    }
+
+    async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
+        let mut inner = self.note(Asked::ControlWrite);
+        let stored = inner.control.get(&write.key).map(|record| record.version);
+        if inner.faults.control_raced || stored != write.expected {
+            return Ok(Written::Conflict);
+        }
+        let record = ControlRecord {
+            version: write.expected.unwrap_or(0) + 1,
+            value: write.value,
+        };
+        inner.expires.insert(write.key.clone(), write.expires);
+        inner.control.insert(write.key, record);
+        Ok(Written::Written)
+    }
+}
