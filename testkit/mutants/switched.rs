@@ -1,0 +1,81 @@
+//! Which constant is another one. This file is part of the scratch copy alone, in which every use of a
+//! constant asks here for its value: tests/constants.sh.
+
+use std::sync::LazyLock;
+
+use triad_workflow::Millis;
+
+/// What a mutant makes of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Less,
+    More,
+    Half,
+    Double,
+}
+
+/// The constant that the environment names, by its digest, and what becomes of it. As text:
+/// `core/window/MOST less`.
+static SWITCHED: LazyLock<Option<(u64, Change)>> = LazyLock::new(|| {
+    let text = std::env::var("TRIAD_CONSTANT").ok()?;
+    let (name, change) = text.split_once(' ').expect("a constant and its change");
+    let change = match change {
+        "less" => Change::Less,
+        "more" => Change::More,
+        "half" => Change::Half,
+        "double" => Change::Double,
+        other => panic!("{other} is no change"),
+    };
+    Some((digest(name), change))
+});
+
+/// A number that can be another one.
+pub trait Number: Copy {
+    /// As a mutant has it.
+    #[must_use]
+    fn changed(self, change: fn(u64) -> u64) -> Self;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Number for $number {
+            fn changed(self, change: fn(u64) -> u64) -> Self {
+                change(self as u64) as $number
+            }
+        }
+    )*};
+}
+numbers!(u8, u16, u32, u64, usize);
+
+impl Number for Millis {
+    fn changed(self, change: fn(u64) -> u64) -> Self {
+        Self(change(self.0))
+    }
+}
+
+/// The value of a constant: its own, unless the environment names it.
+#[must_use]
+pub fn now<T: Number>(constant: u64, own: T) -> T {
+    match *SWITCHED {
+        Some((switched, change)) if switched == constant => own.changed(match change {
+            Change::Less => |n| n - 1,
+            Change::More => |n| n + 1,
+            Change::Half => |n| n / 2,
+            Change::Double => |n| n * 2,
+        }),
+        _ => own,
+    }
+}
+
+/// A name's FNV-1a digest, so that the places compare numbers.
+#[must_use]
+pub const fn digest(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut at = 0;
+    while at < bytes.len() {
+        digest = (digest ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        at += 1;
+    }
+    digest
+}
