@@ -3,6 +3,7 @@
 
 use serde_json::json;
 use triad_core::breaker::{Breaker, BreakerGate, BreakerSettings, Window as Calls};
+use triad_core::decide::true_due;
 use triad_core::downstream::{Downstream, DownstreamAction};
 use triad_core::due::{aside_shard, shard_of};
 use triad_core::ledger::to_revoke;
@@ -184,6 +185,18 @@ fn an_attempt_is_revoked_for_a_day_after_its_time_was_up() {
         to_revoke(&s.ctx(), &s.order, s.now),
         [],
         "its mark may be gone"
+    );
+}
+
+#[test]
+fn an_end_whose_messages_may_be_unsent_is_looked_at_after_half_a_minute() {
+    let mut s = Story::of(LINE).claimed();
+    s.succeed("a").refuse("b").succeed("a");
+    assert_eq!(s.state(), "Compensated");
+    let ended = s.now;
+    assert_eq!(
+        true_due(&s.ctx(), &s.order),
+        Some(ended.plus(Millis(30_000)))
     );
 }
 

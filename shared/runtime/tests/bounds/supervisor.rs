@@ -44,6 +44,11 @@ fn a_sweep_reads_pages_of_100_rows_up_to_10000_where_nothing_is_set() {
     assert_eq!((report.found, report.truncated), (10_000, true));
     let is_page = |asked: &Asked| matches!(asked, Asked::Due { limit: 100, .. });
     assert_eq!(world.times(is_page), 100);
+    let one_by_one = Settings {
+        sweep_page: 1,
+        ..Settings::default()
+    };
+    assert_eq!(sweep(&world, one_by_one).found, 10_000);
 }
 
 #[test]
