@@ -2,8 +2,8 @@
 # What the guarantees are held against, beyond the tests: docs/PROOF.md says what each part shows.
 #
 #   tests/proof.sh                      what CI runs, some ten minutes on two cores
-#   tests/proof.sh --long               a million seeds, the larger models, 20,000 orders under
-#                                       kills, 50,000 bad records, the fuzzers; many hours
+#   tests/proof.sh --long               a million seeds, the larger models, wrong constants, 20,000
+#                                       orders under kills, 50,000 bad records, the fuzzers; many hours
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # Ends with 0 if everything holds. Set TRIAD_SEEDS for another number of seeds, TRIAD_THREADS for
@@ -52,6 +52,9 @@ for policy in retry undo; do
   fi
 done
 if [ "$long" = no ]; then exit 0; fi
+
+step "Every constant is noticed, or explained"
+tests/constants.sh
 
 step "Real processes: 20,000 orders under kills and freezes"
 cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import rust_text
 from rust_text import Source, is_no_change
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,16 +78,19 @@ def make_copy():
         for path in sorted((COPY / folder).rglob("*.rs")):
             text = path.read_text()
             changed = switch(text, path, constants)
-            # What is the same keeps its time of change, so that nothing is built again without need.
-            if changed != text:
-                stat = path.stat()
-                path.write_text(changed)
-                os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            rewrite(path, changed)
     core = COPY / "shared/core/src"
     shutil.copy2(ROOT / "testkit/mutants/switched.rs", core / "switched.rs")
-    with open(core / "lib.rs", "a") as lib:
-        lib.write("\npub mod switched;\n")
+    rewrite(core / "lib.rs", (core / "lib.rs").read_text() + "\npub mod switched;\n")
     return constants
+
+
+def rewrite(path, text):
+    """The file keeps its time of change, or has that of this tool, so that nothing is built again
+    without need."""
+    changed = [p.stat().st_mtime_ns for p in (path, Path(__file__), Path(rust_text.__file__))]
+    path.write_text(text)
+    os.utime(path, ns=(max(changed), max(changed)))
 
 
 def switch(text, path, constants):
