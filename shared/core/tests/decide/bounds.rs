@@ -16,7 +16,8 @@ use triad_core::status::Status;
 use triad_core::submission::Submission;
 use triad_core::window::Window;
 use triad_core::{
-    Action, Event, Failure, FailureKind, OperationRefusal, OperatorAct, OrderId, Timestamp, Untaken,
+    Action, ClaimId, Event, Failure, FailureKind, OperationRefusal, OperatorAct, OrderId,
+    Timestamp, Untaken,
 };
 use triad_workflow::{Millis, WorkflowName};
 
@@ -116,6 +117,12 @@ fn of_one_downstream_64_step_types_can_be_paused() {
 fn an_order_id_has_128_bytes_at_most() {
     assert!(OrderId::new("x".repeat(128)).is_ok());
     assert!(OrderId::new("x".repeat(129)).is_err());
+}
+
+#[test]
+fn a_claim_holds_96_bytes_of_a_name() {
+    let claim = ClaimId::by(&"x".repeat(200), [u64::MAX; 2]);
+    assert_eq!(claim.instance(), Some("x".repeat(96).as_str()));
 }
 
 #[test]
