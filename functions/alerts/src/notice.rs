@@ -40,6 +40,7 @@ impl Notice {
             AlertKind::CompensationFailed => ("compensation-failed", "an order is half undone"),
             AlertKind::DeadLetter => ("dead-letter", "a record could not be taken"),
             AlertKind::Breaker => ("breaker", "a downstream has changed"),
+            AlertKind::Unreadable => ("unreadable", "an order's record cannot be read"),
             AlertKind::Misconfigured => ("misconfigured", "a handler cannot go on"),
         };
         let order = alert.order_id.as_deref();

@@ -157,7 +157,8 @@ fn alert_name(kind: AlertKind) -> &'static str {
         AlertKind::OrderError
         | AlertKind::DeadLetter
         | AlertKind::Breaker
-        | AlertKind::Misconfigured => "Error",
+        | AlertKind::Misconfigured
+        | AlertKind::Unreadable => "Error",
     }
 }
 

@@ -329,4 +329,7 @@ pub enum AlertKind {
     /// A handler cannot go on until somebody mends the installation: rights, credentials, a table or a
     /// topic that is missing.
     Misconfigured,
+    /// An order's record cannot be read, or does not fit its definition: the order goes on only once
+    /// somebody has mended it.
+    Unreadable,
 }

@@ -31,6 +31,7 @@ pub mod settings;
 pub mod submission;
 pub mod supervisor;
 pub mod system;
+mod unreadable;
 mod waves;
 
 pub use control::{ControlRecord, ControlStore, ControlWrite};

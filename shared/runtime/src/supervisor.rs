@@ -21,6 +21,7 @@ use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError};
 use crate::revoke;
 use crate::settings::Settings;
+use crate::unreadable;
 
 /// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors
 /// may sweep at once.
@@ -219,7 +220,16 @@ where
                 .iter()
                 .for_each(|e| self.misconfigured.note_bus(e));
             report.count(&read, &carried);
+            if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
+                let order = &read.order.id;
+                self.tell_unreadable(order, &illegal.to_string()).await;
+            }
         }
+    }
+
+    async fn tell_unreadable(&self, order: &OrderId, why: &str) {
+        let ports = (&self.store, &self.bus, &self.entropy);
+        unreadable::tell(ports, order, why, self.clock.now()).await;
     }
 
     /// Decide: pure, for each record by itself. A pass over the same records after this one was
@@ -239,7 +249,8 @@ where
         if ids.is_empty() {
             return found;
         }
-        for record in self.store.load(ids).await {
+        let records = self.store.load(ids.clone()).await;
+        for (id, record) in ids.into_iter().zip(records) {
             let pinned = match record {
                 Ok(Some(order)) => self
                     .definitions
@@ -262,6 +273,9 @@ where
                     self.misconfigured.note_store(&e);
                     log_failure(&e);
                     report.failed += 1;
+                    if matches!(e, StoreError::Item(_)) {
+                        self.tell_unreadable(&id, &e.to_string()).await;
+                    }
                 }
             }
         }

@@ -131,6 +131,7 @@ fn all() -> Vec<(String, Value)> {
         (AlertKind::CompensationFailed, "compensation-failed"),
         (AlertKind::Breaker, "breaker"),
         (AlertKind::Misconfigured, "misconfigured"),
+        (AlertKind::Unreadable, "unreadable"),
     ] {
         let body = Alert {
             alert_id: format!("o-1/{name}/{BEGIN}"),

@@ -103,3 +103,47 @@ fn of_a_shard_12_pages_are_read_in_search_of_one_workflows_orders() {
     // One more says who waits there.
     assert_eq!(asked.iter().filter(of_shard).count(), 1 + 12);
 }
+
+/// Alerts about records that cannot be read, by order.
+fn unreadable(world: &World) -> Vec<String> {
+    let alerts = world.sent(triad_core::topics::ALERTS);
+    let about = alerts.iter().filter(|a| a["kind"] == "unreadable");
+    about
+        .map(|a| a["order_id"].as_str().expect("an id").to_owned())
+        .collect()
+}
+
+#[test]
+fn operators_are_told_of_a_record_that_cannot_be_read_once_a_day() {
+    let day = 24 * 3_600_000;
+    let world = World::new();
+    world.inner().due.insert(3, rows(2));
+    world.inner().faults.unreadable = true;
+    for (at, told) in [(0, 2), (60_000, 2), (day - 1, 2), (day, 4), (day + 1, 4)] {
+        world.at(at);
+        assert_eq!(sweep(&world, Settings::default()).failed, 2);
+        assert_eq!(unreadable(&world).len(), told, "after {at} ms");
+    }
+    assert_eq!(unreadable(&world)[..2], ["gone-0", "gone-1"]);
+}
+
+#[test]
+fn an_alert_about_a_record_that_was_not_sent_is_sent_by_the_next_sweep() {
+    let world = World::new();
+    world.inner().due.insert(3, rows(1));
+    world.inner().faults.unreadable = true;
+    world.inner().faults.refused = true;
+    sweep(&world, Settings::default());
+    assert_eq!(unreadable(&world).len(), 0);
+    world.inner().faults.refused = false;
+    sweep(&world, Settings::default());
+    assert_eq!(unreadable(&world), ["gone-0"]);
+}
+
+#[test]
+fn nobody_is_told_of_a_record_that_cannot_be_read_for_now() {
+    let world = World::new();
+    world.inner().due.insert(3, rows(1));
+    assert_eq!(sweep(&world, Settings::default()).left, 1, "it has gone");
+    assert_eq!(unreadable(&world).len(), 0);
+}

@@ -46,8 +46,12 @@ pub struct Faults {
     pub unwritten: bool,
     /// Every write of the control store is lost to another writer.
     pub control_raced: bool,
+    /// Nothing may be published.
+    pub refused: bool,
     /// What is published on the topic `alerts` is never answered.
     pub silent_alerts: bool,
+    /// No record can be read: each is damaged.
+    pub unreadable: bool,
     /// Records that eventually consistent reads do not find.
     pub absent_eventually: bool,
     /// Every page of the due index has a next one.
@@ -72,6 +76,15 @@ pub struct Inner {
     pub asked: Vec<(u64, Asked)>,
     pub faults: Faults,
     pub random: u64,
+}
+
+impl Inner {
+    /// A record of the control store that has not expired.
+    fn kept(&self, key: &str) -> Option<&ControlRecord> {
+        let expires = self.expires.get(key).copied().flatten();
+        let is_kept = expires.is_none_or(|at| self.now < at.0);
+        self.control.get(key).filter(|_| is_kept)
+    }
 }
 
 /// All ports of one world.
@@ -332,6 +345,10 @@ impl Bus for World {
         if is_alert && self.inner().faults.silent_alerts {
             std::future::pending::<()>().await;
         }
+        if self.inner().faults.refused {
+            let refusal = || Err(BusError::Permanent("denied".to_owned()));
+            return messages.iter().map(|_| refusal()).collect();
+        }
         let answers = messages.iter().map(|_| Ok(())).collect();
         self.inner().sent.extend(messages);
         answers
@@ -374,7 +391,10 @@ impl StateStore for World {
 
     async fn load(&self, orders: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
         let inner = self.note(Asked::Load(orders.len()));
-        let load = |id: &OrderId| Ok(inner.orders.get(id).cloned());
+        let load = |id: &OrderId| match inner.faults.unreadable {
+            true => Err(StoreError::Item("Steps: not JSON".to_owned())),
+            false => Ok(inner.orders.get(id).cloned()),
+        };
         orders.iter().map(load).collect()
     }
 
@@ -445,12 +465,12 @@ impl DefinitionStore for World {
 
 impl ControlStore for World {
     async fn read(&self, key: String, _: bool) -> Result<Option<ControlRecord>, StoreError> {
-        Ok(self.note(Asked::ControlRead).control.get(&key).cloned())
+        Ok(self.note(Asked::ControlRead).kept(&key).cloned())
     }
 
     async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
         let mut inner = self.note(Asked::ControlWrite);
-        let stored = inner.control.get(&write.key).map(|record| record.version);
+        let stored = inner.kept(&write.key).map(|record| record.version);
         if inner.faults.control_raced || stored != write.expected {
             return Ok(Written::Conflict);
         }

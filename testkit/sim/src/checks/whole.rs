@@ -314,6 +314,9 @@ fn alerts(state: &State, found: &mut Vec<Found>) {
                     found.push(("a-breakers-event-was-decided", alert.alert_id));
                 }
             }
+            AlertKind::Unreadable => {
+                found.push(("world-every-record-is-readable", alert.cause));
+            }
             AlertKind::Misconfigured => {
                 if state.kernel.refused_since.is_none() {
                     found.push(("g6-an-alert-of-the-installation-has-its-cause", alert.cause));
