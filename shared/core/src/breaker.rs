@@ -371,7 +371,8 @@ mod tests {
 
     #[test]
     fn settings_have_bounds() {
-        let with = |change: fn(&mut BreakerSettings)| {
+        type Change = fn(&mut BreakerSettings);
+        let with = |change: Change| {
             let mut settings = BreakerSettings::default();
             change(&mut settings);
             settings.check()
@@ -381,7 +382,7 @@ mod tests {
         assert_eq!(with(|s| s.failure_percent = 100), Ok(()));
         assert_eq!(with(|s| s.probes = 10_000), Ok(()));
         assert_eq!(with(|s| s.open = s.max_open), Ok(()));
-        let wrong: [(fn(&mut BreakerSettings), &str); 11] = [
+        let wrong: [(Change, &str); 11] = [
             (|s| s.window = 0, "window"),
             (|s| s.window = 10_001, "window"),
             (|s| s.minimum = 0, "minimum"),
