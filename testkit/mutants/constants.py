@@ -198,14 +198,18 @@ class Runner:
     def seeds(self):
         return [self.world, "seeds", "--seeds", SEEDS, "--threads", "1"]
 
-    def patience(self, path):
-        return 60 + PATIENCE * self.took[path]
+    def run(self, command, mutant, stop_at=None):
+        """Runs one of them with a mutant. What does not end is run once more: the machine may have
+        stood still."""
+        seconds = 60 + PATIENCE * self.took[command[0]]
+        lines, code, took = run(command, mutant, seconds, stop_at)
+        return (lines, code, took) if code is not None else run(command, mutant, seconds, stop_at)
 
     def caught(self, mutant):
         """What catches a mutant: a kind (`test`, `world`, `coverage`) and a name; None if nothing
         does."""
         for name, path in self.tests:
-            lines, code, _ = run(self.test(path), mutant, self.patience(path), FAILED)
+            lines, code, _ = self.run(self.test(path), mutant, FAILED)
             failed = next((m.group(1) for m in map(FAILED.match, lines) if m), None)
             if failed:
                 return "test", f"{name}: {failed}"
@@ -213,7 +217,7 @@ class Runner:
                 return "test", f"{name}: does not end"
             if code != 0:
                 return "test", f"{name}: ends with {code}"
-        lines, code, _ = run(self.seeds(), mutant, self.patience(self.world))
+        lines, code, _ = self.run(self.seeds(), mutant)
         for line in lines:
             breach = re.match(r"seed (\d+) FAILS with its first \d+ faults: ([^:]+)", line)
             if breach:
