@@ -245,6 +245,9 @@ mod tests {
     }
 
     const GOLDEN: &str = include_str!("../tests/golden/order-state.json");
+    /// As records were written while consecutive ids shared a shard.
+    const BEFORE_MIXED_SHARDS: &str =
+        include_str!("../tests/golden/order-state-before-mixed-shards.json");
 
     #[test]
     fn a_record_is_stored_as_the_golden_item() {
@@ -261,9 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn the_golden_item_still_decodes() {
-        let golden: Value = serde_json::from_str(GOLDEN).unwrap();
-        assert_eq!(decode(&from_json(&golden)).unwrap(), full());
+    fn every_golden_item_still_decodes() {
+        for golden in [GOLDEN, BEFORE_MIXED_SHARDS] {
+            let golden: Value = serde_json::from_str(golden).unwrap();
+            assert_eq!(decode(&from_json(&golden)).unwrap(), full());
+        }
     }
 
     #[test]
