@@ -25,6 +25,10 @@ step "Building"
 cargo build --release --locked -p triad-sim -p triad-model
 
 sim=target/release/triad-sim
+if [ "$long" = yes ]; then
+  cargo build --profile proof --locked -p triad-sim
+  sim=target/proof/triad-sim
+fi
 model=target/release/triad-model
 
 if [ "$long" = no ]; then
