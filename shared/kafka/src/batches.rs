@@ -15,19 +15,17 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use rdkafka::consumer::{BaseConsumer, CommitMode};
+use rdkafka::consumer::CommitMode;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, said};
-use crate::consumer::{COMMIT_EVERY, commit, store, take_back};
-use crate::context::Context;
+use crate::consumer::{COMMIT_EVERY, Commits, commit, store, take_back};
 use crate::error::KafkaError;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
 use crate::retry::tell;
@@ -69,7 +67,7 @@ where
             stuck: Stuck::default(),
             watch: Watch::new(config.max_records),
             fresh: VecDeque::new(),
-            stored: Arc::default(),
+            commits: Commits::default(),
         };
         tasks.spawn(async move {
             let ended = lane.run(&stop).await;
@@ -101,8 +99,7 @@ struct InHand<F> {
     watch: Watch,
     /// Read while a handler was at work.
     fresh: VecDeque<Item>,
-    /// Whether there is something to commit.
-    stored: Arc<AtomicBool>,
+    commits: Commits,
 }
 
 impl<F, R> InHand<F>
@@ -119,7 +116,7 @@ where
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 _ = commits.tick() => {
-                    commit_stored(self.lane.consumer(), &self.stored);
+                    self.commits.commit(self.lane.consumer());
                     continue;
                 }
                 () = sleep_until(due) => None,
@@ -238,7 +235,7 @@ where
                 biased;
                 worked = &mut working => break worked,
                 _ = polls.tick() => {
-                    commit_stored(self.lane.consumer(), &self.stored);
+                    self.commits.commit(self.lane.consumer());
                     if polled.elapsed() >= POLL_EVERY {
                         polled = Instant::now();
                         self.fresh.extend(self.lane.at_hand());
@@ -296,7 +293,7 @@ where
         let now = Instant::now();
         for (partition, next) in &done {
             store(self.lane.consumer(), &partition.0, partition.1, *next);
-            self.stored.store(true, Ordering::Relaxed);
+            self.commits.stored();
             if !left.contains_key(partition) && self.stuck.done(partition, now) {
                 self.lane.pause(partition, false);
             }
@@ -344,12 +341,5 @@ async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Commits what is stored, when there is something new.
-fn commit_stored(consumer: &BaseConsumer<Context>, stored: &AtomicBool) {
-    if stored.swap(false, Ordering::Relaxed) {
-        commit(consumer, CommitMode::Async);
     }
 }

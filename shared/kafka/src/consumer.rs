@@ -1,6 +1,6 @@
 //! A group consumer with manual commits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
 use rdkafka::error::RDKafkaErrorCode;
@@ -15,6 +15,11 @@ use crate::source::Source;
 
 /// How often stored offsets are committed.
 pub(crate) const COMMIT_EVERY: Duration = Duration::from_millis(250);
+
+/// How often they are committed though nothing was stored since: a commit may have failed, and
+/// librdkafka does not say so of one that is not waited for. Where nothing is left to commit, it
+/// asks the broker nothing.
+const COMMIT_AGAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// Longest wait for a commit, where its answer is waited for.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
@@ -86,6 +91,36 @@ pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
     }
 }
 
+/// When the stored offsets of a consumer are to be committed, without waiting for it.
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    has_stored: bool,
+    last: Option<Instant>,
+}
+
+impl Commits {
+    /// Something was stored.
+    pub(crate) fn stored(&mut self) {
+        self.has_stored = true;
+    }
+
+    /// Commits, if there is something new or the last time was long ago.
+    pub(crate) fn commit(&mut self, consumer: &BaseConsumer<Context>) {
+        if self.is_due(Instant::now()) {
+            commit(consumer, CommitMode::Async);
+        }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_long_ago = self.last.is_none_or(|at| now - at >= COMMIT_AGAIN_EVERY);
+        let is_due = std::mem::take(&mut self.has_stored) || is_long_ago;
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
+}
+
 /// What is noted of a partition.
 pub(crate) struct Note<'a> {
     pub(crate) partition: &'a (String, i32),
@@ -139,5 +174,25 @@ pub(crate) fn store(consumer: &BaseConsumer<Context>, topic: &str, partition: i3
     if let Err(e) = stored {
         // The partition has moved to another member: its records come again there.
         tracing::debug!(error = %e, topic, partition, "an offset could not be stored");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_committed_and_once_more_in_case_that_failed() {
+        let mut commits = Commits::default();
+        let began = Instant::now();
+        let mut at = |ms| commits.is_due(began + Duration::from_millis(ms));
+        assert!(at(0));
+        assert!(!at(250));
+        assert!(!at(4_999));
+        assert!(at(5_000));
+        assert!(!at(9_999));
+        commits.stored();
+        assert!(commits.is_due(began + Duration::from_millis(9_999)));
+        assert!(!commits.is_due(began + Duration::from_millis(14_998)));
     }
 }

@@ -29,9 +29,17 @@ impl UnderWay {
     pub(crate) fn begin(&self, item: &Item) {
         let mut all = self.lock();
         let progress = all.entry(item.partition()).or_default();
-        progress.open.insert(item.record().offset);
-        // After a rebalance a partition may come back at an earlier offset.
+        let offset = item.record().offset;
+        progress.open.insert(offset);
+        // After a rebalance a partition may come back at an earlier offset. What was stored of it
+        // then is not any more.
         progress.next = item.next();
+        progress.stored = progress.stored.min(offset);
+    }
+
+    /// Partitions have gone: what is under way of them is no business of this consumer any more.
+    pub(crate) fn forget(&self, partitions: &[(String, i32)]) {
+        self.lock().retain(|at, _| !partitions.contains(at));
     }
 
     /// It is done.
@@ -51,13 +59,21 @@ impl UnderWay {
 
     /// Stores, for each partition, the offset before which all is done; whether any has moved.
     pub(crate) fn store(&self, consumer: &BaseConsumer<Context>) -> bool {
-        let mut moved = false;
-        for ((topic, partition), progress) in self.lock().iter_mut() {
+        let moved = self.moved();
+        for ((topic, partition), done) in &moved {
+            store(consumer, topic, *partition, *done);
+        }
+        !moved.is_empty()
+    }
+
+    /// The partitions of which more is done than was stored, which it is from now on.
+    fn moved(&self) -> Vec<((String, i32), i64)> {
+        let mut moved = Vec::new();
+        for (partition, progress) in self.lock().iter_mut() {
             let done = progress.done();
             if done != progress.stored {
-                store(consumer, topic, *partition, done);
                 progress.stored = done;
-                moved = true;
+                moved.push((partition.clone(), done));
             }
         }
         moved
@@ -105,5 +121,28 @@ mod tests {
         assert_eq!(done(&under_way), 7);
         under_way.end(&record(7));
         assert_eq!(done(&under_way), 9);
+    }
+
+    #[test]
+    fn what_comes_again_is_stored_again() {
+        let under_way = UnderWay::default();
+        let at = ("t".to_owned(), 0);
+        // The second time it is done before anybody has looked.
+        for _ in 0..2 {
+            under_way.begin(&record(5));
+            under_way.end(&record(5));
+            assert_eq!(under_way.moved(), [(at.clone(), 6)]);
+            assert_eq!(under_way.moved(), []);
+        }
+    }
+
+    #[test]
+    fn what_has_gone_is_not_waited_for_when_its_partition_comes_back() {
+        let under_way = UnderWay::default();
+        under_way.begin(&record(5));
+        under_way.forget(&[("t".to_owned(), 0)]);
+        under_way.begin(&record(90));
+        under_way.end(&record(90));
+        assert_eq!(done(&under_way), 91);
     }
 }

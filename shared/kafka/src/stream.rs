@@ -23,7 +23,7 @@ use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, MAX_PANICS, said};
 use crate::batches::first_end;
-use crate::consumer::{COMMIT_EVERY, commit, take_back};
+use crate::consumer::{COMMIT_EVERY, Commits, commit, take_back};
 use crate::error::KafkaError;
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
@@ -94,6 +94,11 @@ where
     let start_all = async {
         // Read while all room was taken.
         let mut fresh: VecDeque<Item> = VecDeque::new();
+        let forget_gone = |fresh: &mut VecDeque<Item>| {
+            let gone = locked(&watch).learn(lane.consumer());
+            under_way.forget(&gone);
+            fresh.retain(|item| !gone.contains(&item.partition()));
+        };
         loop {
             let item = match fresh.pop_front() {
                 Some(item) => item,
@@ -102,12 +107,17 @@ where
                     Err(e) => return e,
                 },
             };
+            forget_gone(&mut fresh);
             under_way.begin(&item);
             let mut enter = pin!(room.enter(lane.side));
             let permit = loop {
                 tokio::select! {
                     permit = &mut enter => break permit,
-                    () = tokio::time::sleep(POLL_EVERY) => fresh.extend(lane.at_hand()),
+                    () = tokio::time::sleep(POLL_EVERY) => {
+                        let new = lane.at_hand();
+                        forget_gone(&mut fresh);
+                        fresh.extend(new);
+                    }
                 }
             };
             let (item, alone) = take_up(item, &lane, &watch, &under_way);
@@ -148,7 +158,6 @@ where
 fn take_up(item: Item, lane: &Lane, watch: &Mutex<Watch>, under_way: &UnderWay) -> (Item, bool) {
     let consumer = lane.consumer();
     let mut watch = locked(watch);
-    watch.learn(consumer);
     match item {
         Item::Record(record) if watch.is_alone(&(record.topic.clone(), record.partition)) => {
             let position = under_way.position(&record);
@@ -244,12 +253,14 @@ enum Worked {
 /// Commits the offsets before which all is done, for ever.
 async fn commit_now_and_then(lane: &Lane, under_way: &UnderWay, watch: &Mutex<Watch>) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
+    let mut commits = Commits::default();
     loop {
         ticks.tick().await;
         locked(watch).take_back_after(lane.consumer(), WATCHED_FOR);
         if under_way.store(lane.consumer()) {
-            commit(lane.consumer(), CommitMode::Async);
+            commits.stored();
         }
+        commits.commit(lane.consumer());
     }
 }
 
