@@ -12,6 +12,7 @@ use triad_workflow::Millis;
 
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
+use crate::news;
 use crate::ports::{Bus, BusError, Clock, StoreError};
 
 /// Time between two alerts of a handler while the same trouble lasts.
@@ -21,8 +22,8 @@ const AGAIN_AFTER: Millis = Millis(60_000);
 
 /// What one handler of one process has met that only an operator can mend.
 ///
-/// At most one alert in ten minutes. It is best effort: the record that met the trouble comes again,
-/// and with it the next try.
+/// At most one alert in ten minutes. They are [news](crate::news), for which the work waits 2 s at
+/// most: the record that met the trouble comes again, and with it the next try.
 #[derive(Debug)]
 pub(crate) struct Misconfigured {
     handler: &'static str,
@@ -82,8 +83,8 @@ impl Misconfigured {
             why,
             "work stands still until the installation is mended"
         );
-        let sent = bus.publish(vec![self.alert(&why, now)]).await;
-        if sent.into_iter().any(|result| result.is_err()) {
+        let sent = news::publish(bus, clock, vec![self.alert(&why, now)]).await;
+        if !matches!(sent.as_deref(), Ok([Ok(())])) {
             self.lock().silent_until = Some(now.plus(AGAIN_AFTER));
         }
     }
@@ -134,10 +135,11 @@ mod tests {
         async fn sleep(&self, _time: Millis) {}
     }
 
-    /// Keeps what is sent, and refuses it if it is to.
+    /// Keeps what is sent, and refuses it or never answers if it is to.
     #[derive(Default)]
     struct Sent {
         refuses: bool,
+        is_silent: bool,
         alerts: Mutex<Vec<Alert>>,
     }
 
@@ -151,7 +153,11 @@ mod tests {
                     false => Ok(()),
                 }
             };
-            messages.into_iter().map(take).collect()
+            let answers = messages.into_iter().map(take).collect();
+            if self.is_silent {
+                std::future::pending::<()>().await;
+            }
+            answers
         }
     }
 
@@ -197,16 +203,19 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_that_is_refused_is_tried_again_after_a_minute() {
-        let met = Misconfigured::new("supervisor");
-        let bus = Sent {
-            refuses: true,
-            ..Sent::default()
-        };
-        for (at, sent) in [(0, 1), (59_999, 1), (60_000, 2)] {
-            met.note_bus(&BusError::Permanent("topic alerts: denied".into()));
-            block_on(met.tell(&bus, &At(at)));
-            assert_eq!(bus.count(), sent, "at {at}");
+    fn an_alert_that_is_refused_or_not_answered_is_tried_again_after_a_minute() {
+        for (refuses, is_silent) in [(true, false), (false, true)] {
+            let met = Misconfigured::new("supervisor");
+            let bus = Sent {
+                refuses,
+                is_silent,
+                ..Sent::default()
+            };
+            for (at, sent) in [(0, 1), (59_999, 1), (60_000, 2)] {
+                met.note_bus(&BusError::Permanent("topic alerts: denied".into()));
+                block_on(met.tell(&bus, &At(at)));
+                assert_eq!(bus.count(), sent, "at {at}");
+            }
         }
     }
 }

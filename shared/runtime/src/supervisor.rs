@@ -21,7 +21,7 @@ use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError};
 use crate::revoke;
 use crate::settings::Settings;
-use crate::unreadable;
+use crate::unreadable::{self, Unreadable};
 
 /// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors
 /// may sweep at once.
@@ -201,7 +201,8 @@ where
     async fn take_up(&self, rows: Vec<DueRow>, report: &mut Report) {
         report.found += rows.len();
         let ids = rows.into_iter().map(|r| r.order).collect();
-        let found = self.load(ids, report).await;
+        let mut unreadable = Unreadable::new();
+        let found = self.load(ids, report, &mut unreadable).await;
         let now = self.clock.now();
         let found = self.revoke(found, now, report).await;
         let mut passes: Vec<(Snapshot, Carried)> = found
@@ -221,15 +222,11 @@ where
                 .for_each(|e| self.misconfigured.note_bus(e));
             report.count(&read, &carried);
             if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
-                let order = &read.order.id;
-                self.tell_unreadable(order, &illegal.to_string()).await;
+                unreadable.push((read.order.id.clone(), illegal.to_string()));
             }
         }
-    }
-
-    async fn tell_unreadable(&self, order: &OrderId, why: &str) {
-        let ports = (&self.store, &self.bus, &self.entropy);
-        unreadable::tell(ports, order, why, self.clock.now()).await;
+        let ports = (&self.store, &self.bus, &self.clock, &self.entropy);
+        unreadable::tell(ports, unreadable).await;
     }
 
     /// Decide: pure, for each record by itself. A pass over the same records after this one was
@@ -244,7 +241,12 @@ where
     }
 
     /// Reads the records themselves: the index is only a hint.
-    async fn load(&self, ids: Vec<OrderId>, report: &mut Report) -> Vec<Snapshot> {
+    async fn load(
+        &self,
+        ids: Vec<OrderId>,
+        report: &mut Report,
+        unreadable: &mut Unreadable,
+    ) -> Vec<Snapshot> {
         let mut found = Vec::with_capacity(ids.len());
         if ids.is_empty() {
             return found;
@@ -274,7 +276,7 @@ where
                     log_failure(&e);
                     report.failed += 1;
                     if matches!(e, StoreError::Item(_)) {
-                        self.tell_unreadable(&id, &e.to_string()).await;
+                        unreadable.push((id, e.to_string()));
                     }
                 }
             }

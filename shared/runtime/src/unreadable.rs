@@ -10,46 +10,67 @@ use triad_core::{Envelope, Failure, FailureKind, OrderId, Timestamp, topics};
 use triad_workflow::Millis;
 
 use crate::control::{ControlStore, ControlWrite};
-use crate::ports::{Bus, Entropy, StoreError};
+use crate::news;
+use crate::ports::{Bus, Clock, Entropy, StoreError};
 
 /// Time between two alerts about one record.
 const EVERY: Millis = Millis(24 * 3_600_000);
 
-/// Tells operators of one record, unless they were told within the last day. Of two processes that
-/// meet it at once both may tell, under two ids.
+/// Records that cannot be read, and why.
+pub(crate) type Unreadable = Vec<(OrderId, String)>;
+
+/// Tells operators of the records of one page, but not of those of which they were told within the
+/// last day. Of two processes that meet a record at once both may tell, under two ids.
 ///
-/// What cannot be told now is told by the next sweep: a failure is logged.
-pub(crate) async fn tell<S: ControlStore, B: Bus, E: Entropy>(
-    (control, bus, entropy): (&S, &B, &E),
-    order: &OrderId,
-    why: &str,
-    now: Timestamp,
+/// They are sent together, and waited for as [news](crate::news) are. What cannot be told now is told
+/// by the next sweep: a failure is logged.
+pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
+    (control, bus, clock, entropy): (&S, &B, &C, &E),
+    unreadable: Unreadable,
 ) {
-    if let Err(e) = try_to_tell((control, bus, entropy), order, why, now).await {
-        tracing::warn!(%order, error = e, "nobody was told of a record that cannot be read");
+    let now = clock.now();
+    let mut alerts = Vec::new();
+    let mut keys = Vec::new();
+    for (order, why) in unreadable {
+        let key = format!("unreadable/{order}");
+        match control.read(key.clone(), false).await {
+            Ok(None) => {
+                alerts.push(alert(&order, &why, now));
+                keys.push(key);
+            }
+            Ok(Some(_)) => {}
+            // It is the same store: nothing is to be expected of the others.
+            Err(e) => {
+                log_untold(&e);
+                break;
+            }
+        }
+    }
+    if alerts.is_empty() {
+        return;
+    }
+    let sent = match news::publish(bus, clock, alerts).await {
+        Ok(sent) => sent,
+        Err(late) => return log_untold(&late),
+    };
+    for (key, sent) in keys.into_iter().zip(sent) {
+        let written = match sent {
+            Ok(()) => write_down(control, entropy, key, now).await,
+            Err(e) => return log_untold(&e),
+        };
+        if let Err(e) = written {
+            return log_untold(&e);
+        }
     }
 }
 
-async fn try_to_tell<S: ControlStore, B: Bus, E: Entropy>(
-    (control, bus, entropy): (&S, &B, &E),
-    order: &OrderId,
-    why: &str,
+/// Of two that tell, one writes it down.
+async fn write_down<S: ControlStore, E: Entropy>(
+    control: &S,
+    entropy: &E,
+    key: String,
     now: Timestamp,
-) -> Result<(), String> {
-    let in_words = |e: StoreError| e.to_string();
-    let key = format!("unreadable/{order}");
-    if control
-        .read(key.clone(), false)
-        .await
-        .map_err(in_words)?
-        .is_some()
-    {
-        return Ok(());
-    }
-    let sent = bus.publish(vec![alert(order, why, now)]).await;
-    if let Some(e) = sent.into_iter().find_map(Result::err) {
-        return Err(e.to_string());
-    }
+) -> Result<(), StoreError> {
     let told = ControlWrite {
         key,
         value: json!({"told": now}),
@@ -57,8 +78,11 @@ async fn try_to_tell<S: ControlStore, B: Bus, E: Entropy>(
         expires: Some(now.plus(EVERY)),
         token: entropy.next_u64(),
     };
-    // Of two that tell one writes it down.
-    control.write(told).await.map(|_| ()).map_err(in_words)
+    control.write(told).await.map(|_| ())
+}
+
+fn log_untold(error: &dyn std::error::Error) {
+    tracing::warn!(%error, "nobody was told of a record that cannot be read, or it is not written down");
 }
 
 fn alert(order: &OrderId, why: &str, now: Timestamp) -> Envelope {

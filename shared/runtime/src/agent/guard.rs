@@ -19,6 +19,7 @@ use triad_workflow::{AgentName, Millis};
 use super::rate::Rate;
 use crate::control::{ControlStore, ControlWrite};
 use crate::misconfigured::Misconfigured;
+use crate::news;
 use crate::ports::{Bus, Clock, Entropy, Written};
 use crate::settings::{DownstreamSettings, Settings};
 
@@ -32,8 +33,6 @@ const PUT_OFF: Millis = Millis(5_000);
 const SPREAD: Millis = Millis(30_000);
 /// An event that its writer has not told after this is told by whoever reads the record.
 const TELL_AFTER: Millis = Millis(5_000);
-/// Longest wait of who changes the breaker for its event to be acknowledged.
-const TELL_WITHIN: Millis = Millis(2_000);
 
 /// What became of a call, as the breaker sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -485,12 +484,11 @@ impl Guard {
             tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
         }
         // News, and no more: the calls that wait for this change go on without it.
-        let publish = std::pin::pin!(ports.bus.publish(vec![record.event(&self.agent)]));
-        let enough = std::pin::pin!(ports.clock.sleep(TELL_WITHIN));
-        let sent = match select(publish, enough).await {
-            Either::Left((sent, _)) => sent,
-            Either::Right(_) => {
-                tracing::warn!(agent = %self.agent, "a circuit breaker's event is not sent yet");
+        let event = vec![record.event(&self.agent)];
+        let sent = match news::publish(ports.bus, ports.clock, event).await {
+            Ok(sent) => sent,
+            Err(late) => {
+                tracing::warn!(agent = %self.agent, error = %late, "a circuit breaker's event is not sent yet");
                 return;
             }
         };

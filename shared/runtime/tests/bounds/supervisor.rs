@@ -148,6 +148,17 @@ fn an_alert_about_a_record_that_was_not_sent_is_sent_by_the_next_sweep() {
 }
 
 #[test]
+fn a_page_of_records_that_cannot_be_read_waits_two_seconds_for_a_silent_topic() {
+    let world = World::new();
+    world.inner().due.insert(3, rows(20));
+    world.inner().faults.unreadable = true;
+    world.inner().faults.silent_alerts = true;
+    let began = world.inner().now;
+    assert_eq!(sweep(&world, Settings::default()).failed, 20);
+    assert_eq!(world.inner().now - began, 2_000);
+}
+
+#[test]
 fn nobody_is_told_of_a_record_that_cannot_be_read_for_now() {
     let world = World::new();
     world.inner().due.insert(3, rows(1));
