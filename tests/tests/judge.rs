@@ -41,6 +41,7 @@ fn new_order(id: &str) -> NewOrder {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(5_000),
+        deadline: None,
         details: json!({"n": 1}),
     };
     NewOrder {

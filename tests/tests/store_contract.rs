@@ -34,6 +34,7 @@ fn order(text: &str, due: u64) -> Order {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(due),
+        deadline: None,
         details: Value::Null,
     };
     Order::new(&accepted, &workflow, Timestamp(due))

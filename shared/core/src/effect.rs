@@ -127,12 +127,14 @@ pub fn told(order: &Order) -> Vec<Effect> {
         Emission::Status {
             sequence,
             status,
+            step,
             at,
             cause,
         } => Some(Effect::Status(StatusMessage {
             order_id: order.id.clone(),
             sequence: *sequence,
             status: *status,
+            step: step.clone(),
             cause: cause.clone(),
             at: *at,
         })),
@@ -145,15 +147,14 @@ pub fn told(order: &Order) -> Vec<Effect> {
         })),
         Emission::Announce | Emission::Retry | Emission::Request { .. } => None,
     });
-    let wakes = entries
-        .iter()
-        .filter(|e| matches!(e, Emission::Announce | Emission::Retry));
+    let wakes = entries.iter().filter(|e| matches!(e, Emission::Retry));
     told.chain(wakes.map(|_| Effect::Wake)).collect()
 }
 
 fn alert_name(kind: AlertKind) -> &'static str {
     match kind {
         AlertKind::CompensationFailed => "CompensationFailed",
+        AlertKind::OrderLate => "Late",
         AlertKind::OrderError
         | AlertKind::DeadLetter
         | AlertKind::Breaker

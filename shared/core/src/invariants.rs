@@ -3,9 +3,10 @@
 //! One list for production (a breach is an error log and a metric), the simulated world and the
 //! models (a breach ends the run).
 
-use triad_workflow::Workflow;
+use triad_workflow::{Step, Workflow};
 
 use crate::ids::Timestamp;
+use crate::message::AlertKind;
 use crate::order::{IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::step::{StepRecord, StepState, Work};
@@ -24,7 +25,7 @@ type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a record by itself: a name, and a function that is true where it holds. Names
 /// that begin with `g` and a digit are guarantees of the design, such as G1.
-pub const OF_RECORD: [(&str, OfRecord); 12] = [
+pub const OF_RECORD: [(&str, OfRecord); 14] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -95,6 +96,26 @@ pub const OF_RECORD: [(&str, OfRecord); 12] = [
             .any(|s| s.state.work().is_some() || s.state.to_compensate().is_some()),
         _ => true,
     }),
+    ("a-deadline-is-watched", |o, w| {
+        let is_watched = matches!(
+            o.state,
+            ProcessState::Pending { .. } | ProcessState::Processing(_)
+        ) && o.round == 0
+            && o.late_since.is_none()
+            && o.paused.is_none()
+            && o.set_aside.is_none();
+        // An effect in doubt that may not be repeated is waited for.
+        let once = |(s, step): (&StepRecord, &Step)| {
+            matches!(s.state, StepState::Acting(_)) && !step.repeat.is_safe()
+        };
+        !is_watched
+            || o.steps.iter().zip(&w.steps).any(once)
+            || o.deadline.is_none_or(|at| o.due <= Some(at))
+    }),
+    ("late-is-beyond-the-deadline", |o, _| {
+        o.late_since
+            .is_none_or(|since| o.deadline.is_some_and(|at| since > at))
+    }),
     ("outbox-is-bounded", |o, w| {
         o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + w.steps.len() + 4
     }),
@@ -102,7 +123,7 @@ pub const OF_RECORD: [(&str, OfRecord); 12] = [
 
 /// Every invariant of a write: a name, and a function of the record before it and after it, which
 /// is true where the invariant holds.
-pub const OF_WRITE: [(&str, OfWrite); 9] = [
+pub const OF_WRITE: [(&str, OfWrite); 13] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -154,6 +175,43 @@ pub const OF_WRITE: [(&str, OfWrite); 9] = [
             was.filter(silent)
                 .is_none_or(|was| is.action.calls > was.action.calls)
         })
+    }),
+    ("a-deadline-stays", |a, b, _| a.deadline == b.deadline),
+    ("late-is-past-the-point-of-no-return", |a, b, w| {
+        let is_new = a.late_since.is_none() && b.late_since.is_some();
+        let alert = |e: &Emission| {
+            matches!(
+                e,
+                Emission::Alert {
+                    kind: AlertKind::OrderLate,
+                    ..
+                }
+            )
+        };
+        !is_new || is_past_return(a, w) && b.outbox.entries.iter().any(alert)
+    }),
+    (
+        "g10-a-missed-deadline-compensates-before-the-point-of-no-return",
+        |a, b, w| {
+            let is_missed = |o: &Order| {
+                let cause = o.state.cause();
+                cause.is_some_and(|c| c.code == "order-deadline")
+            };
+            is_missed(a) || !is_missed(b) || !is_past_return(b, w)
+        },
+    ),
+    ("progress-is-told", |a, b, w| {
+        let is_told = |step: &StepRecord| {
+            let of_it = |e: &Emission| matches!(e, Emission::Status { step: Some(told), .. } if *told == step.step);
+            b.outbox.entries.iter().any(of_it)
+        };
+        let is_new = |step: &&StepRecord| {
+            let was = a.steps.iter().find(|was| was.step == step.step);
+            let is_completed = |s: &StepRecord| matches!(s.state, StepState::Completed { .. });
+            is_completed(step) && was.is_none_or(|was| !is_completed(was))
+        };
+        let mut new = b.steps.iter().filter(is_new);
+        new.all(|step| is_told(step) == w.progress)
     }),
     ("g6-a-bad-end-has-an-alert", |a, b, _| {
         let bad = matches!(
@@ -224,6 +282,12 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
 
 fn by_operator(order: &Order) -> bool {
     order.outbox.writer == Writer::Operator
+}
+
+/// Whether the order's point of no return has begun, and was not refused.
+fn is_past_return(order: &Order, workflow: &Workflow) -> bool {
+    let pivot = workflow.pivot().map(|pivot| &order.steps[pivot].state);
+    pivot.is_some_and(|state| !matches!(state, StepState::Waiting | StepState::Refused { .. }))
 }
 
 /// Whether an answer or a time will come that lets the Scheduler or the Supervisor go on.

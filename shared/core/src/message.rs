@@ -142,6 +142,9 @@ pub struct Accepted {
     pub submitted_at: Timestamp,
     /// The order's first hint in the due index.
     pub due: Timestamp,
+    /// By when the order must have finished; `None`: whenever it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// The order's details as submitted.
     pub details: Value,
 }
@@ -290,6 +293,9 @@ pub struct StatusMessage {
     pub sequence: u32,
     /// What happened.
     pub status: crate::status::Status,
+    /// The step of [`StepCompleted`](crate::status::Status::StepCompleted); `None` of other statuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
     /// The failure behind it; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Failure>,
@@ -321,6 +327,8 @@ pub enum AlertKind {
     OrderError,
     /// An order has ended in state CompensationFailed.
     CompensationFailed,
+    /// An order has missed its deadline, and goes on because its point of no return may have happened.
+    OrderLate,
     /// A record was sent to the topic `dead-letter`.
     DeadLetter,
     /// The circuit breaker of a downstream has changed, or an operator has changed the downstream's

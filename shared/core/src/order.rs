@@ -6,7 +6,7 @@ use triad_workflow::Workflow;
 use crate::due::{aside_shard, shard_of};
 use crate::failure::Failure;
 use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Writer};
 use crate::step::StepRecord;
 use crate::timeline::MAX_NOTE_BYTES;
 pub use crate::timeline::{Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
@@ -48,6 +48,12 @@ pub struct Order {
     /// Since when the order is set aside: it waits for room under its workflow's cap on orders in
     /// flight, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
+    /// By when the order must have finished; `None`: whenever it has. An order that is running then is
+    /// compensated, or late.
+    pub deadline: Option<Timestamp>,
+    /// Since when the order is known to be late: its deadline has passed, and its point of no return may
+    /// have happened before, so that it goes on. `None` if it is not late.
+    pub late_since: Option<Timestamp>,
     /// Who paused the order, why and since when: no further step starts until it is resumed. `None`
     /// if it is not paused. The end of the order lifts it.
     pub paused: Option<Hold>,
@@ -206,8 +212,8 @@ impl ProcessState {
 }
 
 impl Order {
-    /// A new process record, as Submission writes it: Pending, version 1, with its announcement in
-    /// the outbox. `due` is its first hint in the due index.
+    /// A new process record, as Submission writes it: Pending, version 1, with nothing in the outbox:
+    /// Submission sends the status `received` and the announcement by itself. `due` is its first hint in the due index.
     #[must_use]
     pub fn new(accepted: &crate::message::Accepted, workflow: &Workflow, due: Timestamp) -> Self {
         Self {
@@ -225,11 +231,13 @@ impl Order {
                 .map(|s| StepRecord::new(s.id.clone()))
                 .collect(),
             sequence: 1,
-            outbox: Outbox::submission(),
+            outbox: Outbox::empty(Writer::Submission),
             due: Some(due),
             incidents: Vec::new(),
             round: 0,
             set_aside: None,
+            deadline: accepted.deadline,
+            late_since: None,
             paused: None,
             closed: None,
         }
@@ -266,8 +274,11 @@ impl Order {
         self.incidents.push(incident);
     }
 
-    /// The pattern's `FailureCount`: the most failures of any one step in this round; of the
-    /// compensations once the order is being compensated, of the actions before.
+    /// The pattern's `FailureCount`, as it is for an order of several steps: the most failures of any
+    /// one step in this round; of the compensations once the order is being compensated, of the actions
+    /// before. Each step's own count is held against its own threshold, so this says how near the order
+    /// is to the end of the Supervisor's patience; it is no sum. See [`attempts`](Self::attempts) for
+    /// that.
     #[must_use]
     pub fn failure_count(&self) -> u32 {
         let undo = matches!(
@@ -287,6 +298,13 @@ impl Order {
             })
             .max()
             .unwrap_or(0)
+    }
+
+    /// How many attempts were made for the order in all rounds: at actions, at the questions whether
+    /// they happened, and at compensations, that which is out included.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.steps.iter().map(StepRecord::attempts).sum()
     }
 
     /// The pattern's `CompleteBy`: when the Supervisor looks at the order if nothing has happened

@@ -55,7 +55,8 @@ pub const MAX_ENTRIES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
-    /// Announce the new order to the Scheduler.
+    /// Nothing: records of earlier versions have it. Submission announces a new order by itself, for as
+    /// long as the record is at its first version.
     Announce,
     /// Ask the Scheduler to claim the order again.
     Retry,
@@ -74,6 +75,9 @@ pub enum Emission {
         sequence: u32,
         /// What happened.
         status: Status,
+        /// The step that is completed; `None` of other statuses.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepId>,
         /// When it happened.
         at: Timestamp,
         /// Why; `None` for a status without a cause.
@@ -106,17 +110,6 @@ impl Outbox {
             writer,
             answers: None,
             entries: Vec::new(),
-        }
-    }
-
-    /// The outbox of a new record: the announcement. Submission sends the status `received` by
-    /// itself.
-    #[must_use]
-    pub fn submission() -> Self {
-        Self {
-            writer: Writer::Submission,
-            answers: None,
-            entries: vec![Emission::Announce],
         }
     }
 

@@ -118,6 +118,7 @@ pub fn rejected(
         order_id: order.clone(),
         sequence: 0,
         status: Status::Rejected,
+        step: None,
         cause: Some(cause),
         at,
     };
@@ -140,6 +141,7 @@ pub fn received(order: &Order) -> Envelope {
             order_id: order.id.clone(),
             sequence: 1,
             status: Status::Received,
+            step: None,
             cause: None,
             at: order.submitted_at,
         },

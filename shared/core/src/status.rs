@@ -10,6 +10,8 @@ pub enum Status {
     Received,
     /// A Scheduler has claimed the order for the first time.
     Started,
+    /// A step is completed. Only of workflows that ask for it.
+    StepCompleted,
     /// An attempt at a step failed, and the step is tried again.
     Retrying,
     /// Finished: every step is completed or skipped.
@@ -35,6 +37,7 @@ impl Status {
         match self {
             Self::Received => "received",
             Self::Started => "started",
+            Self::StepCompleted => "step-completed",
             Self::Retrying => "retrying",
             Self::Completed => "completed",
             Self::Compensating => "compensating",

@@ -62,6 +62,12 @@ pub mod attribute {
     /// Since when the order is set aside until its workflow has room, in milliseconds since the
     /// Unix epoch; absent if it is not.
     pub const SET_ASIDE: &str = "SetAside";
+    /// By when the order must have finished, in milliseconds since the Unix epoch; absent without such
+    /// a time.
+    pub const DEADLINE: &str = "Deadline";
+    /// Since when the order is known to be late, in milliseconds since the Unix epoch; absent if it is
+    /// not.
+    pub const LATE_SINCE: &str = "LateSince";
     /// Who paused the order, why and when, as JSON; absent if it is not paused.
     pub const PAUSED: &str = "Paused";
     /// Who closed the order, why and when, as JSON; absent if it is not closed.
@@ -172,6 +178,12 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(since) = order.set_aside {
         put(attr::SET_ASIDE, Scalar::Number(since.0));
     }
+    if let Some(at) = order.deadline {
+        put(attr::DEADLINE, Scalar::Number(at.0));
+    }
+    if let Some(since) = order.late_since {
+        put(attr::LATE_SINCE, Scalar::Number(since.0));
+    }
     if let Some(hold) = &order.paused {
         put(attr::PAUSED, json(hold));
     }
@@ -246,6 +258,8 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<O
             .optional_integer(attr::ROUND)?
             .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::ROUND, e)))?,
         set_aside: item.optional_integer(attr::SET_ASIDE)?.map(Timestamp),
+        deadline: item.optional_integer(attr::DEADLINE)?.map(Timestamp),
+        late_since: item.optional_integer(attr::LATE_SINCE)?.map(Timestamp),
         paused: item.optional_json(attr::PAUSED)?,
         closed: item.optional_json(attr::CLOSED)?,
     })

@@ -1,11 +1,11 @@
 //! An order as an application submits it, and what makes two submissions the same.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-use triad_workflow::WorkflowName;
+use triad_workflow::{Millis, Workflow, WorkflowName};
 
-use crate::ids::{NotPortable, OrderId, Priority};
+use crate::ids::{NotPortable, OrderId, Priority, Timestamp};
 
 /// Largest submission, in bytes, inclusive: 256 KiB. It bounds both the value as it comes and its
 /// details as they are stored, because numbers may grow when they are written again. DynamoDB's
@@ -30,7 +30,14 @@ pub struct Submission {
     /// `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
+    /// Longest time of this order, such as `30m`, from its submission to its end: at least
+    /// [`LEAST_COMPLETE_WITHIN`]. The workflow's own counts where it is shorter. `None`: the workflow's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<Millis>,
 }
+
+/// Shortest time within which an order may ask to be completed: 1 s.
+pub const LEAST_COMPLETE_WITHIN: Millis = Millis(1_000);
 
 /// Why a submission cannot be taken, now or ever. A record with such a submission is dead-lettered
 /// with this cause.
@@ -53,6 +60,9 @@ pub enum SubmissionRefusal {
     /// The order's id, given here, is not [portable](OrderId::check_portable).
     #[error("the order id {0:?} cannot be taken: {NotPortable}")]
     OrderId(String),
+    /// The order asks to be completed within this time, which is below [`LEAST_COMPLETE_WITHIN`].
+    #[error("complete_within is {0}; at least {LEAST_COMPLETE_WITHIN} is allowed")]
+    CompleteWithin(Millis),
     /// No workflow of this name is published.
     #[error("there is no workflow {0}")]
     UnknownWorkflow(String),
@@ -77,6 +87,7 @@ impl SubmissionRefusal {
             Self::NotUtf8(_) => "not-utf8",
             Self::NotAnOrder(_) => "not-an-order",
             Self::OrderId(_) => "order-id",
+            Self::CompleteWithin(_) => "complete-within",
             Self::UnknownWorkflow(_) => "unknown-workflow",
             Self::ReplyTopic(_) => "reply-topic",
             Self::Unstorable(_) => "unstorable",
@@ -91,8 +102,9 @@ impl Submission {
     ///
     /// # Errors
     /// [`SubmissionRefusal::Tombstone`], [`TooLarge`](SubmissionRefusal::TooLarge),
-    /// [`NotUtf8`](SubmissionRefusal::NotUtf8), [`NotAnOrder`](SubmissionRefusal::NotAnOrder) or
-    /// [`OrderId`](SubmissionRefusal::OrderId), in this order of checks.
+    /// [`NotUtf8`](SubmissionRefusal::NotUtf8), [`NotAnOrder`](SubmissionRefusal::NotAnOrder),
+    /// [`OrderId`](SubmissionRefusal::OrderId) or
+    /// [`CompleteWithin`](SubmissionRefusal::CompleteWithin), in this order of checks.
     ///
     /// # Example
     /// ```
@@ -118,20 +130,37 @@ impl Submission {
         let id = &order.order_id;
         id.check_portable()
             .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
-        Ok(order)
+        match order.complete_within {
+            Some(within) if within < LEAST_COMPLETE_WITHIN => {
+                Err(SubmissionRefusal::CompleteWithin(within))
+            }
+            _ => Ok(order),
+        }
+    }
+
+    /// By when the order must have finished if it is accepted at `now`; `None` if neither it nor its
+    /// workflow says.
+    #[must_use]
+    pub fn deadline(&self, workflow: &Workflow, now: Timestamp) -> Option<Timestamp> {
+        let asked = [self.complete_within, workflow.complete_within];
+        let within = asked.into_iter().flatten().min();
+        within.map(|within| now.plus(within))
     }
 
     /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 hex digits,
-    /// over workflow, details, reply topic and priority. It tells a repeated submission of an order
+    /// over workflow, details, reply topic, priority, and complete-within where there is one. It tells a repeated submission of an order
     /// id from a conflicting one.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
-        let content = serde_json::json!([
-            self.workflow.as_str(),
-            self.details,
-            self.reply_topic,
-            priority
-        ]);
+        let mut content = vec![
+            json!(self.workflow.as_str()),
+            json!(self.details),
+            json!(self.reply_topic),
+            json!(priority),
+        ];
+        // Orders that do not ask for it have the digest that they had before there was such a field.
+        content.extend(self.complete_within.map(|within| json!(within)));
+        let content = Value::Array(content);
         let digest = Sha256::digest(content.to_string().as_bytes());
         digest[..16].iter().map(|b| format!("{b:02x}")).collect()
     }
@@ -152,6 +181,55 @@ mod tests {
             matches!(refusal, SubmissionRefusal::TooLarge(bytes) if bytes > 3 * value.len()),
             "{refusal}"
         );
+    }
+
+    fn order(more: &str) -> Submission {
+        let value = format!(r#"{{"order_id": "7", "workflow": "w"{more}}}"#);
+        Submission::decode(Some(value.as_bytes())).expect("it is an order")
+    }
+
+    #[test]
+    fn an_order_may_ask_for_less_time_than_its_workflow_gives() {
+        let workflow = |more: &str| {
+            let step = r#"{"id": "a", "agent": "x", "action": "go", "complete_within": "5s",
+                "compensation": "none"}"#;
+            let text = format!(r#"{{"workflow": "w", "steps": [{step}]{more}}}"#);
+            let definition = serde_json::from_str(&text).expect("a definition");
+            Workflow::compile(definition, &triad_workflow::Limits::published())
+                .expect("it is sound")
+        };
+        let (free, bound) = (workflow(""), workflow(r#", "complete_within": "1h""#));
+        let within = |order: &Submission, workflow| {
+            let deadline = order.deadline(workflow, Timestamp(50));
+            deadline.map(|at| at.0 - 50)
+        };
+        let (plain, hasty) = (order(""), order(r#", "complete_within": "10m""#));
+        let patient = order(r#", "complete_within": "2h""#);
+        assert_eq!(within(&plain, &free), None);
+        assert_eq!(within(&plain, &bound), Some(3_600_000));
+        assert_eq!(within(&hasty, &free), Some(600_000));
+        assert_eq!(within(&hasty, &bound), Some(600_000));
+        assert_eq!(within(&patient, &bound), Some(3_600_000));
+        assert_ne!(
+            hasty.digest(Priority::Normal),
+            plain.digest(Priority::Normal)
+        );
+        assert_ne!(
+            hasty.digest(Priority::Normal),
+            patient.digest(Priority::Normal)
+        );
+    }
+
+    #[test]
+    fn less_than_a_second_is_no_time_to_ask_for() {
+        let value = |within| {
+            format!(r#"{{"order_id": "7", "workflow": "w", "complete_within": "{within}"}}"#)
+        };
+        assert!(Submission::decode(Some(value("1s").as_bytes())).is_ok());
+        let refusal = Submission::decode(Some(value("999ms").as_bytes())).expect_err("too short");
+        assert_eq!(refusal.code(), "complete-within");
+        let refusal = Submission::decode(Some(value("soon").as_bytes())).expect_err("no time");
+        assert_eq!(refusal.code(), "not-an-order");
     }
 
     #[test]

@@ -115,6 +115,8 @@ pub enum IncidentKind {
     Deferred,
     /// The service answered a probe: it said whether an effect in doubt happened.
     Probed,
+    /// The order missed its deadline and goes on.
+    Late,
     /// An operator had the failed step, or the whole compensated order, done again.
     Resubmitted,
     /// An operator cancelled the order.

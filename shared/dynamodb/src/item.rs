@@ -205,6 +205,8 @@ mod tests {
             ],
             round: 1,
             set_aside: None,
+            deadline: Some(Timestamp(3_500)),
+            late_since: Some(Timestamp(3_800)),
             paused: Some(Hold {
                 at: Timestamp(4_500),
                 act: act.clone(),
@@ -245,6 +247,8 @@ mod tests {
     }
 
     const GOLDEN: &str = include_str!("../tests/golden/order-state.json");
+    /// As records were written before orders had deadlines.
+    const BEFORE_DEADLINE: &str = include_str!("../tests/golden/order-state-before-deadline.json");
     /// As records were written while consecutive ids shared a shard.
     const BEFORE_MIXED_SHARDS: &str =
         include_str!("../tests/golden/order-state-before-mixed-shards.json");
@@ -265,9 +269,18 @@ mod tests {
 
     #[test]
     fn every_golden_item_still_decodes() {
-        for golden in [GOLDEN, BEFORE_MIXED_SHARDS] {
+        let earlier = Order {
+            deadline: None,
+            late_since: None,
+            ..full()
+        };
+        for (golden, order) in [
+            (GOLDEN, full()),
+            (BEFORE_DEADLINE, earlier.clone()),
+            (BEFORE_MIXED_SHARDS, earlier),
+        ] {
             let golden: Value = serde_json::from_str(golden).unwrap();
-            assert_eq!(decode(&from_json(&golden)).unwrap(), full());
+            assert_eq!(decode(&from_json(&golden)).unwrap(), order);
         }
     }
 

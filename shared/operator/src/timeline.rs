@@ -112,6 +112,7 @@ fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
         IncidentKind::CompensationFailed => format!("undo attempt{attempt} failed{calls}"),
         IncidentKind::CompensationBegan => "undo began".to_owned(),
         IncidentKind::Deferred => format!("attempt{attempt} put off"),
+        IncidentKind::Late => "the deadline of the order has passed; it goes on".to_owned(),
         IncidentKind::Probed => "the service was asked whether the effect happened".to_owned(),
         IncidentKind::Resubmitted => "resubmitted".to_owned(),
         IncidentKind::Cancelled => "cancelled".to_owned(),

@@ -222,6 +222,8 @@ where
         let timing = &self.settings.timing;
         let first_due = timing.queue_within.0 + workflow.shortest_complete_within().0;
         let soon = timing.announce_within.min(Millis(first_due));
+        let deadline = event.deadline(&workflow, now);
+        let due = now.plus(soon);
         let details = Value::Object(event.details);
         let accepted = Accepted {
             order_id: event.order_id,
@@ -233,7 +235,8 @@ where
             reply_topic: event.reply_topic,
             traceparent: record.trace().map(|trace| trace.to_string()),
             submitted_at: now,
-            due: now.plus(soon),
+            due: deadline.map_or(due, |at| at.min(due)),
+            deadline,
             details: details.clone(),
         };
         let produced = u64::try_from(record.timestamp_ms).map_or(now, Timestamp);
@@ -455,6 +458,7 @@ where
                         traceparent: record.traceparent.clone(),
                         submitted_at: record.submitted_at,
                         due: record.due.unwrap_or(order.accepted.due),
+                        deadline: record.deadline,
                         details: order.accepted.details,
                     };
                     to_send.push(ToSend {

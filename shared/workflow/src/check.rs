@@ -391,6 +391,12 @@ fn check_numbers(definition: &Definition, limits: &Limits, problems: &mut Proble
         .into_iter()
         .chain(policies)
     {
+        if policy.is_some_and(|p| p.retry_at_once && p.delay.is_some_and(|d| d > Millis(0))) {
+            problems.add(
+                id,
+                "supervisor.retry_at_once and supervisor.delay exclude one another: remove one of the two",
+            );
+        }
         let wait = policy.and_then(|policy| policy.wait.as_ref());
         if wait.is_some_and(|wait| wait.times > MAX_THRESHOLD) {
             problems.add(
@@ -483,6 +489,15 @@ pub(crate) fn check_compiled(workflow: &Workflow, limits: &Limits) -> Vec<Proble
                 }
             }
         }
+    }
+    let least = workflow.one_attempt_each();
+    if let Some(within) = workflow.complete_within
+        && within < least
+    {
+        problems.add(
+            None,
+            format!("complete_within {within} cannot hold: the steps may take {least} in one attempt each"),
+        );
     }
     let calls = workflow.worst_case_calls();
     if calls > MAX_CALLS_PER_ORDER {

@@ -51,6 +51,8 @@ impl Workflow {
         let workflow = Self {
             name,
             hash: DefinitionHash::of(&definition),
+            complete_within: definition.complete_within,
+            progress: definition.progress,
             steps,
             definition,
         };
@@ -164,6 +166,7 @@ fn compensation(
         park: policy.park,
         threshold,
         delay: (policy.delay, policy.max_delay),
+        retry_at_once: policy.retry_at_once,
     })
 }
 
@@ -220,6 +223,7 @@ fn policy(written: Option<&PolicyDefinition>, may_be_undone: bool, own: bool) ->
             threshold: DEFAULT_THRESHOLD,
             delay: Millis(0),
             max_delay: Millis(0),
+            retry_at_once: false,
             wait: None,
             park: DEFAULT_PARK,
             then: fallback,
@@ -233,6 +237,7 @@ fn policy(written: Option<&PolicyDefinition>, may_be_undone: bool, own: bool) ->
             .max_delay
             .unwrap_or(Millis(delay.0.saturating_mul(DELAY_GROWTH_LIMIT)))
             .max(delay),
+        retry_at_once: p.retry_at_once,
         wait: p.wait.as_ref().map(|w| (w.delay, w.times)),
         park: p.park.unwrap_or(DEFAULT_PARK),
         then: match p.then {

@@ -17,6 +17,15 @@ pub struct Definition {
     /// What it is for, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Longest time of an order, from its submission to its end, at most 366 days. An order that takes
+    /// longer is compensated; once its point of no return may have happened it goes on, and operators are
+    /// alerted. An order may ask for less. At least what its steps take in one attempt each. Absent:
+    /// as long as it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete_within: Option<Millis>,
+    /// The submitting application is told of each completed step, with the status `step-completed`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub progress: bool,
     /// What steps use where they say nothing themselves.
     #[serde(default, skip_serializing_if = "Defaults::is_empty")]
     pub defaults: Defaults,
@@ -134,9 +143,14 @@ pub struct RetryDefinition {
 pub struct PolicyDefinition {
     /// Failures that are met with another attempt; the next one is above the threshold.
     pub threshold: u32,
-    /// Wait before the first retried attempt; doubled each time. Absent: at once.
+    /// Wait before the first retried attempt; doubled each time. Absent: none, but for the Supervisor's
+    /// next sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Millis>,
+    /// Not even for that sweep: a transient failure that an agent reports is counted by the Scheduler
+    /// that reads it, which makes the next attempt in the same write. Not together with `delay`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry_at_once: bool,
     /// Upper bound of the growing delay. Absent: 64 times `delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_delay: Option<Millis>,

@@ -21,6 +21,10 @@ pub struct Workflow {
     pub name: WorkflowName,
     /// Content hash of the definition; with the name, the identity that orders pin.
     pub hash: DefinitionHash,
+    /// Longest time from an order's submission to its end; `None`: as long as it takes.
+    pub complete_within: Option<Millis>,
+    /// Whether the submitting application is told of each completed step.
+    pub progress: bool,
     /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
     pub steps: Vec<Step>,
     /// The definition as its author wrote it.
@@ -121,6 +125,9 @@ pub struct Policy {
     pub delay: Millis,
     /// Upper bound of that wait, at least `delay`. Default: 64 times `delay`.
     pub max_delay: Millis,
+    /// Whether the Scheduler itself counts a transient failure that an agent reports, and makes the
+    /// next attempt. `delay` is zero then.
+    pub retry_at_once: bool,
     /// Extra attempts above the threshold: the wait before each, and how many there are, at most
     /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`: no extra ones.
     pub wait: Option<(Millis, u32)>,
@@ -169,6 +176,8 @@ pub struct Compensation {
     /// Wait before the attempt after the first failure, and the upper bound of that wait, which
     /// doubles with each further failure: the step's.
     pub delay: (Millis, Millis),
+    /// As [`Policy::retry_at_once`] of the step.
+    pub retry_at_once: bool,
 }
 
 impl Policy {
@@ -254,6 +263,18 @@ impl Workflow {
                 u64::from(s.total_calls) + undo
             })
             .sum()
+    }
+
+    /// The longest that the actions of all steps may take, in milliseconds, with one attempt at each and
+    /// no time between them: the sum of complete-within over the longest chain of steps.
+    #[must_use]
+    pub fn one_attempt_each(&self) -> Millis {
+        let mut until = vec![0_u64; self.steps.len()];
+        for (at, step) in self.steps.iter().enumerate() {
+            let before = step.after.iter().map(|&a| until[a]).max().unwrap_or(0);
+            until[at] = before.saturating_add(step.complete_within.0);
+        }
+        Millis(until.into_iter().max().unwrap_or(0))
     }
 
     /// The shortest complete-within of the actions of all steps, in milliseconds.

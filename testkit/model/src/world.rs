@@ -143,6 +143,7 @@ impl Installation {
             traceparent: None,
             submitted_at: Timestamp(0),
             due: Timestamp(timing.announce_within.0),
+            deadline: None,
             details: json!({}),
         };
         Self {

@@ -22,7 +22,7 @@ pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
 pub(crate) const ONCE: &str = "mail";
 
 /// What orders run from the beginning.
-const FIRST: [&str; 10] = [
+const FIRST: [&str; 12] = [
     r#"{"workflow": "line",
       "defaults": {"complete_within": "4s", "retry": {"calls": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
       "steps": [
@@ -82,6 +82,18 @@ const FIRST: [&str; 10] = [
       "steps": [
         {"id": "count", "agent": "stock", "action": "count", "compensation": "none"},
         {"id": "fill", "agent": "stock", "action": "fill", "compensation": {"action": "empty"}}]}"#,
+    r#"{"workflow": "dated", "complete_within": "50s", "progress": true,
+      "defaults": {"complete_within": "4s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2, "retry_at_once": true}},
+      "steps": [
+        {"id": "book", "agent": "stock", "action": "book", "compensation": {"action": "unbook"}},
+        {"id": "card", "agent": "mail", "action": "card", "at_most_once": true, "compensation": {"action": "recall-card"}},
+        {"id": "fee", "agent": "bank", "action": "fee", "compensation": {"action": "waive"}}]}"#,
+    r#"{"workflow": "ticket", "complete_within": "40s", "progress": true,
+      "defaults": {"complete_within": "3s", "retry": {"calls": 1}, "supervisor": {"threshold": 3, "retry_at_once": true}},
+      "steps": [
+        {"id": "seat", "agent": "stock", "action": "seat", "compensation": {"action": "unseat"}},
+        {"id": "pay-for", "agent": "bank", "action": "pay-for", "point_of_no_return": true},
+        {"id": "print", "agent": "stock", "action": "print", "supervisor": {"threshold": 2, "delay": "1s"}}]}"#,
     r#"{"workflow": "twins-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn",
       "defaults": {"complete_within": "4s", "supervisor": {"threshold": 1}},
       "steps": [

@@ -20,6 +20,8 @@ pub(crate) struct NewOrder {
     pub value: Vec<u8>,
     /// The same id with other content, sent after it.
     pub conflict: Option<Vec<u8>>,
+    /// It asks for less time than its workflow gives.
+    pub hurries: bool,
     pub repeats: u32,
 }
 
@@ -53,6 +55,10 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         if rng.chance(200) {
             body["reply_topic"] = json!(REPLIES);
         }
+        let hurries = rng.chance(100);
+        if hurries {
+            body["complete_within"] = json!(format!("{}s", rng.between(1, 90)));
+        }
         let conflict = (rng.chance(80) && conflicts).then(|| {
             let mut other = body.clone();
             other["details"]["item"] = json!("another");
@@ -63,6 +69,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
             high: rng.chance(150),
             value: body.to_string().into_bytes(),
             conflict,
+            hurries,
             repeats: u32::try_from(rng.below(10) / 8).unwrap_or(0),
         }
     };
@@ -131,6 +138,7 @@ fn of_body(body: &Value) -> NewOrder {
         high: false,
         value: body.to_string().into_bytes(),
         conflict: None,
+        hurries: false,
         repeats: 0,
     }
 }

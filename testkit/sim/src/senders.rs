@@ -45,6 +45,10 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
             } else {
                 topics::ORDERS
             };
+            if order.hurries {
+                let coverage = &mut world.state().kernel.coverage;
+                coverage.reach("deadline: asked for by an order");
+            }
             let key = Some(order.id.as_str());
             if let Ok(id) = OrderId::new(order.id.clone()) {
                 world.state().sent.orders.insert(id);

@@ -155,7 +155,10 @@ impl Notes {
                 note.completed.get_or_insert(at);
                 return new;
             }
-            Status::Retrying | Status::Compensating | Status::Resubmitted => false,
+            Status::StepCompleted
+            | Status::Retrying
+            | Status::Compensating
+            | Status::Resubmitted => false,
             Status::Compensated
             | Status::CompensationFailed
             | Status::Failed

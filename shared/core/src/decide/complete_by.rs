@@ -1,5 +1,6 @@
 //! When an order must have got on: its own complete-by, and when somebody must look at it.
 
+use super::deadline;
 use crate::context::Context;
 use crate::ids::Timestamp;
 use crate::order::{Order, ProcessState};
@@ -67,5 +68,6 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
         }
     };
     let awaited = order.steps.iter().filter_map(|s| s.state.awaited_until());
+    let awaited = awaited.chain(deadline::due(ctx, order));
     Some(awaited.fold(own, Timestamp::min))
 }

@@ -48,6 +48,7 @@ pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
         next.outbox.entries.push(Emission::Status {
             sequence: 1,
             status: Status::Received,
+            step: None,
             at: order.submitted_at,
             cause: None,
         });

@@ -2,11 +2,13 @@
 //!
 //! One `match` over state and event says which rule applies; the rules themselves are in
 //! [`forward`] (claim, run), [`compensate`] (claim, compensate), [`replies`] (what agents answer),
-//! [`supervise`] (what the Supervisor does about an overdue order), [`operate`] (what operators do)
-//! and [`complete_by`] (by when it must have got on).
+//! [`supervise`] (what the Supervisor does about an overdue order), [`deadline`] (what about one that
+//! should have finished), [`operate`] (what operators do) and [`complete_by`] (by when it must have got
+//! on).
 
 mod compensate;
 mod complete_by;
+mod deadline;
 mod draft;
 mod forward;
 pub(crate) mod operate;
@@ -17,7 +19,7 @@ pub use complete_by::true_due;
 pub(crate) use draft::{Draft, next_version};
 pub(crate) use supervise::is_unheard;
 
-use triad_workflow::Above;
+use triad_workflow::{Above, StepIndex};
 
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{self, stops_compensation};
@@ -303,8 +305,25 @@ fn tell(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timesta
     order.outbox.entries.push(Emission::Status {
         sequence: order.sequence,
         status,
+        step: None,
         at: now,
         cause: cause.cloned(),
+    });
+}
+
+/// Writes down that a step is completed, if the workflow asks for it. To be called before what follows
+/// from it is decided, for that may be the order's end, which is told last.
+fn tell_progress(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
+    if !ctx.workflow.progress {
+        return;
+    }
+    order.sequence += 1;
+    order.outbox.entries.push(Emission::Status {
+        sequence: order.sequence,
+        status: Status::StepCompleted,
+        step: Some(order.steps[index].step.clone()),
+        at: now,
+        cause: None,
     });
 }
 

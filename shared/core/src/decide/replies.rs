@@ -6,17 +6,19 @@ use triad_workflow::{Millis, StepIndex};
 use super::complete_by::set_complete_by;
 use super::{
     Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, stop_in_doubt,
-    transition,
+    supervise, tell, tell_progress, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
+use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Direction, Timestamp};
 use crate::illegal::Illegal;
 use crate::message::{Outcome, Reply};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
+use crate::status::Status;
 use crate::step::{Out, StepState, Work};
 
 /// Longest time for which an attempt is deferred before it is made again: 15 minutes.
@@ -157,6 +159,7 @@ fn completed(
         position,
         output,
     };
+    tell_progress(ctx, order, asked.index, now);
     forward::advance(ctx, order, now)
 }
 
@@ -219,7 +222,7 @@ fn probed(
 /// A failure that the agent reported.
 ///
 /// A permanent one of the action ends the matter at once. Others wait for the Supervisor to count
-/// them: it alone decides about further attempts.
+/// them, but for those that their step has the Scheduler retry at once.
 fn failed(
     ctx: &Context<'_>,
     order: &mut Draft,
@@ -243,6 +246,9 @@ fn failed(
     // Its failure ends the matter: there can be no other attempt.
     let last = is_last(ctx, order, asked);
     if !permanent && !last {
+        if supervise::is_retried_at_once(ctx, order, index, &failure) {
+            return again_at_once(ctx, order, asked, now);
+        }
         set_complete_by(order, now);
         return Ok(());
     }
@@ -264,6 +270,25 @@ fn failed(
         stop_in_doubt(order, index, now);
     } else {
         give_up(ctx, order, index, failure, now)?;
+    }
+    Ok(())
+}
+
+/// Counts a failure as the Supervisor would, and makes the next attempt in the same write.
+fn again_at_once(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    asked: Asked,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
+    let Asked { index, out, .. } = asked;
+    let failure = supervise::count(ctx, order, index, &Untaken::new(), now);
+    if out.direction == Direction::Compensate {
+        return compensate::advance(ctx, order, now);
+    }
+    tell(order, Status::Retrying, Some(&failure), now);
+    if forward::start(ctx, order, index, out.attempt, now)? {
+        set_complete_by(order, now);
     }
     Ok(())
 }

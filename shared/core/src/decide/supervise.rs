@@ -5,7 +5,9 @@ use triad_workflow::{Millis, StepIndex};
 
 use super::complete_by::{set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
-use super::{Decision, Draft, Reason, ask, compensate, give_up, next_version, tell, transition};
+use super::{
+    Decision, Draft, Reason, ask, compensate, deadline, give_up, next_version, tell, transition,
+};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::{declared, retry_after};
@@ -26,17 +28,25 @@ pub(super) fn overdue(
     now: Timestamp,
 ) -> Result<Decision, NeedsDetails> {
     let expired: Vec<StepIndex> = expired(ctx, order, now).collect();
+    let is_missed =
+        |order: &Order| deadline::due(ctx, order).is_some_and(|at| has_passed(ctx, at, now));
+    let mut next = next_version(order, Writer::Supervisor);
     if expired.is_empty() {
-        let waits = order.state.locked_by().is_none();
+        let is_late = is_missed(order);
+        if is_late && deadline::miss(ctx, &mut next, now)? {
+            return Ok(transition(ctx, next, now));
+        }
+        let waits = next.state.locked_by().is_none();
         return Ok(
-            if waits && is_due(ctx, order, now) && !listens(ctx, order, now) {
-                announce_again(ctx, order, now)
+            if waits && is_due(ctx, &next, now) && !listens(ctx, &next, now) {
+                announce_again(ctx, next, now)
+            } else if is_late {
+                transition(ctx, next, now)
             } else {
                 postpone(ctx, order, now)
             },
         );
     }
-    let mut next = next_version(order, Writer::Supervisor);
     let mut met = Met::default();
     for index in expired {
         match finding(ctx, &next, index, untaken, now) {
@@ -69,6 +79,10 @@ pub(super) fn overdue(
             };
         }
         met.released = true;
+    }
+    // Now that it is known what can be: an effect may have been in doubt before.
+    if is_missed(&next) && deadline::miss(ctx, &mut next, now)? {
+        return Ok(transition(ctx, next, now));
     }
     if met.released {
         match next.state {
@@ -132,6 +146,28 @@ fn no_longer(record: &mut StepRecord) -> bool {
         applied: applied.clone(),
     };
     true
+}
+
+/// Whether the Scheduler counts this failure of a step itself and goes on: the step asks for it, the
+/// failure may pass by itself, the order is held, and there is another attempt with no wait before it.
+pub(super) fn is_retried_at_once(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+    failure: &Failure,
+) -> bool {
+    let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
+    let direction = record.direction();
+    let asked = match direction {
+        Direction::Forward | Direction::Probe => step.policy.retry_at_once,
+        Direction::Compensate => step.compensation.as_ref().is_some_and(|c| c.retry_at_once),
+    };
+    let counted = record.leg(direction).failures + 1;
+    asked
+        && failure.kind == FailureKind::Transient
+        && order.state.locked_by().is_some()
+        && budget::allowance(step, record, direction) > 0
+        && retry_after(step, direction, counted) == Some(Millis(0))
 }
 
 /// The wait before another attempt at a step that has failed; `None` if there is to be none.
@@ -285,7 +321,7 @@ fn not_taken(
 
 /// Counts a failed or silent attempt, or the end of the patience with a deferred one. What is left
 /// of the step's state is that another attempt would be due.
-fn count(
+pub(super) fn count(
     ctx: &Context<'_>,
     order: &mut Draft,
     index: StepIndex,
@@ -355,8 +391,7 @@ fn release(ctx: &Context<'_>, order: &mut Order, wait: Millis, now: Timestamp) -
 
 /// Nobody took the order up in time, or its wait is over: asks the Scheduler (again). A paused
 /// order is left alone until its next review.
-fn announce_again(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
-    let mut next = next_version(order, Writer::Supervisor);
+fn announce_again(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> Decision {
     let until = release(ctx, &mut next, Millis(0), now);
     match &mut next.state {
         ProcessState::Pending { complete_by } => *complete_by = Some(until),

@@ -356,6 +356,22 @@ impl StepRecord {
         }
     }
 
+    /// How many attempts were made at the step in all rounds, at the action and at the compensation,
+    /// that which is out included.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        let at_compensation = match &self.state {
+            StepState::Compensating { work, .. } => work.attempt().0,
+            StepState::NotCompensated { attempt, .. } | StepState::Compensated { attempt, .. } => {
+                attempt.0
+            }
+            _ => 0,
+        };
+        let at_action = self.state.attempt().map_or(0, |attempt| attempt.0);
+        let action = at_action.max(self.action.earlier);
+        action.saturating_add(at_compensation.max(self.compensation.earlier))
+    }
+
     /// Whether the step as a whole goes forward or is compensated. Never [`Direction::Probe`].
     #[must_use]
     pub fn direction(&self) -> Direction {

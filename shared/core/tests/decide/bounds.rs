@@ -65,6 +65,7 @@ fn a_record_carries_on_the_newest_64_that_may_be_unsent() {
     let status = |sequence| Emission::Status {
         sequence,
         status: Status::Received,
+        step: None,
         at: Timestamp(0),
         cause: None,
     };
@@ -83,6 +84,7 @@ fn an_outbox_beyond_its_bound_is_a_breach() {
     let status = |sequence| Emission::Status {
         sequence,
         status: Status::Received,
+        step: None,
         at: Timestamp(0),
         cause: None,
     };

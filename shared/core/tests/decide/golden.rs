@@ -32,6 +32,7 @@ fn accepted(s: &Story) -> Accepted {
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         submitted_at: Timestamp(BEGIN),
         due: Timestamp(BEGIN + 10_000),
+        deadline: None,
         details: json!({"amount": 7}),
     }
 }
@@ -71,6 +72,13 @@ fn all() -> Vec<(String, Value)> {
             to_value(&SchedulerMessage::Accepted(accepted(&s))),
         ),
         (
+            "accepted-deadline".to_owned(),
+            to_value(&SchedulerMessage::Accepted(Accepted {
+                deadline: Some(Timestamp(BEGIN + 60_000)),
+                ..accepted(&s)
+            })),
+        ),
+        (
             "retry".to_owned(),
             to_value(&SchedulerMessage::Retry(Retry {
                 order_id: s.order.id.clone(),
@@ -93,7 +101,7 @@ fn all() -> Vec<(String, Value)> {
     let envelope = render::reply(request, 1, reply.outcome.clone(), PACE, s.now, None);
     assert_eq!(
         serde_json::from_slice::<Value>(&envelope.value).unwrap(),
-        all[2].1,
+        all[3].1,
         "the agent's answer is that very message"
     );
     // The records below are of an order that begins when it was submitted.
@@ -121,14 +129,25 @@ fn all() -> Vec<(String, Value)> {
             order_id: s.order.id.clone(),
             sequence: 4,
             status,
+            step: None,
             cause: cause.clone().filter(|_| with_cause),
             at: Timestamp(BEGIN),
         };
         all.push((format!("status-{}", status.as_str()), to_value(&body)));
     }
+    let progress = StatusMessage {
+        order_id: s.order.id.clone(),
+        sequence: 4,
+        status: Status::StepCompleted,
+        step: Some(s.order.steps[0].step.clone()),
+        cause: None,
+        at: Timestamp(BEGIN),
+    };
+    all.push(("status-step-completed".to_owned(), to_value(&progress)));
     for (kind, name) in [
         (AlertKind::OrderError, "order-error"),
         (AlertKind::CompensationFailed, "compensation-failed"),
+        (AlertKind::OrderLate, "order-late"),
         (AlertKind::Breaker, "breaker"),
         (AlertKind::Misconfigured, "misconfigured"),
         (AlertKind::Unreadable, "unreadable"),

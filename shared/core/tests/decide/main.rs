@@ -1,8 +1,10 @@
 //! What every event makes of every order.
 
+mod at_once;
 mod bounds;
 mod budget;
 mod claim;
+mod deadline;
 mod due;
 mod golden;
 mod ledger;
@@ -11,6 +13,7 @@ mod operate;
 mod parked;
 mod pass;
 mod pause;
+mod progress;
 mod repeat;
 mod replies;
 mod resubmit;

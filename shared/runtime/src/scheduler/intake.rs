@@ -54,8 +54,11 @@ pub(super) enum Entry {
 pub(super) struct Candidate<'a> {
     /// The order's id.
     pub order: &'a OrderId,
-    /// When the order was submitted: the oldest is started first.
-    pub submitted_at: Timestamp,
+    /// Since when the order waits to be started: the oldest is started first. Where an attempt of it was
+    /// deferred, or no agent took it, that is when it was asked for again. Otherwise orders whose
+    /// requests lie in a partition that nobody reads would go before all younger ones, again and again,
+    /// and take all the room that their agent has.
+    pub since: Timestamp,
     /// What the order needs to be started.
     pub needs: Needs,
     /// What asks for it.
@@ -306,7 +309,7 @@ impl Lane {
         self.kept_bytes += record.value.as_ref().map_or(0, Vec::len);
         self.ids.insert(candidate.order.clone());
         let group = self.waiting.entry(candidate.needs).or_default();
-        group.insert((candidate.submitted_at, candidate.order.clone()), record);
+        group.insert((candidate.since, candidate.order.clone()), record);
     }
 
     /// The oldest order that waits and whose needs have room; it is under way from now on.
@@ -385,7 +388,7 @@ mod tests {
         };
         let candidate = Candidate {
             order: &OrderId::new(id).expect("an id"),
-            submitted_at: now,
+            since: now,
             needs: agents(needs),
             record: &record,
         };

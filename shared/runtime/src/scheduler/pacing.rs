@@ -63,9 +63,13 @@ where
             // whose status was not sent: it is not acknowledged before that.
             return Ok(true);
         }
+        let was_deferred = order.steps.iter().any(|s| s.deferred_since.is_some());
         let candidate = Candidate {
             order: &work.id,
-            submitted_at: order.submitted_at,
+            since: match was_deferred {
+                true => now,
+                false => order.submitted_at,
+            },
             needs,
             record: &records[work.index],
         };

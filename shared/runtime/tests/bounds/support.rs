@@ -216,6 +216,7 @@ impl World {
             traceparent: None,
             submitted_at: now,
             due: now.plus(Millis(10_000)),
+            deadline: None,
             details,
         }
     }

@@ -299,7 +299,7 @@ fn alerts(state: &State, found: &mut Vec<Found>) {
     let mut of_letters = BTreeSet::new();
     for alert in alerts {
         match alert.kind {
-            AlertKind::OrderError | AlertKind::CompensationFailed => {
+            AlertKind::OrderError | AlertKind::CompensationFailed | AlertKind::OrderLate => {
                 let told = (alert.kind, alert.cause);
                 let before = of_ends.insert(alert.alert_id.clone(), told.clone());
                 if before.is_some_and(|b| b != told) {
@@ -325,7 +325,10 @@ fn alerts(state: &State, found: &mut Vec<Found>) {
         }
     }
     if of_ends != state.history.alerts {
-        let seen = format!("alerts {of_ends:?}, bad ends {:?}", state.history.alerts);
+        let seen = format!(
+            "alerts {of_ends:?}, bad ends and late orders {:?}",
+            state.history.alerts
+        );
         found.push(("g6-alerts-for-bad-ends-alone", seen));
     }
     let letters = state.sent.letters.iter();

@@ -3,7 +3,7 @@
 
 use triad_core::ledger::{self, Mark};
 use triad_core::message::AlertKind;
-use triad_core::outbox::Writer;
+use triad_core::outbox::{Emission, Writer};
 use triad_core::{
     Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
     Work, invariants,
@@ -77,10 +77,30 @@ impl State {
             self.check_migration(before, after);
         }
         self.check_claim(who, before, after);
+        self.reach_writes(before, after);
         self.watch_load(before, after);
+        self.check_order_deadline(before, after, &workflow);
         self.remember_end(before, after);
         self.remember_acts(before, after);
         self.check_hint(after, &workflow);
+    }
+
+    /// What the Scheduler does where a workflow asks for it.
+    fn reach_writes(&mut self, before: &Order, after: &Order) {
+        if after.outbox.writer != Writer::Scheduler {
+            return;
+        }
+        let failures = |o: &Order| o.steps.iter().map(|s| s.action.failures).sum::<u32>();
+        let asks = |e: &Emission| matches!(e, Emission::Request { .. });
+        let is_running = matches!(after.state, ProcessState::Processing(_));
+        if is_running && failures(after) > failures(before) && after.outbox.entries.iter().any(asks)
+        {
+            self.kernel.coverage.reach("policy: retry by the Scheduler");
+        }
+        let tells = |e: &Emission| matches!(e, Emission::Status { step: Some(_), .. });
+        if after.outbox.entries.iter().any(tells) {
+            self.kernel.coverage.reach("progress: step told");
+        }
     }
 
     fn check_migration(&mut self, before: &Order, after: &Order) {
@@ -324,6 +344,7 @@ impl State {
                 Is::CompensationFailed => "incident: undo failed",
                 Is::CompensationBegan => "incident: undo began",
                 Is::Deferred => "incident: parked",
+                Is::Late => "deadline: missed past the point of no return",
                 Is::Probed => "incident: probed",
                 Is::Resubmitted => "operator: resubmit",
                 Is::Cancelled => "operator: cancel",

@@ -36,6 +36,7 @@ pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) ->
         traceparent: Some("00-1-2-01".into()),
         submitted_at: Timestamp(1_000),
         due: Timestamp(due),
+        deadline: None,
         details: details.clone(),
     };
     NewOrder {

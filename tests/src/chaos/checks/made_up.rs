@@ -176,6 +176,7 @@ impl Evidence {
             traceparent: None,
             submitted_at: Timestamp(1),
             due: Timestamp(2),
+            deadline: None,
             details: details(name),
         };
         let mut record = Order::new(&accepted, &self.workflow, Timestamp(2));
@@ -216,6 +217,7 @@ impl Evidence {
         }
         let messages = told.iter().zip(1..).map(|(status, sequence)| {
             let message = StatusMessage {
+                step: None,
                 order_id: accepted.order_id.clone(),
                 sequence,
                 status: *status,

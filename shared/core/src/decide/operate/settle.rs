@@ -6,7 +6,7 @@ use triad_workflow::{StepId, bounds};
 use super::again::{compensate_again, first_in_doubt, set_going, try_again};
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, forward, next_version};
+use crate::decide::{Draft, Halt, forward, next_version, tell_progress};
 use crate::doubt::{self, can_be_settled};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
@@ -42,6 +42,9 @@ pub(super) fn settle(
     match output {
         Some(output) => happened(record, output, position, now),
         None => did_not_happen(record),
+    }
+    if matches!(record.state, StepState::Completed { .. }) {
+        tell_progress(ctx, &mut next, index, now);
     }
     match &order.state {
         ProcessState::Error { at, .. } => {

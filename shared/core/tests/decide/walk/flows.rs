@@ -7,7 +7,7 @@ use crate::support::{FORK, LINE, compile};
 /// Two steps that may not be repeated side by side, between one that can be compensated and a join
 /// whose calls are counted.
 const DIAMOND: &str = r#"{"workflow": "diamond",
-  "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1, "park": "20m"}},
+  "defaults": {"complete_within": "10s", "supervisor": {"threshold": 1, "park": "20m", "retry_at_once": true}},
   "steps": [
     {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo", "input": "${output}"}},
     {"id": "once", "agent": "y", "action": "go", "after": ["a"], "at_most_once": true, "compensation": {"action": "undo"}},
@@ -27,7 +27,7 @@ const LOOSE: &str = r#"{"workflow": "loose",
      "supervisor": {"threshold": 0, "then": "error"}}]}"#;
 
 /// A point of no return between what is compensated and what is only retried.
-const PIVOT: &str = r#"{"workflow": "pivot",
+const PIVOT: &str = r#"{"workflow": "pivot", "progress": true,
   "defaults": {"complete_within": "10s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "park": "10m"}},
   "steps": [
     {"id": "a", "agent": "x", "action": "go", "after": [], "compensation": {"action": "undo"}},

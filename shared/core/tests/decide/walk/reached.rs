@@ -29,11 +29,12 @@ const STEP_STATES: [&str; 16] = [
     "not-undone",
     "undone",
 ];
-const INCIDENTS: [IncidentKind; 13] = [
+const INCIDENTS: [IncidentKind; 14] = [
     IncidentKind::AttemptFailed,
     IncidentKind::CompensationFailed,
     IncidentKind::CompensationBegan,
     IncidentKind::Deferred,
+    IncidentKind::Late,
     IncidentKind::Probed,
     IncidentKind::Resubmitted,
     IncidentKind::Cancelled,
@@ -88,6 +89,7 @@ fn listed(reason: Reason, incident: IncidentKind) {
         | IncidentKind::CompensationFailed
         | IncidentKind::CompensationBegan
         | IncidentKind::Deferred
+        | IncidentKind::Late
         | IncidentKind::Probed
         | IncidentKind::Resubmitted
         | IncidentKind::Cancelled

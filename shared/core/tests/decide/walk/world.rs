@@ -83,6 +83,11 @@ impl<'a> World<'a> {
         if chance.one_in(8) {
             story.order = story.order.aside();
         }
+        if chance.one_in(4) {
+            let within = chance.up_to(Millis(10 * 60_000));
+            story.order.deadline = Some(story.now.plus(within));
+            story.order.due = story.order.due.min(story.order.deadline);
+        }
         Self {
             story,
             other,

@@ -1,0 +1,83 @@
+//! What becomes of an order that has missed its deadline.
+
+use triad_core::message::AlertKind;
+use triad_core::order::Incident;
+use triad_core::outbox::{Emission, Writer};
+use triad_core::{Order, ProcessState, StepState, Timestamp};
+use triad_workflow::Workflow;
+
+use crate::definitions::TIMING;
+use crate::world::State;
+
+impl State {
+    /// What the Supervisor makes of an order beyond its deadline: it is compensated, or late. It waits
+    /// where an effect is in doubt that may not be repeated.
+    pub(super) fn check_order_deadline(
+        &mut self,
+        before: &Order,
+        after: &Order,
+        workflow: &Workflow,
+    ) {
+        if before.late_since.is_none()
+            && let (Some(since), Some(_)) = (after.late_since, after.deadline)
+        {
+            let id = format!("{}/Late/{}", after.id, since.0);
+            let cause = "the order has not finished by its deadline";
+            let cause = format!("timed-out/order-deadline: {cause}");
+            self.history
+                .alerts
+                .insert(id, (AlertKind::OrderLate, cause));
+        }
+        let is_running = |o: &Order| {
+            matches!(
+                o.state,
+                ProcessState::Pending { .. } | ProcessState::Processing(_)
+            )
+        };
+        if self.setup.wild_clocks
+            || after.outbox.writer != Writer::Supervisor
+            || !is_running(before)
+            || before.round > 0
+            || before.paused.is_some()
+            || before.set_aside.is_some()
+        {
+            return;
+        }
+        let decided = decided_at(before, after);
+        let is_missed = before
+            .deadline
+            .is_some_and(|at| decided.is_some_and(|now| now >= at.plus(TIMING.skew)));
+        if !is_missed {
+            return;
+        }
+        let waits = before
+            .steps
+            .iter()
+            .zip(&workflow.steps)
+            .any(|(s, step)| matches!(s.state, StepState::Acting(_)) && !step.repeat.is_safe());
+        if is_running(after) && after.late_since.is_none() && !waits {
+            let seen = format!("{} at {}: {:?}", after.id, self.kernel.now, after.deadline);
+            self.kernel.breach("g9-a-missed-deadline-is-acted-on", seen);
+        }
+        let is_for_it = |o: &Order| o.state.cause().is_some_and(|c| c.code == "order-deadline");
+        if is_for_it(after) {
+            self.kernel.coverage.reach("deadline: missed, compensated");
+        }
+    }
+}
+
+/// By the Supervisor's clock, when a write was decided on: as far as it shows, and never too late. It may
+/// have landed long after.
+fn decided_at(before: &Order, after: &Order) -> Option<Timestamp> {
+    let new = |i: &&Incident| !before.incidents.contains(i);
+    let noted = after.incidents.iter().filter(new).map(|i| i.at).max();
+    let asked = match &after.state {
+        ProcessState::Pending {
+            complete_by: Some(at),
+        } if after.outbox.entries.contains(&Emission::Retry) => {
+            Some(at.minus(TIMING.announce_within))
+        }
+        _ => None,
+    };
+    noted.or(asked)
+}
