@@ -91,6 +91,14 @@ fn print(order: &Order) {
     } else if let Some(at) = order.complete_by() {
         println!("Due        {}", moment(at));
     }
+    if let Some(at) = order.deadline {
+        let late = match order.late_since {
+            Some(since) => format!("   late since {}", moment(since)),
+            None => String::new(),
+        };
+        println!("Deadline   {}{late}", moment(at));
+    }
+    println!("Attempts   {}", order.attempts());
     if let Some(claim) = order.state.locked_by() {
         println!("Held by    {}", claim.instance().unwrap_or(&claim.0));
     }

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
+use triad_core::Timing;
+use triad_core::worst_case::WorstCase;
 use triad_workflow::{Limits, Millis, Workflow, load};
 
 use crate::output::{Usage, print_line};
@@ -24,6 +26,10 @@ pub struct ValidateArgs {
     /// Agents that exist; a step of any other is a problem
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     agents: Vec<String>,
+    /// Time between two sweeps of the Supervisor, for the worst case: a worker's is 10s, and the
+    /// function's a minute
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
+    sweep_every: Millis,
     /// Largest clock difference between machines
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
     skew: Millis,
@@ -46,7 +52,13 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
         skew: args.skew,
     };
     let workflows = read_all(&args.files, &limits)?;
+    let timing = Timing {
+        skew: args.skew,
+        ..Timing::default()
+    };
     for (file, workflow) in args.files.iter().zip(&workflows) {
+        let worst = WorstCase::of(workflow, &timing, args.sweep_every);
+        let tight = workflow.complete_within.filter(|at| *at < worst.processed);
         if args.json {
             print_line(&json!({
                 "file": file.display().to_string(),
@@ -54,6 +66,11 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
                 "hash": workflow.hash.as_str(),
                 "steps": workflow.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(),
                 "worst_case_calls": workflow.worst_case_calls(),
+                "worst_case_processed": worst.processed,
+                "worst_case_compensated": worst.compensated,
+                "detection": worst.detection,
+                "complete_within": workflow.complete_within,
+                "deadline_may_cut_retries_short": tight.is_some(),
             }))?;
         } else {
             println!(
@@ -67,6 +84,19 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
                 workflow.steps.len(),
                 workflow.worst_case_calls()
             );
+            println!(
+                "  at worst {} until it is processed, {} more to compensate it, and waits for a service that may not be called",
+                worst.processed, worst.compensated
+            );
+            println!(
+                "  an attempt that is not answered is noticed {} after its complete-by, with sweeps every {}",
+                worst.detection, args.sweep_every
+            );
+            if let Some(within) = tight {
+                println!(
+                    "  warning: complete_within {within} is less than the worst case: an order that needs its retries may be compensated before it has had them"
+                );
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -43,6 +43,7 @@ pub mod timeline;
 pub mod topics;
 pub mod trace;
 pub mod window;
+pub mod worst_case;
 
 pub use attention::Attention;
 pub use context::{Context, NeedsDetails, Timing};

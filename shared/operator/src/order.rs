@@ -26,9 +26,15 @@ pub struct OrderView<'a> {
     pub complete_by: Option<Timestamp>,
     /// The id of the live claim; `None` if nobody has claimed the order.
     pub locked_by: Option<&'a ClaimId>,
+    /// By when the order must have finished; `None` if it need not by any time.
+    pub deadline: Option<Timestamp>,
+    /// Since when the order is known to be late; `None` if it is not.
+    pub late_since: Option<Timestamp>,
     /// Failures of the step that has failed most often, in the present direction (forward or
     /// compensating).
     pub failure_count: u32,
+    /// Attempts made for the order in all rounds, at actions, probes and compensations.
+    pub attempts: u32,
     /// Why the order failed or is compensated; `None` if neither is so.
     pub cause: Option<&'a Failure>,
     /// The record's version: every write raises it by one.
@@ -60,7 +66,10 @@ impl<'a> OrderView<'a> {
             finished_at: order.state.finished_at(),
             complete_by: order.complete_by(),
             locked_by: order.state.locked_by(),
+            deadline: order.deadline,
+            late_since: order.late_since,
             failure_count: order.failure_count(),
+            attempts: order.attempts(),
             cause: order.state.cause(),
             version: order.version,
             status_sequence: order.sequence,

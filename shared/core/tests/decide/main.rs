@@ -27,3 +27,4 @@ mod table;
 mod undo;
 mod unsent;
 mod walk;
+mod worst_case;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{ProcessState, topics};
+use triad_core::{Order, ProcessState, topics};
 
 use crate::bus::place;
 use crate::definitions;
@@ -84,15 +84,16 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
 }
 
 fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {
-    let is_bad = |s: &ProcessState| {
-        matches!(
-            s,
+    let is_told_of = |o: &Order| {
+        let is_bad = matches!(
+            o.state,
             ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }
-        )
+        );
+        is_bad || o.late_since.is_some()
     };
-    let ended = state.store.order(&order.id).map(|o| &o.state);
     lone.is_needed_by(order, &state.bus)
-        || (*lone == Lone::Topic(topics::ALERTS.to_owned()) && ended.is_some_and(is_bad))
+        || (*lone == Lone::Topic(topics::ALERTS.to_owned())
+            && state.store.order(&order.id).is_some_and(|o| is_told_of(o)))
 }
 
 /// Partitions in which a record stands that cannot be finished before the fault is over, and those of

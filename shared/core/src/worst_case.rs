@@ -1,0 +1,93 @@
+//! How long an order may take at worst, and how long a failure may stay unseen.
+//!
+//! Waits that no definition bounds are not in it: room under a cap, an operator's pause, and attempts
+//! that are deferred because their service is paused or its breaker open.
+
+use triad_workflow::{Millis, Step, Workflow};
+
+use crate::context::Timing;
+use crate::declared::{declared, retry_after};
+use crate::ids::Direction;
+
+/// What an installation makes of a workflow at worst, each in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorstCase {
+    /// From the complete-by of an attempt that nobody was heard of until its failure is counted: the
+    /// sweep that finds it, the time for a reply that was sent in time to be read, and the sweep after
+    /// that. A failure that an agent reports is counted within a sweep and the skew.
+    pub detection: Millis,
+    /// From the first request until the order is Processed, where each step uses all of its attempts,
+    /// every one but the last is silent, and steps wait for those before them.
+    pub processed: Millis,
+    /// From when the compensation begins until the order is Compensated, where every step that can be
+    /// compensated was completed, and each compensation uses all of its attempts.
+    pub compensated: Millis,
+}
+
+impl WorstCase {
+    /// The worst case of a workflow where a sweep of the Supervisor begins every `sweep_every`
+    /// milliseconds and reads all that is due.
+    #[must_use]
+    pub fn of(workflow: &Workflow, timing: &Timing, sweep_every: Millis) -> Self {
+        let noticed = sweep_every.0.saturating_add(timing.skew.0);
+        let detection = noticed
+            .saturating_mul(2)
+            .saturating_add(timing.hear_within.0);
+        let leg = |step: &Step, direction| {
+            leg(step, direction, timing, Millis(detection), Millis(noticed))
+        };
+        let steps = &workflow.steps;
+        // The longest chain of steps, from the front; of compensations, from the back.
+        let mut until = vec![0_u64; steps.len()];
+        for (at, step) in steps.iter().enumerate() {
+            let before = step.after.iter().map(|&a| until[a]).max().unwrap_or(0);
+            until[at] = before.saturating_add(leg(step, Direction::Forward));
+        }
+        let mut back = vec![0_u64; steps.len()];
+        for at in (0..steps.len()).rev() {
+            let later = (at + 1..steps.len()).filter(|&l| workflow.is_after(l, at));
+            let before = later.map(|l| back[l]).max().unwrap_or(0);
+            back[at] = before.saturating_add(leg(&steps[at], Direction::Compensate));
+        }
+        let longest = |chain: Vec<u64>| Millis(chain.into_iter().max().unwrap_or(0));
+        Self {
+            detection: Millis(detection),
+            processed: longest(until),
+            compensated: longest(back),
+        }
+    }
+}
+
+/// The longest that one leg of a step may take: every attempt but the last is silent.
+fn leg(
+    step: &Step,
+    direction: Direction,
+    timing: &Timing,
+    detection: Millis,
+    noticed: Millis,
+) -> u64 {
+    let Some(declared) = declared(step, direction) else {
+        return 0;
+    };
+    let attempt = timing
+        .queue_within
+        .0
+        .saturating_add(declared.complete_within.0);
+    let mut all = attempt;
+    // Bounded: patience ends at the thresholds, which are at most MAX_THRESHOLD each.
+    for failures in 1.. {
+        let Some(wait) = retry_after(step, direction, failures) else {
+            break;
+        };
+        let resumed = if wait == Millis(0) {
+            0
+        } else {
+            wait.0.saturating_add(noticed.0)
+        };
+        all = all
+            .saturating_add(detection.0)
+            .saturating_add(resumed)
+            .saturating_add(attempt);
+    }
+    all
+}

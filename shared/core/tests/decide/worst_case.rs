@@ -1,0 +1,109 @@
+//! The stated worst case, held against orders that meet it: sweeps begin at every moment that they may.
+
+use triad_core::worst_case::WorstCase;
+use triad_core::{Event, Timestamp, Untaken};
+use triad_workflow::Millis;
+
+use crate::support::{LINE, Story, Then, compile, counted};
+
+/// Time between two sweeps, in milliseconds.
+const SWEEP: u64 = 10_000;
+/// Differences between the moments at which the first sweep begins.
+const PHASE: u64 = 250;
+
+/// One step with retries at once and after a delay.
+const STEP: &str = r#"{"workflow": "w",
+  "defaults": {"complete_within": "10s", "retry": {"calls": 2, "total": 100},
+    "supervisor": {"threshold": 2, "delay": "3s", "wait": {"delay": "1m", "times": 1}}},
+  "steps": [{"id": "a", "agent": "x", "action": "do-a", "compensation": "none"}]}"#;
+
+fn stated(s: &Story) -> WorstCase {
+    WorstCase::of(&s.workflow, &s.timing, Millis(SWEEP))
+}
+
+/// The next sweep at or after a moment, where one begins at `phase`.
+fn sweep_from(at: Timestamp, phase: u64) -> Timestamp {
+    let behind = (at.0 + SWEEP - phase % SWEEP) % SWEEP;
+    Timestamp(if behind == 0 {
+        at.0
+    } else {
+        at.0 + SWEEP - behind
+    })
+}
+
+/// Sweeps until the Supervisor asks for another attempt; it takes that up at once.
+fn sweeps_until_asked(s: &mut Story, phase: u64) {
+    loop {
+        s.now = sweep_from(s.now, phase);
+        let then = s.when(Event::Overdue(Untaken::new()));
+        if then == Then::Written && s.announces() {
+            s.claim();
+            return;
+        }
+        s.after(1);
+    }
+}
+
+#[test]
+fn a_silent_attempt_is_counted_within_the_stated_detection() {
+    let mut longest = 0;
+    for phase in (0..SWEEP).step_by(usize::try_from(PHASE).unwrap()) {
+        let mut s = Story::of(&counted(LINE)).claimed();
+        let complete_by = s.step("a").complete_by().unwrap();
+        s.now = complete_by;
+        while s.failures("a") == 0 {
+            s.now = sweep_from(s.now, phase);
+            s.when(Event::Overdue(Untaken::new()));
+            s.after(1);
+        }
+        longest = longest.max(s.now.since(complete_by).0 - 1);
+    }
+    let stated = stated(&Story::of(LINE)).detection.0;
+    assert_eq!(stated, 2 * (SWEEP + 500) + 5_000);
+    assert!(longest <= stated, "{longest} of {stated}");
+    // It is no more than one sweep too much: the second one comes where the first one came.
+    assert!(longest + SWEEP >= stated, "{longest} of {stated}");
+}
+
+#[test]
+fn an_order_is_processed_within_the_stated_worst_case() {
+    let mut longest = 0;
+    for phase in (0..SWEEP).step_by(usize::try_from(PHASE).unwrap()) {
+        let mut s = Story::of(STEP).claimed();
+        let began = s.now;
+        for _ in 0..3 {
+            s.now = s.step("a").complete_by().unwrap();
+            sweeps_until_asked(&mut s, phase);
+        }
+        s.now = s.step("a").complete_by().unwrap();
+        s.succeed("a");
+        assert_eq!(s.state(), "Processed");
+        longest = longest.max(s.now.since(began).0);
+    }
+    let stated = stated(&Story::of(STEP)).processed.0;
+    assert!(longest <= stated, "{longest} of {stated}");
+    let spare = 3 * 2 * SWEEP;
+    assert!(longest + spare >= stated, "{longest} of {stated}");
+}
+
+#[test]
+fn steps_side_by_side_count_once_and_compensations_from_the_back() {
+    let workflow = |after: &str| {
+        let text = format!(
+            r#"{{"workflow": "w", "defaults": {{"complete_within": "10s", "supervisor": {{"threshold": 0}}}},
+              "steps": [
+                {{"id": "a", "agent": "x", "action": "go", "compensation": {{"action": "undo"}}}},
+                {{"id": "b", "agent": "x", "action": "go", "after": [{after}], "compensation": {{"action": "undo"}}}}]}}"#
+        );
+        Story::with_workflow(compile(&text), serde_json::json!({}))
+    };
+    // In the queue and at the service, once each.
+    let one = 60_000 + 10_000;
+    let beside = stated(&workflow(""));
+    assert_eq!((beside.processed.0, beside.compensated.0), (one, one));
+    let behind = stated(&workflow(r#""a""#));
+    assert_eq!(
+        (behind.processed.0, behind.compensated.0),
+        (2 * one, 2 * one)
+    );
+}
