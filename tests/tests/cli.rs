@@ -173,6 +173,33 @@ async fn workflows_are_validated_without_anything_running() {
 }
 
 #[tokio::test]
+async fn validate_says_what_an_order_takes_at_worst() {
+    let files = Files::new();
+    let text = r#"
+workflow: w
+complete_within: 4m
+steps:
+  - {id: a, agent: x, action: go, complete_within: 30s, supervisor: {threshold: 1}, compensation: none}
+"#;
+    let file = files.write("w.yaml", text);
+    let args = ["validate", "--sweep-every", "1m", &file];
+    let ran = triad(&args, &[], b"").await.good();
+    // In the queue and at the service, twice; noticed by two sweeps in between.
+    let detection = "2m 6s";
+    for part in [
+        "at worst 5m 6s until it is processed".to_owned(),
+        format!("is noticed {detection} after its complete-by, with sweeps every 1m"),
+        "warning: complete_within 4m is less than the worst case".to_owned(),
+    ] {
+        assert!(ran.out.contains(&part), "{part} in {}", ran.out);
+    }
+    let short = files.write("short.yaml", &text.replace("4m", "29s"));
+    let ran = triad(&["validate", &short], &[], b"").await.ended(2);
+    let why = "complete_within 29s cannot hold: the steps may take 30s in one attempt each";
+    assert!(ran.err.contains(why), "{}", ran.err);
+}
+
+#[tokio::test]
 async fn the_schema_is_json_schema() {
     let ran = triad(&["schema"], &[], b"").await.good();
     let schema: Value = serde_json::from_str(&ran.out).unwrap();

@@ -4,12 +4,15 @@
 //! Counts are of this process alone, and of this run of it. They are for people who read the log;
 //! alarms are made on the lines with a `metric`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use triad_runtime::agent::Usage;
 use triad_runtime::{Handled, dead_letter};
+use triad_workflow::{AgentName, Millis};
 
 use crate::Function;
 
@@ -93,6 +96,53 @@ pub(crate) fn log(functions: &[Function], beat: Beat) {
     );
 }
 
+/// Says at the end of every minute what each agent did in it, until `stop`; of one that made no call, had
+/// none under way and deferred nothing it says nothing.
+pub(crate) async fn usage(
+    usage: impl Fn() -> BTreeMap<AgentName, Usage>,
+    stop: CancellationToken,
+    mut say: impl FnMut(&AgentName, &Usage),
+) -> anyhow::Result<()> {
+    let mut before = usage();
+    let mut timer = tokio::time::interval(EVERY);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    timer.tick().await;
+    loop {
+        tokio::select! {
+            _ = timer.tick() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+        let now = usage();
+        for (agent, now) in &now {
+            let since = before.get(agent).map(|before| now.since(before));
+            let is_idle = |u: &Usage| u.calls() + u.deferred + u64::from(u.under_way) == 0;
+            if let Some(since) = since.filter(|since| !is_idle(since)) {
+                say(agent, &since);
+            }
+        }
+        before = now;
+    }
+}
+
+/// Writes into the log what an agent did in the last minute.
+pub(crate) fn log_usage(agent: &AgentName, usage: &Usage) {
+    let millis = |share| usage.took_at_most(share).map(|at| at.0);
+    tracing::info!(
+        %agent,
+        utilisation = format!("{:.2}", usage.utilisation(Millis::from(EVERY))),
+        room = usage.room,
+        under_way = usage.under_way,
+        succeeded = usage.succeeded,
+        refused = usage.refused,
+        failed = usage.failed,
+        unanswered = usage.unanswered,
+        deferred = usage.deferred,
+        p50_ms = millis(0.5),
+        p99_ms = millis(0.99),
+        "agent: calls of the last minute"
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use triad_runtime::{InputRecord, Redelivery};
@@ -135,5 +185,32 @@ mod tests {
         assert_eq!(beats.recv().await, Some(busy));
         stop.cancel();
         assert!(beating.await.expect("no panic").is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_minute_it_says_what_agents_did_that_were_not_idle() {
+        let name = |n: &str| AgentName::new(n).expect("a name");
+        let usage = |succeeded| Usage {
+            succeeded,
+            ..Usage::default()
+        };
+        // The first agent answers one call more each time it is looked at; the other one none.
+        let looked = std::sync::atomic::AtomicU64::new(5);
+        let all = move || {
+            let seen = looked.fetch_add(1, Ordering::Relaxed);
+            BTreeMap::from([(name("bank"), usage(seen)), (name("mail"), usage(7))])
+        };
+        let stop = CancellationToken::new();
+        let (said, mut lines) = tokio::sync::mpsc::unbounded_channel();
+        let say = move |agent: &AgentName, usage: &Usage| {
+            let _ = said.send((agent.to_string(), usage.succeeded));
+        };
+        let beating = tokio::spawn(super::usage(all, stop.clone(), say));
+        for _ in 0..2 {
+            assert_eq!(lines.recv().await, Some(("bank".to_owned(), 1)));
+        }
+        stop.cancel();
+        assert!(beating.await.expect("no panic").is_ok());
+        assert_eq!(lines.recv().await, None, "of the idle one nothing");
     }
 }

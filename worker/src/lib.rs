@@ -182,6 +182,9 @@ fn agents(
     stop: &CancellationToken,
 ) {
     let handler = Arc::new(wiring.agent(remotes.clone()));
+    let used = handler.clone();
+    let usage = move || used.usage();
+    loops.spawn(heartbeat::usage(usage, stop.clone(), heartbeat::log_usage));
     for name in remotes.names() {
         let topic = |lane| topics::agent(name, lane);
         let config = config(wiring, &format!("agent.{name}"), topic, IN_FLIGHT);

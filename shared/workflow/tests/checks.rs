@@ -209,6 +209,33 @@ fn a_deadline_that_cannot_fit_the_clocks_is_refused() {
 }
 
 #[test]
+fn a_deadline_that_the_steps_may_pass_in_one_attempt_each_is_refused() {
+    let text = r#"
+workflow: w
+complete_within: TIME
+steps:
+  - {id: a, agent: shop, action: go, complete_within: 20s, compensation: none}
+  - {id: b, agent: shop, action: go, complete_within: 30s, after: [], compensation: none}
+  - {id: c, agent: shop, action: go, complete_within: 5s, after: [a, b], compensation: none}
+"#;
+    let bad = text.replace("TIME", "34s");
+    refused(
+        &bad,
+        None,
+        "complete_within 34s cannot hold: the steps may take 35s",
+    );
+    assert_eq!(told(&text.replace("TIME", "35s")), Vec::<String>::new());
+}
+
+#[test]
+fn a_retry_at_once_with_a_delay_is_refused() {
+    let text = one(", supervisor: {threshold: 1, delay: 1s, retry_at_once: true}");
+    refused(&text, Some("a"), "exclude one another");
+    let text = one(", supervisor: {threshold: 1, retry_at_once: true}");
+    assert_eq!(told(&text), Vec::<String>::new());
+}
+
+#[test]
 fn a_bad_default_is_refused_too() {
     let text = one("").replace("steps:", "defaults: {retry: {calls: 0}}\nsteps:");
     refused(&text, None, "retry.calls is 0");

@@ -9,6 +9,7 @@ mod guard;
 mod in_hand;
 mod ledger;
 mod rate;
+mod usage;
 mod work;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ use crate::remote::{AnyRemote, RemoteService};
 use crate::settings::Settings;
 use guard::Guard;
 use in_hand::InHand;
+use usage::Counted;
+pub use usage::{CLASSES_MS, Usage};
 use work::Worked;
 
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
@@ -93,6 +96,7 @@ pub struct Agent<S, B, C, E> {
     remotes: Remotes,
     control: S,
     guards: BTreeMap<AgentName, Guard>,
+    counted: BTreeMap<AgentName, Counted>,
     bus: B,
     clock: C,
     entropy: E,
@@ -117,9 +121,16 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             let guard = Guard::new(name.clone(), &settings);
             (name.clone(), guard)
         };
+        let counted = |name: &AgentName| {
+            let limits = settings.downstreams.get(name);
+            let room = limits.and_then(|limits| limits.concurrency);
+            let room = room.unwrap_or(settings.agent_concurrency);
+            (name.clone(), Counted::with_room(room))
+        };
         let remembered = NonZeroUsize::new(REMEMBERED).expect("not zero");
         Self {
             guards: remotes.names().map(guard).collect(),
+            counted: remotes.names().map(counted).collect(),
             remotes,
             control,
             bus,
@@ -130,6 +141,13 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             in_hand: InHand::default(),
             misconfigured: Misconfigured::new("agent"),
         }
+    }
+
+    /// What each agent's calls have come to in this process, and how much of its room they use.
+    pub fn usage(&self) -> BTreeMap<AgentName, Usage> {
+        let all = self.counted.iter();
+        all.map(|(name, counted)| (name.clone(), counted.now()))
+            .collect()
     }
 
     /// Handles a batch; the answer has one entry for each record, in their order. At most

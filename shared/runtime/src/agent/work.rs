@@ -9,6 +9,7 @@ use triad_workflow::bounds::{self, OutOfBounds};
 
 use super::Agent;
 use super::guard::{Ports, Seen, Wait};
+use super::usage::{Came, Counted};
 use crate::control::ControlStore;
 use crate::ports::{Bus, Clock, Entropy};
 use crate::remote::{AnyRemote, Call, Fault};
@@ -84,7 +85,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 None => None,
                 Some(guard) => match guard.enter(self.ports(), request, repeats, room).await {
                     Ok(pass) => Some((guard, pass)),
-                    Err(wait) => return tries.deferred(wait),
+                    Err(wait) => {
+                        self.counted.get(&request.agent).inspect(|c| c.defers());
+                        return tries.deferred(wait);
+                    }
                 },
             };
             // Leave may have been a while in coming.
@@ -172,7 +176,20 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             traceparent: trace,
         };
         let sleep = std::pin::pin!(self.clock.sleep(room));
-        match select(remote.call(call), sleep).await {
+        let counted = self.counted.get(&request.agent);
+        let began = self.clock.now();
+        let running = counted.map(Counted::begins);
+        let answer = select(remote.call(call), sleep).await;
+        let came = match &answer {
+            Either::Left((Ok(_), _)) => Came::Succeeded,
+            Either::Left((Err(Fault::Permanent { .. }), _)) => Came::Refused,
+            Either::Left((Err(Fault::Transient { .. }), _)) => Came::Failed,
+            Either::Right(_) => Came::Unanswered,
+        };
+        if let Some(running) = running {
+            running.ends(came, self.clock.now().since(began));
+        }
+        match answer {
             Either::Left((Ok(output), _)) => Called::Answered(output),
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {
                 Called::Refused { code, message }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use triad_core::Direction;
 use triad_runtime::agent::{Agent, Remotes};
-use triad_runtime::settings::Settings;
-use triad_runtime::{Call, Fault, InputRecord, RemoteService};
-use triad_workflow::AgentName;
+use triad_runtime::settings::{DownstreamSettings, Settings};
+use triad_runtime::{Call, Clock, Fault, InputRecord, RemoteService};
+use triad_workflow::{AgentName, Millis};
 
 use crate::support::{BEGIN, World};
 
@@ -145,4 +145,71 @@ fn requests_are_worked_on_64_at_once_where_nothing_is_set() {
     world.run(bank.handle(&records, None));
     let at_once = service.called().into_iter().filter(|at| *at == 0);
     assert_eq!(at_once.count(), 64);
+}
+
+#[test]
+fn what_calls_came_to_and_took_is_counted_for_each_agent() {
+    let failed = Fault::Transient {
+        code: "down".into(),
+        message: String::new(),
+        retry_after: None,
+        maybe_applied: false,
+    };
+    let refused = Fault::Permanent {
+        code: "no".into(),
+        message: String::new(),
+    };
+    let world = World::new();
+    let counts = |answers: Answers| {
+        let service = Service::new(&world, answers);
+        let bank = bank(&world, &service, Settings::default());
+        for order in ["o-1", "o-2"] {
+            world.run(bank.handle_one(&request(order), None));
+        }
+        let usage = bank.usage().remove(&name()).expect("it is counted");
+        assert_eq!((usage.under_way, usage.room), (0, 64));
+        let came = (
+            usage.succeeded,
+            usage.refused,
+            usage.failed,
+            usage.unanswered,
+        );
+        (came, usage.busy_ms)
+    };
+    assert_eq!(counts(Answers::With(Ok(json!({})))), ((2, 0, 0, 0), 0));
+    assert_eq!(counts(Answers::With(Err(refused))), ((0, 2, 0, 0), 0));
+    assert_eq!(counts(Answers::With(Err(failed))), ((0, 0, 2, 0), 0));
+    let (came, busy_ms) = counts(Answers::Never);
+    assert_eq!(came, (0, 0, 0, 2));
+    assert_eq!(
+        busy_ms,
+        2 * 600_000,
+        "all the time that the step gives, twice"
+    );
+}
+
+#[test]
+fn calls_that_are_being_made_and_work_that_is_deferred_are_counted_too() {
+    let world = World::new();
+    let service = Service::new(&world, Answers::Never);
+    let one_at_once = DownstreamSettings {
+        concurrency: Some(1),
+        ..DownstreamSettings::default()
+    };
+    let settings = Settings {
+        downstreams: [(name(), one_at_once)].into(),
+        ..Settings::default()
+    };
+    let bank = bank(&world, &service, settings);
+    let seen = Mutex::new(Vec::new());
+    let both = [request("o-1"), request("o-2")];
+    let look = async {
+        world.sleep(Millis(5_000)).await;
+        seen.lock()
+            .expect("no panic")
+            .extend(bank.usage().remove(&name()));
+    };
+    world.run(async { futures::join!(bank.handle(&both, None), look) });
+    let usage = seen.lock().expect("no panic").remove(0);
+    assert_eq!((usage.room, usage.under_way, usage.deferred), (1, 1, 1));
 }

@@ -17,6 +17,10 @@ use crate::world::State;
 /// taken up again, in milliseconds.
 const HOP_MS: u64 = 2_500;
 
+/// How long a Scheduler counts an order as under way of which it hears nothing, in milliseconds
+/// (`FORGOTTEN_AFTER` of its intake).
+const ROOM_COMES_WITHIN_MS: u64 = 30_000;
+
 /// From what was refused to the alert that says so: the rest of the batch, in milliseconds.
 const TOLD_WITHIN_MS: u64 = 60_000;
 
@@ -25,18 +29,35 @@ const TOLD_WITHIN_MS: u64 = 60_000;
 /// Where no call of a service fails it goes from process to process: Submission, a Scheduler, and for
 /// each step an agent and a Scheduler again. Where some fail, its steps may also have to be waited
 /// for, put off and retried, as after any fault.
-fn bound_ms(state: &State, order: &Sample) -> u64 {
-    if state.kernel.faults.remote_fail > 0 {
-        return definitions::order_ms(order.workflow, SWEEP_MS * 2);
+///
+/// A record that cannot be put aside stands in one partition of every topic. Orders of which the requests
+/// lie behind it count as under way until their Scheduler forgets them, so that it may have no room for
+/// others that need the same agent. These are then left to a sweep.
+fn bound_ms(state: &State, lone: &Lone, order: &Sample) -> u64 {
+    let own = if state.kernel.faults.remote_fail > 0 {
+        definitions::order_ms(order.workflow, SWEEP_MS * 2)
+    } else {
+        let hops = 3 + 2 * order.workflow.steps.len() as u64;
+        hops * HOP_MS
+    };
+    match is_about_letters(lone) {
+        true => own + ROOM_COMES_WITHIN_MS + definitions::TIMING.announce_within.0 + 2 * SWEEP_MS,
+        false => own,
     }
-    let hops = 3 + 2 * order.workflow.steps.len() as u64;
-    hops * HOP_MS
+}
+
+/// Whether it keeps records that nobody can take from being put aside.
+fn is_about_letters(lone: &Lone) -> bool {
+    [topics::DEAD_LETTER, topics::ALERTS].contains(&match lone {
+        Lone::Topic(topic) => topic.as_str(),
+        _ => return false,
+    })
 }
 
 /// How long the orders that do not need what is in trouble may take together.
 pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
     let others = orders.iter().filter(|o| !lone.is_needed_by(o, &state.bus));
-    others.map(|o| bound_ms(state, o)).max().unwrap_or(0)
+    others.map(|o| bound_ms(state, lone, o)).max().unwrap_or(0)
 }
 
 /// Every order that does not need what is in trouble has ended within its bound while the trouble
@@ -65,7 +86,7 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     let mut found = Vec::new();
     let mut on_time = 0_u32;
     for order in others {
-        let bound = sent + bound_ms(state, order);
+        let bound = sent + bound_ms(state, lone, order);
         match state.watched.rested.get(&order.id) {
             Some(at) if *at <= bound => on_time += 1,
             at => found.push(format!("{}: {at:?}, {bound} at the latest", order.id)),
@@ -122,8 +143,7 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         .iter()
         .filter(|o| is_held && is_needed(state, lone, o) && waits_in_line(o));
     held.extend(needing.flat_map(|o| o.lines(&state.bus)));
-    let letters = [topics::DEAD_LETTER, topics::ALERTS].map(|t| Lone::Topic(t.to_owned()));
-    if letters.contains(lone) {
+    if is_about_letters(lone) {
         for (topic, partitions) in &state.bus.topics {
             held.insert((topic.clone(), place(None, partitions.len())));
         }

@@ -1,0 +1,192 @@
+//! How much of its room an agent uses, and what comes of its calls: counted for each downstream, by each
+//! process for itself, since it began.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use triad_workflow::Millis;
+
+/// Upper bounds of the classes of how long calls took, in milliseconds, inclusive. A last class has what
+/// took longer.
+pub const CLASSES_MS: [u64; 12] = [
+    5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
+];
+
+/// What an agent's calls came to and took. All counts are of one process, and only grow, but for
+/// [`under_way`](Self::under_way).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Most calls that the process makes at once for this agent: the agent's own limit, or else that of
+    /// all agents together.
+    pub room: u32,
+    /// Calls that are being made.
+    pub under_way: u32,
+    /// Calls that were answered with success.
+    pub succeeded: u64,
+    /// Calls that the service refused for good.
+    pub refused: u64,
+    /// Calls that failed for now.
+    pub failed: u64,
+    /// Calls that had no answer in the time that there was.
+    pub unanswered: u64,
+    /// Requests that were deferred: the service may not be called, or a limit is reached.
+    pub deferred: u64,
+    /// How long all calls took together, in milliseconds; of those under way nothing yet.
+    pub busy_ms: u64,
+    /// How many calls took so long, by [`CLASSES_MS`].
+    pub took: [u64; CLASSES_MS.len() + 1],
+}
+
+impl Usage {
+    fn of(room: usize) -> Self {
+        Self {
+            room: u32::try_from(room.max(1)).unwrap_or(u32::MAX),
+            ..Self::default()
+        }
+    }
+
+    /// Calls that have ended.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.succeeded + self.refused + self.failed + self.unanswered
+    }
+
+    /// What was counted since an earlier moment of the same process.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut took = self.took;
+        for (now, before) in took.iter_mut().zip(earlier.took) {
+            *now = now.saturating_sub(before);
+        }
+        Self {
+            room: self.room,
+            under_way: self.under_way,
+            succeeded: self.succeeded.saturating_sub(earlier.succeeded),
+            refused: self.refused.saturating_sub(earlier.refused),
+            failed: self.failed.saturating_sub(earlier.failed),
+            unanswered: self.unanswered.saturating_sub(earlier.unanswered),
+            deferred: self.deferred.saturating_sub(earlier.deferred),
+            busy_ms: self.busy_ms.saturating_sub(earlier.busy_ms),
+            took,
+        }
+    }
+
+    /// The share of its room that was in use over a span, from 0 to 1: what calls took that ended in it.
+    #[must_use]
+    pub fn utilisation(&self, span: Millis) -> f64 {
+        let room = f64::from(self.room) * span.0.max(1) as f64;
+        (self.busy_ms as f64 / room).min(1.0)
+    }
+
+    /// How long at most the given share of the calls took, from 0 to 1: the upper bound of the class in
+    /// which that call is. `None` without calls, and where it is in the last class.
+    #[must_use]
+    pub fn took_at_most(&self, share: f64) -> Option<Millis> {
+        let all: u64 = self.took.iter().sum();
+        let rank = (share.clamp(0.0, 1.0) * all as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (count, bound) in self.took.iter().zip(CLASSES_MS) {
+            seen += count;
+            if seen >= rank {
+                return Some(Millis(bound));
+            }
+        }
+        None
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    Succeeded,
+    Refused,
+    Failed,
+    Unanswered,
+}
+
+/// The counts of one agent.
+#[derive(Debug)]
+pub(super) struct Counted(Mutex<Usage>);
+
+impl Counted {
+    /// For an agent with room for so many calls at once.
+    pub fn with_room(room: usize) -> Self {
+        Self(Mutex::new(Usage::of(room)))
+    }
+
+    /// A call begins. One that is dropped before its end is not counted.
+    pub fn begins(&self) -> Running<'_> {
+        self.lock().under_way += 1;
+        Running(self)
+    }
+
+    /// A request was deferred.
+    pub fn defers(&self) {
+        self.lock().deferred += 1;
+    }
+
+    pub fn now(&self) -> Usage {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that is being made.
+#[derive(Debug)]
+pub(super) struct Running<'a>(&'a Counted);
+
+impl Running<'_> {
+    /// It has ended after so long.
+    pub fn ends(self, came: Came, after: Millis) {
+        let mut usage = self.0.lock();
+        usage.busy_ms = usage.busy_ms.saturating_add(after.0);
+        let class = CLASSES_MS.iter().position(|bound| after.0 <= *bound);
+        usage.took[class.unwrap_or(CLASSES_MS.len())] += 1;
+        *match came {
+            Came::Succeeded => &mut usage.succeeded,
+            Came::Refused => &mut usage.refused,
+            Came::Failed => &mut usage.failed,
+            Came::Unanswered => &mut usage.unanswered,
+        } += 1;
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut usage = self.0.lock();
+        usage.under_way = usage.under_way.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_in_the_class_up_to_whose_bound_it_took() {
+        let counted = Counted::with_room(2);
+        for took in [0, 5, 6, 30_000, 30_001] {
+            counted.begins().ends(Came::Succeeded, Millis(took));
+        }
+        let usage = counted.now();
+        assert_eq!((usage.took[0], usage.took[1]), (2, 1));
+        assert_eq!((usage.took[11], usage.took[12]), (1, 1));
+        assert_eq!(usage.took_at_most(0.4), Some(Millis(5)));
+        assert_eq!(usage.took_at_most(0.6), Some(Millis(10)));
+        assert_eq!(usage.took_at_most(1.0), None, "longer than any class");
+        assert_eq!(usage.since(&usage).took_at_most(0.5), None, "no calls");
+    }
+
+    #[test]
+    fn utilisation_is_the_part_of_the_room_that_calls_took() {
+        let counted = Counted::with_room(4);
+        counted.begins().ends(Came::Failed, Millis(30_000));
+        drop(counted.begins());
+        let usage = counted.now();
+        assert_eq!((usage.under_way, usage.calls()), (0, 1), "one was dropped");
+        assert!((usage.utilisation(Millis(60_000)) - 0.125).abs() < 1e-9);
+        assert!((usage.utilisation(Millis(1)) - 1.0).abs() < 1e-9);
+    }
+}
