@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A drill: what an operator sees and does when things go wrong, on one machine. It starts
 # `triad dev` in memory, makes its services misbehave, and works through the consequences with
-# the commands that an operator has. The output is Markdown; docs/DRILL.md is one of its runs.
+# the commands that an operator has. The output is Markdown; docs/DRILL.md is one of its runs, and
+# examples/drill_page.py holds another one against it.
 #
 # Usage: examples/drill.sh [path of the triad binary]
 # Ends with exit code 0 if every order is finished or closed by hand.

@@ -24,7 +24,9 @@ case "${1:-}" in
   *) echo "deployed: $1: the only option is --quick" >&2; exit 2 ;;
 esac
 
-skip() { printf '\n== SKIPPED: %s. WHAT IS DEPLOYED IS NOT TESTED.\n' "$*" >&2; exit 3; }
+# shellcheck source=tests/skips.sh
+. tests/skips.sh
+skip() { skipped deployed "$*: what is deployed is not tested"; exit 3; }
 for tool in terraform python3 cargo "${tools[@]}"; do
   command -v "$tool" >/dev/null || skip "$tool is missing"
 done

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Checks what is deployed, without deploying it: the Terraform module in infra/, its example, the
 # compose files of localstack/, and that no secret is in the repository.
-# Needs git and python3 (3.11 or newer) with venv; PyPI for the first run. Without terraform it
-# says so loudly and leaves the checks of the module out.
-# Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 Terraform's providers could
+# Needs git and python3 (3.11 or newer) with venv; PyPI for the first run; terraform.
+# Exit codes: 0 all is well, 1 a check failed, 2 a tool is missing, 3 terraform or its providers could
 # not be had and so the module is not checked, the rest being well.
 #
 # TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror instead of the registry.
@@ -12,6 +11,8 @@ cd "$(dirname "$0")/.."
 
 step() { printf '\n== %s\n' "$*"; }
 fail() { echo "infra: $*" >&2; exit 1; }
+# shellcheck source=tests/skips.sh
+. tests/skips.sh
 
 for tool in git python3; do
   command -v "$tool" >/dev/null || { echo "infra: $tool is missing; install it first" >&2; exit 2; }
@@ -37,7 +38,17 @@ if [ "$(cat .venv-infra/stamp 2>/dev/null || true)" != "$stamp" ]; then
   printf '%s\n' "$stamp" > .venv-infra/stamp
 fi
 python=.venv-infra/checks/bin/python
-checkov() { .venv-infra/checks/bin/checkov --config-file "$@"; }
+# Runs a command that ends well if it finds nothing to look at, too: what it prints must fit a pattern.
+showing() {
+  local pattern=$1 shown
+  shift
+  shown=$(mktemp -p "$work")
+  "$@" | tee "$shown" || return 1
+  grep -Eq "$pattern" "$shown" || { echo "infra: nothing was looked at by: $*" >&2; return 1; }
+}
+checkov() { showing '^Passed checks: [1-9]' .venv-infra/checks/bin/checkov --config-file "$@"; }
+# No run may be skipped, and one at least must be there.
+terraform_test() { showing '^Success! [1-9][0-9]* passed, 0 failed\.' terraform "$1" test -no-color "${@:2}"; }
 
 # These need no Terraform and take a core of their own meanwhile; their output comes at the end.
 {
@@ -73,7 +84,7 @@ module_checks() {
   step "Terraform: the inputs, which need no provider"
   export TF_DATA_DIR="$work/inputs"
   init infra/tests/inputs
-  terraform -chdir=infra/tests/inputs test -no-color
+  terraform_test -chdir=infra/tests/inputs
 
   step "Terraform: the example"
   export TF_DATA_DIR="$work/example"
@@ -84,12 +95,12 @@ module_checks() {
   export TF_DATA_DIR="$work/module"
   init infra
   terraform -chdir=infra validate -no-color
-  terraform -chdir=infra test -no-color
+  terraform_test -chdir=infra
 
   step "Terraform: commands on the applying machine, with stand-ins"
   (
     export PATH="$PWD/infra/tests/fixtures/bin:$PATH" TRIAD_TEST_NOTES="$work/notes"
-    terraform -chdir=infra test -no-color -test-directory=tests/commands
+    terraform_test -chdir=infra -test-directory=tests/commands
   )
   sort "$work/notes" | diff infra/tests/commands/commands.expected - || fail "the commands are not the expected ones"
 
@@ -107,7 +118,8 @@ if command -v terraform >/dev/null; then
   ( module_checks ) &
   wait $! || status=$?
 else
-  step "SKIPPED: terraform is missing. THE MODULE IN infra/ IS NOT CHECKED."
+  echo "infra: terraform is missing" >&2
+  status=3
 fi
 
 wait "$aside" || true
@@ -116,7 +128,7 @@ cat "$work/aside.out"
 
 case "$status" in
   0) step "infra: all is well" ;;
-  3) step "SKIPPED: terraform init failed, see above. THE MODULE IN infra/ IS NOT CHECKED." ;;
+  3) skipped terraform "terraform or its providers cannot be had, see above: the module in infra/ is not checked" ;;
   *) step "infra: FAILED, see above"; status=1 ;;
 esac
 exit "$status"

@@ -47,6 +47,12 @@ done
 if [ "$failed" = 1 ]; then exit 1; fi
 if [ "$only_apply" = yes ]; then echo "$copy"; exit 0; fi
 
+# A name that there is no mutant of would be caught by nobody, and missed by nobody.
+for name in "$@"; do
+  found=(testkit/mutants/patches/[0-9][0-9]-"$name".patch)
+  [ -e "${found[0]}" ] || { echo "mutants: there is no $name" >&2; exit 2; }
+done
+
 cargo build --release --locked --manifest-path "$copy/Cargo.toml" --target-dir target/planted \
   -p triad-sim -p triad-model
 sim=target/planted/release/triad-sim
@@ -89,4 +95,4 @@ for patch in $(grep -l '^Model: ' testkit/mutants/patches/*.patch); do
   fi
 done
 printf '\n%s caught, %s not\n' "$caught" "${#missed[@]}"
-[ "${#missed[@]}" = 0 ]
+[ "${#missed[@]}" = 0 ] && [ "$caught" -gt 0 ]

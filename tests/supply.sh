@@ -13,18 +13,22 @@ if [ "${1:-}" = sbom ]; then
   cargo cyclonedx --format json --describe binaries --features kafka-auth --target all --quiet
   # It writes each beside its manifest.
   find . -name '*_bin.cdx.json' -not -path './target/*' -exec mv -t "$out" {} +
-  echo "supply: $(find "$out" -name '*.cdx.json' | wc -l) bills of materials in $out"
+  bills=$(find "$out" -name '*.cdx.json' | wc -l)
+  echo "supply: $bills bills of materials in $out"
+  [ "$bills" -gt 0 ] || exit 1
   exit 0
 fi
 
+# shellcheck source=tests/skips.sh
+. tests/skips.sh
 cargo deny --version >/dev/null 2>&1 || {
-  printf '\n== SKIPPED: cargo-deny is missing (cargo install cargo-deny --locked). LICENCES ARE NOT CHECKED.\n' >&2
+  skipped licences "cargo-deny is missing (cargo install cargo-deny --locked): neither they nor advisories are checked"
   exit 3
 }
 cargo deny --all-features check --hide-inclusion-graph licenses bans sources
 if cargo deny fetch db >/dev/null 2>&1; then
   cargo deny --all-features check --hide-inclusion-graph advisories
 else
-  printf '\n== SKIPPED: the database of advisories cannot be had. ADVISORIES ARE NOT CHECKED.\n' >&2
+  skipped advisories "their database cannot be had"
   exit 3
 fi

@@ -89,7 +89,9 @@ def problems(path: pathlib.Path, schema: dict) -> list[str]:
     ]
     if found:
         return found
-    for name, service in whole.get("services", {}).items():
+    if not whole.get("services"):
+        return ["has no services: nothing was looked at"]
+    for name, service in whole["services"].items():
         found += service_problems(name, service, whole, path.parent)
     return found
 

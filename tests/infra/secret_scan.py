@@ -45,7 +45,7 @@ def main() -> int:
     for name, kind, sha1 in sorted(set(allowed) - set(found)):
         print(f"{allowed_path}: {kind} {sha1} is not in {name} any more; take it out")
     print(f"  {len(names)} files, {len(found)} findings, {len(allowed)} allowed with a reason")
-    return 1 if set(found) ^ set(allowed) else 0
+    return 1 if not names or set(found) ^ set(allowed) else 0
 
 
 if __name__ == "__main__":

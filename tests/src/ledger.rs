@@ -35,11 +35,13 @@ impl Ledger {
         found.map_or(0, |k| k.calls)
     }
 
-    /// Nothing was applied or undone more than once, by key or by step.
+    /// Nothing was applied or undone more than once, by key or by step, and something was applied.
     ///
     /// # Panics
-    /// Naming the first that was.
+    /// Naming the first that was; or on a ledger without an effect, which shows nothing.
     pub fn assert_nothing_twice(&self) {
+        assert!(self.summary.total.applied > 0, "the ledger has no effect");
+        assert!(!self.keys.is_empty(), "the ledger has no key");
         assert_eq!(self.summary.keys_applied_twice, 0, "{:?}", self.summary);
         assert_eq!(self.summary.steps_applied_twice, 0, "{:?}", self.summary);
         let mut applied: BTreeMap<(&str, &str), u32> = BTreeMap::new();
@@ -59,8 +61,9 @@ impl Ledger {
     /// `pivot`.
     ///
     /// # Panics
-    /// At the first order that did not.
+    /// At the first order that did not; or where there is no order.
     pub fn assert_justifies(&self, orders: &[Value], pivot: &str) {
+        assert!(!orders.is_empty(), "there is no order to justify");
         self.assert_nothing_twice();
         let mut forward: BTreeMap<&str, Vec<&KeyView>> = BTreeMap::new();
         for key in &self.keys {

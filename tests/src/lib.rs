@@ -17,5 +17,6 @@ pub mod orders;
 pub mod poll;
 pub mod process;
 pub mod runtime_api;
+pub mod skipped;
 pub mod told;
 pub mod topics;

@@ -22,6 +22,7 @@ mod mapping_emulator;
 mod operate;
 mod retention;
 mod runtime_api;
+mod skips;
 mod store_contract;
 mod unreadable;
 mod worker;

@@ -3,7 +3,7 @@
 //!
 //! The Python ones run in `.venv` at the root of the repository, or in the Python that `TRIAD_PYTHON`
 //! names; kafkajs runs in Node with what is installed in `tests/node`. Without them the tests say
-//! loudly that they are skipped. `tests/verify.sh --all` installs both.
+//! that they are skipped. `tests/verify.sh --all` installs both.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::process::Command;
 use triad_tests::dev::Dev;
 use triad_tests::poll::PATIENCE;
+use triad_tests::skipped::skipped;
 
 /// Codecs there are, no compression among them: orders that a client sends.
 const CODECS: usize = 5;
@@ -29,11 +30,12 @@ fn python() -> Option<PathBuf> {
     if python.exists() {
         return Some(python);
     }
-    println!(
-        "SKIPPED: other clients: no Python at {}; run `python3 -m venv .venv && \
+    let why = format!(
+        "no Python at {}; run `python3 -m venv .venv && \
          .venv/bin/pip install -r tests/python-requirements.txt` or set TRIAD_PYTHON",
         python.display()
     );
+    skipped("clients-in-python", &why);
     None
 }
 
@@ -100,7 +102,7 @@ async fn orders_go_through_kafka_python() {
 async fn orders_go_through_kafkajs() {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("node/node_modules");
     if !installed.exists() {
-        println!("SKIPPED: kafkajs: run `npm ci --prefix tests/node`");
+        skipped("kafkajs", "run `npm ci --prefix tests/node`");
         return;
     }
     let dev = Dev::start(&[]).await;

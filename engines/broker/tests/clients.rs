@@ -5,6 +5,9 @@
 #[path = "contract/authority.rs"]
 #[expect(dead_code, reason = "shared with tests of client certificates")]
 mod authority;
+// The crate of the tests cannot be linked here: it links this one.
+#[path = "../../../tests/src/skipped.rs"]
+mod skipped;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +28,8 @@ fn python() -> Option<PathBuf> {
 
 fn run(script: &str, arguments: impl FnOnce() -> Vec<String>) {
     let Some(python) = python() else {
-        eprintln!("SKIPPED: {script}: no Python. Make .venv from tests/python-requirements.txt");
+        let why = "no Python. Make .venv from tests/python-requirements.txt";
+        skipped::skipped("clients-in-python", why);
         return;
     };
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -146,8 +146,11 @@ impl BusState {
         envelope: Envelope,
     ) -> (usize, usize) {
         let at = k.now;
-        let Some(partitions) = self.topics.get_mut(&envelope.topic) else {
-            k.breach("world-no-such-topic", envelope.topic);
+        let found = self.topics.get_mut(&envelope.topic);
+        k.check("world-the-topic-is-there", found.is_some(), || {
+            envelope.topic.clone()
+        });
+        let Some(partitions) = found else {
             return (0, 0);
         };
         let partition = place(envelope.key.as_deref(), partitions.len());

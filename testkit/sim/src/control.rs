@@ -98,17 +98,19 @@ fn check(k: &mut Kernel, setup: &Setup, before: Option<&Value>, write: &ControlW
     if let Some(agent) = write.key.strip_prefix("downstream/") {
         let read = |v: &Value| serde_json::from_value::<Downstream>(v.clone()).ok();
         let (was, is) = (before.and_then(read), read(&write.value));
-        match is {
-            Some(is) => check_breaker(k, setup, agent, &was.unwrap_or_default(), &is),
-            None => k.breach("a-downstreams-record-is-readable", write.value.to_string()),
+        k.check("a-downstreams-record-is-readable", is.is_some(), || {
+            write.value.to_string()
+        });
+        if let Some(is) = is {
+            check_breaker(k, setup, agent, &was.unwrap_or_default(), &is);
         }
     } else if let Some(agent) = write.key.strip_prefix("rate/") {
         let granted = serde_json::from_value::<Granted>(write.value.clone());
         let limit = setup.limits(agent).rate_per_second.unwrap_or(u32::MAX);
-        if granted.is_ok_and(|g| g.calls > limit) {
-            let seen = format!("{} of {limit}", write.value);
-            k.breach("rate-within-its-limit", seen);
-        }
+        let holds = granted.is_ok_and(|g| g.calls <= limit);
+        k.check("rate-granted-within-its-limit", holds, || {
+            format!("{} of {limit}", write.value)
+        });
         k.coverage.reach("saw: rate granted");
     } else {
         k.coverage.reach("saw: calls claimed in the ledger");
@@ -128,19 +130,21 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
     if !is.paused.is_empty() {
         k.coverage.reach("breaker: step paused");
     }
-    if let Breaker::HalfOpen { out, .. } = is.breaker
-        && out > settings.probes
-    {
-        let seen = format!("{agent}: {out} probes are out");
-        k.breach("a-half-open-breaker-lets-out-few", seen);
+    if let Breaker::HalfOpen { out, .. } = is.breaker {
+        let are_few = out <= settings.probes;
+        k.check("a-half-open-breaker-lets-out-few", are_few, || {
+            format!("{agent}: {out} probes are out")
+        });
     }
     // Open for less than was asked is caught here; the clocks may differ by the skew.
     if let (Breaker::Open { until, .. }, Breaker::HalfOpen { .. }) = (was.breaker, is.breaker)
         && !setup.wild_clocks
-        && k.now + TIMING.skew.0 < until.0
     {
-        let seen = format!("{agent}: probed at {}, open until {}", k.now, until.0);
-        k.breach("an-open-breaker-makes-no-call", seen);
+        let now = k.now;
+        let is_over = now + TIMING.skew.0 >= until.0;
+        k.check("an-open-breaker-makes-no-call", is_over, || {
+            format!("{agent}: probed at {now}, open until {}", until.0)
+        });
     }
     if is.last.told && !was.last.told && was.last.at == is.last.at {
         k.coverage.reach("breaker: its change was told");

@@ -12,6 +12,12 @@ use crate::kernel::Crash;
 use crate::run::{Outcome, run_plain};
 use crate::scenario::{self, NewOrder};
 
+/// Under these names the crashes of a run are counted.
+const CRASHES: [&str; 2] = [
+    "fault: died before an effect",
+    "fault: died after an effect",
+];
+
 /// A small workload in which a crash is tried at every possible point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
@@ -50,9 +56,23 @@ pub struct Crashes {
     pub singles: u64,
     /// How many runs had two crashes.
     pub pairs: u64,
+    /// How many crashes the runs had together: fewer than were asked for if one did not come.
+    pub crashed: u64,
     /// For each run in which an invariant did not hold: its crashes, and the first invariant with
     /// what was seen.
     pub failures: Vec<(Vec<Crash>, String)>,
+}
+
+impl Crashes {
+    /// Whether there was anything to crash, every crash that was asked for has come, and each effect was
+    /// tried on both sides. `pairs`: also that pairs were tried.
+    #[must_use]
+    pub fn is_whole(&self, pairs: bool) -> bool {
+        self.effects > 0
+            && self.singles == 2 * self.effects
+            && (self.pairs > 0) == pairs
+            && self.crashed == self.singles + 2 * self.pairs
+    }
 }
 
 /// Runs a workload with these crashes. `trace`: the outcome has the readable list of events.
@@ -61,16 +81,12 @@ pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> Outcome {
     run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)
 }
 
-fn sides(effect: u64) -> [Crash; 2] {
-    [false, true].map(|after| Crash { effect, after })
-}
-
 /// Runs a workload once for each single crash and, if `pairs` is true, once for each pair of
 /// crashes. `threads` runs go on at once, 0 counting as 1.
 #[must_use]
 pub fn all(workload: Workload, pairs: bool, threads: usize) -> Crashes {
     let calm = run_with(workload, &[], false);
-    let firsts: Vec<Crash> = (1..=calm.effects).flat_map(sides).collect();
+    let firsts = calm.passed.clone();
     let found = Mutex::new(Crashes {
         effects: calm.effects,
         ..Crashes::default()
@@ -84,6 +100,7 @@ pub fn all(workload: Workload, pairs: bool, threads: usize) -> Crashes {
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     found.singles += own.singles;
                     found.pairs += own.pairs;
+                    found.crashed += own.crashed;
                     found.failures.extend(own.failures);
                 }
             });
@@ -102,12 +119,16 @@ fn from_first(workload: Workload, first: Crash, pairs: bool) -> Crashes {
             let what = format!("{}: {}", breach.invariant, breach.seen);
             found.failures.push((crashes, what));
         }
-        outcome.effects
+        found.crashed += CRASHES
+            .iter()
+            .map(|what| outcome.coverage.count(what))
+            .sum::<u64>();
+        outcome.passed
     };
-    let effects = run(vec![first]);
+    let seconds = run(vec![first]);
     let mut count = 0;
     if pairs {
-        for second in (first.effect + 1..=effects).flat_map(sides) {
+        for second in seconds.into_iter().filter(|s| s.effect > first.effect) {
             run(vec![first, second]);
             count += 1;
         }

@@ -200,12 +200,6 @@ pub(crate) fn context(workflow: &Workflow) -> Context<'_> {
     }
 }
 
-/// How long everything that is in flight may take once the faults have stopped: the bound of
-/// guarantee G9. An operator may have to settle a doubt, after which the order begins anew.
-pub(crate) fn bound_ms(look: u64) -> u64 {
-    versions().map(|w| 2 * order_ms(w, look)).max().unwrap_or(0)
-}
-
 /// How long an order may take, from when it is stored until all that it has to tell is told.
 ///
 /// Every attempt of every step may have to be waited for, put off once, retried after its longest

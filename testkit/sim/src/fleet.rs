@@ -92,6 +92,13 @@ impl Totals {
         coverage.missing()
     }
 
+    /// Whether no seed has failed, and the seeds together have reached everything: none at all have
+    /// shown nothing.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.failed.is_empty() && self.missing().is_empty()
+    }
+
     /// The totals as lines for a person: what was reached and how often, what was not, and the
     /// seeds that failed.
     #[must_use]

@@ -22,11 +22,11 @@ pub(crate) type Desk = Operator<Ports, Ports, Ports, Ports>;
 
 /// An operator who asks a service waits for so long after an order has stopped: by then no call
 /// for it is made any more.
-const ASKS_AFTER_MS: u64 = 8_000;
+pub(crate) const ASKS_AFTER_MS: u64 = 8_000;
 /// The same where clocks are far off.
-const ASKS_LATE_AFTER_MS: u64 = 200_000;
+pub(crate) const ASKS_LATE_AFTER_MS: u64 = 200_000;
 /// Time between two rounds of the one who puts things in order.
-const ROUND_MS: u64 = 1_000;
+pub(crate) const ROUND_MS: u64 = 1_000;
 
 fn act() -> OperatorAct {
     OperatorAct::new("somebody", "a reason")

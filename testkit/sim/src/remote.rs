@@ -55,10 +55,12 @@ impl Held {
         let held = state.remote.held.entry((who, service)).or_default();
         *held += 1;
         let held = *held;
-        let limit = state.setup.limits(service).concurrency;
-        if limit.is_some_and(|l| held > l) {
-            let seen = format!("{held} calls to {service}, {limit:?} allowed");
-            state.kernel.breach("concurrency-within-its-limit", seen);
+        if let Some(limit) = state.setup.limits(service).concurrency {
+            state
+                .kernel
+                .check("concurrency-within-its-limit", held <= limit, || {
+                    format!("{held} calls to {service}, {limit} allowed")
+                });
         }
         Self {
             world: world.clone(),

@@ -47,6 +47,9 @@ pub struct Outcome {
     pub virtual_ms: u64,
     /// How many effects the instances had: writes, sends, calls and offset commits.
     pub effects: u64,
+    /// The moments before and after effects that a living instance has passed, in their order: at each it
+    /// could have died.
+    pub passed: Vec<Crash>,
     /// How many faults happened.
     pub faults: u64,
     /// The events, one line each; empty unless [`Options::trace`] was set.
@@ -212,6 +215,7 @@ fn finish(seed: u64, world: &World, faults_at_first: u64) -> Outcome {
         orders: state.store.orders().count(),
         virtual_ms: state.kernel.now - began,
         effects: state.kernel.effects,
+        passed: std::mem::take(&mut state.kernel.passed),
         faults: faults_at_first - state.kernel.faults_left,
         trace: std::mem::take(&mut state.kernel.trace),
     }

@@ -280,9 +280,12 @@ impl StoreState {
                 continue;
             }
             let id = entry.order.id.clone();
-            if Attention::of(&entry.order).is_some() {
-                k.breach("an-order-that-needs-an-operator-is-kept", id.to_string());
-            }
+            let is_needed = Attention::of(&entry.order).is_some();
+            k.check(
+                "an-order-that-needs-an-operator-is-kept",
+                !is_needed,
+                || id.to_string(),
+            );
             k.note(OUTSIDE, || format!("store: {id} has expired and goes"));
             k.coverage.reach("fault: expired record deleted");
             self.entries[at].gone = true;

@@ -1,6 +1,6 @@
 //! Every crash point of the reference workloads, and every pair of them.
 
-use triad_sim::crashes::{Workload, all};
+use triad_sim::crashes::{Crashes, Workload, all};
 
 #[test]
 fn a_crash_at_any_effect_and_any_two_crashes_keep_every_guarantee() {
@@ -12,7 +12,34 @@ fn a_crash_at_any_effect_and_any_two_crashes_keep_every_guarantee() {
         );
         assert_eq!(found.failures, [], "{workload:?}");
         assert!(found.effects >= 20, "the workload does something");
-        assert_eq!(found.singles, 2 * found.effects, "before and after each");
+        assert!(found.is_whole(true), "every crash came: {found:?}");
         assert!(found.pairs > found.singles * found.effects / 2);
     }
+}
+
+#[test]
+fn crash_points_that_were_not_gone_through_are_no_success() {
+    let gone_through = || Crashes {
+        effects: 3,
+        singles: 6,
+        pairs: 4,
+        crashed: 14,
+        failures: Vec::new(),
+    };
+    assert!(gone_through().is_whole(true));
+    let wrong: [fn(&mut Crashes); 4] = [
+        |c| *c = Crashes::default(),
+        |c| c.singles = 5,
+        |c| c.crashed = 13,
+        |c| c.pairs = 0,
+    ];
+    for spoil in wrong {
+        let mut found = gone_through();
+        spoil(&mut found);
+        assert!(!found.is_whole(true), "{found:?}");
+    }
+    assert!(
+        !gone_through().is_whole(false),
+        "pairs that nobody asked for"
+    );
 }

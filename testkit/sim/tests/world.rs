@@ -1,6 +1,10 @@
 //! The world over many seeds: no breach, everything reached, and the same trace every time.
 
-use triad_sim::fleet::{Plan, run_seeds};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use triad_sim::coverage::WANTED;
+use triad_sim::fleet::{Plan, Totals, run_seeds};
 use triad_sim::{Options, run};
 
 /// Seeds of a test run; CI runs more of them with the released binary.
@@ -87,4 +91,63 @@ fn without_faults_left_a_seed_still_runs_to_its_end() {
         assert_eq!(outcome.faults, 0);
         assert!(outcome.breaches.is_empty(), "{}", outcome.report());
     }
+}
+
+#[test]
+fn totals_of_nothing_are_no_success() {
+    assert!(!Totals::default().is_good());
+    let few = run_seeds(Plan {
+        from: 0,
+        seeds: 3,
+        threads: 1,
+        until: None,
+        keep_going: true,
+    });
+    assert!(few.failed.is_empty());
+    assert!(!few.is_good(), "three seeds do not reach everything");
+}
+
+/// The texts of a source that are names of invariants: lower-case words joined by hyphens, given to one
+/// of the functions that hold something against an invariant.
+fn invariants_of(text: &str) -> BTreeSet<String> {
+    let is_name = |s: &str| {
+        s.split('-').count() > 2
+            && s.chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    let parts = text.split('"').skip(1).step_by(2);
+    parts.filter(|s| is_name(s)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_invariant_of_the_world_must_have_been_looked_at() {
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut named = BTreeSet::new();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            let text = match path.is_dir() {
+                true => {
+                    open.push(path);
+                    continue;
+                }
+                false => std::fs::read_to_string(&path).expect("a source"),
+            };
+            // What is wanted is not what is held against anything, and contracts name orders.
+            if path.ends_with("kernel/coverage.rs") || path.to_string_lossy().contains("contract") {
+                continue;
+            }
+            let is_checking = [".check(", "found.check", "breach("].iter();
+            if is_checking.clone().any(|call| text.contains(call)) {
+                let code = text.lines().filter(|l| !l.trim_start().starts_with("//"));
+                named.extend(invariants_of(&code.collect::<Vec<_>>().join("\n")));
+            }
+        }
+    }
+    // An action of no workflow, as the reference service refuses it.
+    named.remove("no-such-action");
+    assert!(named.len() > 50, "{named:?}");
+    let wanted: BTreeSet<String> = WANTED.iter().map(|w| (*w).to_owned()).collect();
+    let forgotten: Vec<_> = named.difference(&wanted).collect();
+    assert!(forgotten.is_empty(), "not in WANTED: {forgotten:?}");
 }

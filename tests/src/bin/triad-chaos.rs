@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use triad_tests::chaos::options::Options;
 use triad_tests::chaos::run::{Interrupted, Shown, run};
 
-/// A guarantee was broken.
+/// A guarantee was broken, or a check has looked at nothing.
 const BROKEN: u8 = 1;
 /// The run could not be made.
 const NOT_MADE: u8 = 2;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use super::checks::Guarantee;
 use super::outages::plan::Outage;
 use crate::judge::lies::Kind;
 
@@ -12,7 +13,7 @@ use crate::judge::lies::Kind;
 /// freezes them while orders run, and then holds tables, topics and ledger against the guarantees.
 ///
 /// The report goes to standard output, progress to standard error. Ends with 0 if every guarantee
-/// held, 1 if one was broken, 2 if the run could not be made.
+/// held and every check has looked at something, 1 if not, 2 if the run could not be made.
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "triad-chaos",
@@ -23,6 +24,7 @@ use crate::judge::lies::Kind;
   triad-chaos --orders 2000 --faults 40 --json     many faults, for a program to read
   triad-chaos --outages 60s --orders 2000          outages of one part at a time, and no kills
   triad-chaos --store-lies stale-read              a broken store: the judge must find it
+  triad-chaos --orders 20 --expect g1 --expect g8  too few orders for some to end badly
   triad-chaos --template examples/orders/sample.jsonl --data ./state
 
 Needs triad, triad-worker, triad-broker, triad-store and triad-reference-service beside it: cargo build --workspace --bins"
@@ -60,6 +62,10 @@ pub struct Options {
     /// With --outages: only this one; may be repeated. Default: all, one after the other
     #[arg(long, value_name = "OUTAGE", requires = "outages")]
     pub only: Vec<Outage>,
+    /// A guarantee of which every check must have looked at something; may be repeated. What else was
+    /// not looked at is listed and is no failure. Default: all of them
+    #[arg(long, value_name = "GUARANTEE", conflicts_with = "outages")]
+    pub expect: Vec<Guarantee>,
     /// Write the history of what clients asked of the store and were answered to this file, which the
     /// independent judge decides on. Default: with the other data
     #[arg(long, value_name = "FILE")]
@@ -87,6 +93,12 @@ impl Options {
         let by_load = kinds + self.orders as usize / 400;
         self.faults.map_or(by_load, usize::from)
     }
+
+    /// Whether the checks of a guarantee must have looked at something.
+    #[must_use]
+    pub fn expects(&self, guarantee: Guarantee) -> bool {
+        self.expect.is_empty() || self.expect.contains(&guarantee)
+    }
 }
 
 #[cfg(test)]
@@ -101,5 +113,14 @@ mod tests {
         assert_eq!(default.faults(), super::super::schedule::Kind::ALL.len());
         let long = Options::parse_from(["triad-chaos", "--orders", "20000"]);
         assert_eq!(long.faults(), 55);
+    }
+
+    #[test]
+    fn every_guarantee_is_expected_to_be_looked_at_unless_some_are_named() {
+        let all = Options::parse_from(["triad-chaos"]);
+        assert!(all.expects(Guarantee::G1) && all.expects(Guarantee::G10));
+        let some = Options::parse_from(["triad-chaos", "--expect", "g1", "--expect", "g10"]);
+        assert!(some.expects(Guarantee::G1) && some.expects(Guarantee::G10));
+        assert!(!some.expects(Guarantee::G6));
     }
 }

@@ -114,7 +114,7 @@ impl Report {
             seed: options.seed,
             orders: options.orders,
             workers: options.workers,
-            checks: verdicts.into_iter().map(Line::from).collect(),
+            checks: lines(verdicts, options),
             faults: faults.clone(),
             ends,
             others: others(evidence),
@@ -134,11 +134,30 @@ impl Report {
         Self { judged, ..self }
     }
 
-    /// Whether no guarantee was broken.
+    /// Whether no guarantee was broken, and all that was expected to be looked at was.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.checks.iter().all(|c| c.breaches == 0)
+        are_good(&self.checks)
     }
+}
+
+/// The verdicts as lines. One of a guarantee that is expected to be looked at, and that has looked at
+/// nothing, is a breach.
+fn lines(verdicts: Vec<Verdict>, options: &Options) -> Vec<Line> {
+    let or_nothing = |verdict: Verdict| match options.expects(verdict.guarantee) {
+        true => verdict.or_nothing(),
+        false => verdict,
+    };
+    verdicts
+        .into_iter()
+        .map(or_nothing)
+        .map(Line::from)
+        .collect()
+}
+
+/// Whether there are checks, and none has found a breach.
+pub(super) fn are_good(checks: &[Line]) -> bool {
+    !checks.is_empty() && checks.iter().all(|c| c.breaches == 0)
 }
 
 /// Rounded to tenths.
@@ -313,6 +332,10 @@ pub(super) fn failures(
             writeln!(f, "  {example}")?;
         }
     }
+    let unseen = |c: &&Line| c.checked == 0 && c.breaches == 0;
+    for check in checks.iter().filter(unseen) {
+        writeln!(f, "\n{:?}, NOT LOOKED AT: {}", check.guarantee, check.what)?;
+    }
     match kept {
         Some(dir) => writeln!(f, "\nData and logs are in {}", dir.display()),
         None => Ok(()),
@@ -324,13 +347,13 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    fn report(verdicts: Vec<Verdict>) -> Report {
+    fn report(verdicts: Vec<Verdict>, arguments: &[&str]) -> Report {
         let times = Times {
             under_faults: Duration::from_secs(10),
             settling: Duration::from_secs(1),
             in_all: Duration::from_secs(12),
         };
-        let options = Options::parse_from(["triad-chaos"]);
+        let options = Options::parse_from([&["triad-chaos"], arguments].concat());
         let faults = Counts::from([(Kind::KillWorker, 2)]);
         Report::new(
             &options,
@@ -349,8 +372,8 @@ mod tests {
             checked: 9,
             breaches,
         };
-        assert!(report(vec![verdict(Vec::new())]).is_good());
-        let bad = report(vec![verdict(vec!["key k: twice".into(); 7])]);
+        assert!(report(vec![verdict(Vec::new())], &[]).is_good());
+        let bad = report(vec![verdict(vec!["key k: twice".into(); 7])], &[]);
         assert!(!bad.is_good());
         assert_eq!(
             (bad.checks[0].breaches, bad.checks[0].examples.len()),
@@ -366,5 +389,24 @@ mod tests {
             2
         );
         assert_eq!(bad.ends["Processed"], 1);
+    }
+
+    #[test]
+    fn a_check_that_has_looked_at_nothing_makes_the_report_bad_unless_others_were_named() {
+        let verdict = |guarantee, checked| Verdict {
+            guarantee,
+            what: "whatever",
+            checked,
+            breaches: Vec::new(),
+        };
+        let both = || vec![verdict(Guarantee::G1, 3), verdict(Guarantee::G6, 0)];
+        let unseen = report(both(), &[]);
+        assert!(!unseen.is_good());
+        assert_eq!(unseen.checks[1].examples, ["nothing was looked at"]);
+        let named = report(both(), &["--expect", "g1"]);
+        assert!(named.is_good());
+        assert!(named.to_string().contains("G6, NOT LOOKED AT: whatever"));
+        assert!(!report(both(), &["--expect", "g6"]).is_good());
+        assert!(!report(Vec::new(), &[]).is_good(), "no checks at all");
     }
 }

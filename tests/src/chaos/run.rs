@@ -214,6 +214,7 @@ async fn on(
         stop.clone(),
     ));
     let loaded = Instant::now();
+    let planned = plan.len();
     let (faults, sent, stopped) = tokio::try_join!(
         faults::carry_out(plan, installation.clone(), ended.clone()),
         submit(brokers, load, in_flight, ended),
@@ -239,6 +240,7 @@ async fn on(
         checked: installation.workers.len() + 3,
         breaches: died,
     });
+    verdicts.extend(carried_out(planned, &faults));
     say("judging the history");
     let judged = judged::of_run(installation, &evidence).await?;
     verdicts.extend(judged::verdicts(&judged));
@@ -249,4 +251,32 @@ async fn on(
         in_all: began.elapsed(),
     };
     Ok(Report::new(options, &evidence, verdicts, &faults, times).with(judged))
+}
+
+/// A fault that was planned and did not come has shown nothing. A run that asks for none is judged by
+/// the rest.
+fn carried_out(planned: usize, faults: &faults::Counts) -> Option<Verdict> {
+    let came = faults.values().map(|n| *n as usize).sum::<usize>();
+    let missing = (came..planned).map(|n| format!("fault {} of {planned} did not come", n + 1));
+    (planned > 0).then(|| Verdict {
+        guarantee: Guarantee::G1,
+        what: "every fault that was planned has come",
+        checked: planned,
+        breaches: missing.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chaos::schedule::Kind;
+
+    #[test]
+    fn a_planned_fault_that_did_not_come_is_a_breach() {
+        let came = faults::Counts::from([(Kind::KillWorker, 2), (Kind::KillStore, 1)]);
+        let breaches = |planned| carried_out(planned, &came).map(|v| v.breaches.len());
+        assert_eq!(breaches(3), Some(0));
+        assert_eq!(breaches(5), Some(2));
+        assert_eq!(carried_out(0, &faults::Counts::new()), None);
+    }
 }

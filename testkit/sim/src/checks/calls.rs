@@ -30,11 +30,11 @@ impl State {
         };
         let ends = delivered.complete_by.minus(TIMING.skew);
         let now = self.kernel.clock_of(who);
-        if now.plus(time_left) > ends {
-            let seen = format!("{} at {}, with {time_left}: {ends:?}", call.key, now.0);
-            self.kernel
-                .breach("an-agent-is-silent-after-complete-by", seen);
-        }
+        let is_in_time = now.plus(time_left) <= ends;
+        self.kernel
+            .check("an-agent-is-silent-after-complete-by", is_in_time, || {
+                format!("{} at {}, with {time_left}: {ends:?}", call.key, now.0)
+            });
     }
 
     /// Nobody calls a downstream, or a step type, that an operator has paused long enough ago
@@ -59,10 +59,11 @@ impl State {
         let open = forced
             .filter(|f| f.to == ForcedTo::Open)
             .map(|f| f.hold.at.0);
-        if let Some(at) = held.into_iter().chain(open).find(|at| known(self, *at)) {
-            let seen = format!("{} by {who}, paused at {at}", call.key);
-            self.kernel.breach("what-is-paused-is-not-called", seen);
-        }
+        let paused = held.into_iter().chain(open).find(|at| known(self, *at));
+        self.kernel
+            .check("what-is-paused-is-not-called", paused.is_none(), || {
+                format!("{} by {who}, paused at {paused:?}", call.key)
+            });
     }
 
     /// The calls of a second of true time are of at most four seconds of the instances' clocks.
@@ -71,10 +72,13 @@ impl State {
         let made = self.remote.in_second.entry((service, second)).or_default();
         *made += 1;
         let made = *made;
-        let limit = self.setup.limits(service).rate_per_second;
-        if limit.is_some_and(|l| made > 4 * l) && !self.setup.wild_clocks {
-            let seen = format!("{made} calls to {service} in a second, {limit:?} allowed");
-            self.kernel.breach("rate-within-its-limit", seen);
+        if let Some(limit) = self.setup.limits(service).rate_per_second
+            && !self.setup.wild_clocks
+        {
+            self.kernel
+                .check("rate-within-its-limit", made <= 4 * limit, || {
+                    format!("{made} calls to {service} in a second, {limit} allowed")
+                });
         }
     }
 
@@ -99,14 +103,14 @@ impl State {
             return;
         };
         for (later, step) in workflow.steps.iter().enumerate() {
-            if step.compensation.is_some()
-                && workflow.is_after(later, index)
-                && self.remote.effects_of(&order, later, &workflow) > 0
-            {
-                let seen = format!("{}: {} before {}", order.id, call.step, step.id);
-                self.kernel
-                    .breach("g3-undone-in-reverse-at-the-service", seen);
+            if step.compensation.is_none() || !workflow.is_after(later, index) {
+                continue;
             }
+            let is_undone = self.remote.effects_of(&order, later, &workflow) == 0;
+            self.kernel
+                .check("g3-undone-in-reverse-at-the-service", is_undone, || {
+                    format!("{}: {} before {}", order.id, call.step, step.id)
+                });
         }
     }
 }

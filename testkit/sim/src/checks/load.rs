@@ -39,11 +39,10 @@ impl State {
         }
         let stored = self.store.orders();
         let waiting = stored.filter(|o| o.version == Version::FIRST).count();
-        if waiting > MOST_UNSTARTED {
-            let seen = format!("{waiting} orders are stored and not taken up");
-            self.kernel
-                .breach("g12-submission-waits-for-the-schedulers", seen);
-        }
+        let name = "g12-submission-waits-for-the-schedulers";
+        self.kernel.check(name, waiting <= MOST_UNSTARTED, || {
+            format!("{waiting} orders are stored and not taken up")
+        });
     }
 
     /// Notes a call of an instance: the first one of a step, or one that repeats another.
@@ -64,11 +63,10 @@ impl State {
             + seconds * u64::from(settings.per_second)
             + 2;
         self.kernel.coverage.reach("load: calls repeated");
-        if repeated > most {
-            let seen = format!("{repeated} of {first} calls to {service} repeat others");
-            self.kernel
-                .breach("g12-repeated-calls-within-their-budget", seen);
-        }
+        let name = "g12-repeated-calls-within-their-budget";
+        self.kernel.check(name, repeated <= most, || {
+            format!("{repeated} of {first} calls to {service} repeat others")
+        });
     }
 }
 
@@ -102,15 +100,15 @@ pub(crate) fn after(state: &mut State, load: Load, count: usize) {
 /// Every order is Processed. Nothing was counted, nothing undone; and where nothing was away and
 /// nobody died, no attempt was spent.
 fn nothing_failed(state: &mut State, load: Load, count: usize) {
+    let State { kernel, store, .. } = state;
     let mut counted = 0;
     // Requests that were not begun in time, and were asked for again.
     let mut again = 0;
-    let mut found = Vec::new();
-    for order in state.store.orders() {
-        if !matches!(order.state, ProcessState::Processed { .. }) {
-            let seen = format!("{} is {}", order.id, order.state.name());
-            found.push(("g12-load-alone-fails-nothing", seen));
-        }
+    for order in store.orders() {
+        let is_processed = matches!(order.state, ProcessState::Processed { .. });
+        kernel.check("g12-load-alone-fails-nothing", is_processed, || {
+            format!("{} is {}", order.id, order.state.name())
+        });
         for step in &order.steps {
             if let StepState::Completed { attempt, .. } = &step.state {
                 again += attempt.0 - 1;
@@ -118,30 +116,28 @@ fn nothing_failed(state: &mut State, load: Load, count: usize) {
             counted += u32::from(step.action.failures + step.compensation.failures > 0);
             let once =
                 matches!(&step.state, StepState::Completed { attempt, .. } if attempt.0 == 1);
-            if (!once && load == Load::Burst) || step.in_doubt {
-                let seen = format!("{}: {step:?}", order.id);
-                found.push(("g12-waiting-spends-no-attempt", seen));
-            }
+            let spends_none = (once || load != Load::Burst) && !step.in_doubt;
+            kernel.check("g12-waiting-spends-no-attempt", spends_none, || {
+                format!("{}: {step:?}", order.id)
+            });
         }
     }
     // A service that has become fifty times slower does not begin all that was started before the
     // windows have learnt it. That happens once: half of the orders need it, and on average each of
     // these is asked for again at most once, however long the service stays slow.
     let most = u32::try_from(count / 2).unwrap_or(u32::MAX);
-    if load == Load::Slow && again > most {
-        let seen = format!("{again} requests were not begun in time, {most} at most");
-        found.push(("g12-no-more-is-started-than-is-answered-in-time", seen));
+    if load == Load::Slow {
+        let name = "g12-no-more-is-started-than-is-answered-in-time";
+        kernel.check(name, again <= most, || {
+            format!("{again} requests were not begun in time, {most} at most")
+        });
     }
     // Calls that a service refused before its breaker opened are its own failures, and no more
     // than were under way then.
     let own = if load == Load::Away { 32 } else { 0 };
-    if counted > own {
-        let seen = format!("{counted} steps have failures, {own} at most are the service's");
-        found.push(("g12-waiting-is-no-failure", seen));
-    }
-    for (invariant, seen) in found {
-        state.kernel.breach(invariant, seen);
-    }
+    kernel.check("g12-waiting-is-no-failure", counted <= own, || {
+        format!("{counted} steps have failures, {own} at most are the service's")
+    });
 }
 
 /// No more orders are started than can be served in time.
@@ -154,10 +150,11 @@ fn started_end_soon(state: &mut State) {
     let Some((longest, id)) = times.max() else {
         return;
     };
-    if longest > STARTED_ENDS_WITHIN_MS {
-        let seen = format!("{id} took {longest} ms from its start to its end");
-        state.kernel.breach("g12-started-orders-end-soon", seen);
-    }
+    let seen = format!("{id} took {longest} ms from its start to its end");
+    let is_soon = longest <= STARTED_ENDS_WITHIN_MS;
+    state
+        .kernel
+        .check("g12-started-orders-end-soon", is_soon, || seen);
 }
 
 /// What needs the same is started in the order of age, but for what instances do side by side.
@@ -168,12 +165,16 @@ fn none_is_overtaken(state: &mut State) {
     starts.sort_unstable();
     let mut latest = (0, 0);
     for (submitted, started) in starts {
-        if latest.1 > started + OVERTAKEN_BY_AT_MOST_MS {
-            let seen = format!(
-                "submitted at {}, started at {}; submitted at {submitted}, started at {started}",
-                latest.0, latest.1
-            );
-            state.kernel.breach("g12-the-older-is-started-first", seen);
+        let is_in_turn = latest.1 <= started + OVERTAKEN_BY_AT_MOST_MS;
+        state
+            .kernel
+            .check("g12-the-older-is-started-first", is_in_turn, || {
+                format!(
+                    "submitted at {}, started at {}; submitted at {submitted}, started at {started}",
+                    latest.0, latest.1
+                )
+            });
+        if !is_in_turn {
             return;
         }
         if started > latest.1 {
@@ -189,8 +190,7 @@ fn others_went_on(state: &mut State, count: usize) {
     let last = others.filter_map(|o| state.watched.ended.get(&o.id)).max();
     let took = last.map_or(u64::MAX, |at| at - state.watched.began);
     let bound = bound_ms(Load::Burst, count / 2);
-    if took > bound {
-        let seen = format!("they took {took} ms, {bound} at most");
-        state.kernel.breach("g11-others-go-on", seen);
-    }
+    state.kernel.check("g11-others-go-on", took <= bound, || {
+        format!("they took {took} ms, {bound} at most")
+    });
 }

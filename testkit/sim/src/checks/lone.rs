@@ -6,16 +6,13 @@ use std::collections::BTreeSet;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{Order, ProcessState, topics};
 
+use super::calm::HOP_MS;
 use crate::bus::place;
 use crate::definitions;
 use crate::kernel::OUTSIDE;
 use crate::lone::{Lone, Sample};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
-
-/// From one process to the next: a few calls of ports, one of a service, and the pause before a batch is
-/// taken up again, in milliseconds.
-const HOP_MS: u64 = 2_500;
 
 /// How long a Scheduler counts an order as under way of which it hears nothing, in milliseconds
 /// (`FORGOTTEN_AFTER` of its intake).
@@ -67,16 +64,17 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     // Not every order comes to need it.
     let refused = state.kernel.refused_since;
     if lone.is_told() && refused.is_some_and(|at| at + TOLD_WITHIN_MS < state.kernel.now) {
-        if operators_are_told(state) {
+        let are_told = operators_are_told(state);
+        if are_told {
             state
                 .kernel
                 .coverage
                 .reach("saw: alert of the installation");
-        } else {
-            let seen = format!("{lone:?}: no alert says that the installation is to be mended");
-            let name = "g6-operators-are-told-of-what-is-refused";
-            state.kernel.breach(name, seen);
         }
+        let name = "g6-operators-are-told-of-what-is-refused";
+        state.kernel.check(name, are_told, || {
+            format!("{lone:?}: no alert says that the installation is to be mended")
+        });
     }
     let held = held_up(state, lone, orders);
     let others = orders.iter().filter(|o| {
@@ -98,9 +96,12 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     state
         .kernel
         .note(OUTSIDE, || format!("{on_time} orders went on"));
-    if !found.is_empty() {
-        let seen = format!("{lone:?}: {}", found.join("; "));
-        state.kernel.breach("g11-others-go-on", seen);
+    if on_time > 0 || !found.is_empty() {
+        state
+            .kernel
+            .check("g11-others-go-on", found.is_empty(), || {
+                format!("{lone:?}: {}", found.join("; "))
+            });
     }
 }
 

@@ -2,6 +2,7 @@
 //! once it has come to rest.
 
 mod calls;
+pub(crate) mod calm;
 mod deadline;
 pub(crate) mod load;
 pub(crate) mod lone;

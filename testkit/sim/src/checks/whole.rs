@@ -9,11 +9,43 @@ use triad_workflow::{Step, StepIndex, Workflow};
 
 use crate::bus::Stored;
 use crate::definitions;
+use crate::kernel::Kernel;
 use crate::service::named;
 use crate::world::State;
 
-/// An invariant's name and what was seen.
-type Found = (&'static str, String);
+/// What was looked at, and what was not so.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// How often each invariant was looked at, by its name.
+    looked: BTreeMap<&'static str, u64>,
+    /// Names of those that did not hold, and what was seen.
+    breaches: Vec<(&'static str, String)>,
+}
+
+impl Findings {
+    fn check(&mut self, invariant: &'static str, holds: bool, seen: impl FnOnce() -> String) {
+        self.looked_at(invariant, 1);
+        if !holds {
+            self.breaches.push((invariant, seen()));
+        }
+    }
+
+    fn looked_at(&mut self, invariant: &'static str, times: usize) {
+        if times > 0 {
+            *self.looked.entry(invariant).or_default() += times as u64;
+        }
+    }
+
+    /// Writes into the kernel what was looked at and what was not so.
+    pub(crate) fn tell(self, kernel: &mut Kernel) {
+        for (invariant, times) in self.looked {
+            kernel.coverage.reach_times(invariant, times);
+        }
+        for (invariant, seen) in self.breaches {
+            kernel.breach(invariant, seen);
+        }
+    }
+}
 
 /// Whether an order is where it may stay.
 pub(crate) fn is_at_rest(state: &State, id: &OrderId) -> bool {
@@ -82,8 +114,8 @@ pub(crate) fn unfinished<'a>(
 }
 
 /// Every guarantee that can be seen from outside.
-pub(crate) fn whole(state: &State) -> Vec<Found> {
-    let mut found = Vec::new();
+pub(crate) fn whole(state: &State) -> Findings {
+    let mut found = Findings::default();
     for order in state.store.orders() {
         let Some(workflow) = definitions::compiled(&order.workflow) else {
             continue;
@@ -92,9 +124,9 @@ pub(crate) fn whole(state: &State) -> Vec<Found> {
         order_of_effects(state, order, &workflow, &mut found);
         calls(state, order, &workflow, &mut found);
     }
-    let twice = state.remote.twice();
-    if !twice.is_empty() {
-        found.push(("g2-applied-once", twice.join(", ")));
+    let (keys, twice) = state.remote.twice();
+    if keys > 0 {
+        found.check("g2-applied-once", twice.is_empty(), || twice.join(", "));
     }
     statuses(state, &mut found);
     alerts(state, &mut found);
@@ -103,32 +135,41 @@ pub(crate) fn whole(state: &State) -> Vec<Found> {
 }
 
 /// G2, G10: what is in place is what the record says.
-fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
+fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
         let in_place = state.remote.effects_of(order, index, workflow);
         let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
         // A step without a compensation leaves its effect behind when its order is undone, and an
         // operator may have the order done again.
-        if in_place > 1 && step.compensation.is_some() {
-            found.push(("g2-one-effect-of-a-step", told("is in place twice")));
+        let is_undoable = step.compensation.is_some();
+        if is_undoable {
+            found.check("g2-one-effect-of-a-step", in_place <= 1, || {
+                told("is in place twice")
+            });
         }
         let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key);
         let by_this_key = state.remote.in_place(step.agent.as_str(), &key.0) > 0;
-        let in_place = in_place > 0;
-        match (&order.state, &record.state) {
-            (ProcessState::Processed { .. }, StepState::Completed { .. }) if !by_this_key => {
-                found.push(("g2-completed-is-applied", told("is not in place")));
+        let is_completed = matches!(record.state, StepState::Completed { .. });
+        if matches!(order.state, ProcessState::Processed { .. }) && is_completed {
+            found.check("g2-completed-is-applied", by_this_key, || {
+                told("is not in place")
+            });
+        }
+        if matches!(order.state, ProcessState::Compensated { .. }) && is_undoable {
+            found.check("g10-compensated-leaves-no-effect", in_place == 0, || {
+                told("is in place")
+            });
+        }
+        match &record.state {
+            StepState::Compensated { .. } => {
+                found.check("g10-undone-is-not-in-place", !by_this_key, || {
+                    told("is in place")
+                });
             }
-            (ProcessState::Compensated { .. }, _) if in_place && step.compensation.is_some() => {
-                found.push(("g10-compensated-leaves-no-effect", told("is in place")));
-            }
-            (_, StepState::Compensated { .. }) if by_this_key => {
-                found.push(("g10-undone-is-not-in-place", told("is in place")));
-            }
-            (_, StepState::Refused { .. } | StepState::Skipped | StepState::Waiting)
-                if by_this_key =>
-            {
-                found.push(("g2-not-applied-unasked", told("is in place")));
+            StepState::Refused { .. } | StepState::Skipped | StepState::Waiting => {
+                found.check("g2-not-applied-unasked", !by_this_key, || {
+                    told("is in place")
+                });
             }
             _ => {}
         }
@@ -137,7 +178,7 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Fo
 
 /// G3: steps take effect after what they come after. That they are undone in the reverse order
 /// is seen when an undo lands.
-fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
+fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     if state.history.moved.contains(&order.id) {
         // Its steps came after others under another version.
         return;
@@ -151,10 +192,10 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
         for &before in &workflow.steps[index].after {
             let skipped = state.history.skipped.contains(&(order.id.clone(), before));
             let id = workflow.steps[before].id.as_str();
-            if !skipped && !applied.contains(id) {
-                let seen = format!("{}: {step} before {id}", order.id);
-                found.push(("g3-order-of-steps", seen));
-            }
+            let is_in_turn = skipped || applied.contains(id);
+            found.check("g3-order-of-steps", is_in_turn, || {
+                format!("{}: {step} before {id}", order.id)
+            });
         }
         applied.insert(step);
     }
@@ -162,7 +203,7 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
 
 /// G5: attempts within the threshold; calls within the allowance of each delivered request, and
 /// where a total is declared, within that for every round, whatever was delivered how often.
-fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Vec<Found>) {
+fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     let rounds = 1 + state.history.resets.get(&order.id).copied().unwrap_or(0);
     let uneven = state.history.uneven.contains(&order.id);
     for (record, step) in order.steps.iter().zip(&workflow.steps) {
@@ -185,7 +226,7 @@ fn deliveries(
     key: &str,
     direction: Direction,
     most: Option<u32>,
-    found: &mut Vec<Found>,
+    found: &mut Findings,
 ) {
     let name = named(direction);
     let of_key = (key.to_owned(), name, 0)..=(key.to_owned(), name, u32::MAX);
@@ -194,17 +235,20 @@ fn deliveries(
     let calls = calls.copied().unwrap_or(0);
     let allowed: u32 = delivered.iter().map(|(_, d)| d.times * d.allowance).sum();
     let last = delivered.iter().map(|((_, _, attempt), _)| *attempt).max();
-    if most.is_some_and(|most| last.unwrap_or(0) > most) {
-        let seen = format!("{key} {name}: {delivered:?}");
-        found.push(("g5-attempts-within-threshold", seen));
-    } else if calls > allowed {
-        let seen = format!("{key} {name}: {calls} calls, {delivered:?}");
-        found.push(("g5-calls-within-allowance", seen));
+    if let (Some(most), Some(last)) = (most, last) {
+        found.check("g5-attempts-within-threshold", last <= most, || {
+            format!("{key} {name}: {delivered:?}")
+        });
+    }
+    if last.is_some() || calls > 0 {
+        found.check("g5-calls-within-allowance", calls <= allowed, || {
+            format!("{key} {name}: {calls} calls, {delivered:?}")
+        });
     }
 }
 
 /// The declared total of a step, at the service itself.
-fn totals(state: &State, order: &Order, step: &Step, rounds: u32, found: &mut Vec<Found>) {
+fn totals(state: &State, order: &Order, step: &Step, rounds: u32, found: &mut Findings) {
     for undo in [false, true] {
         // An order may have been moved between versions: the largest total of them.
         let of = |s: &Step| {
@@ -229,50 +273,68 @@ fn totals(state: &State, order: &Order, step: &Step, rounds: u32, found: &mut Ve
         let total = declared.iter().map(|(_, total)| *total).max().unwrap_or(0);
         let id = (order.id.clone(), step.id.to_string(), undo);
         let calls = state.remote.of_step.get(&id).copied().unwrap_or(0);
-        if calls > total * rounds {
-            let seen = format!(
+        if calls == 0 {
+            continue;
+        }
+        let holds = calls <= total * rounds;
+        found.check("g5-calls-within-the-declared-total", holds, || {
+            format!(
                 "{}/{}: {calls} calls of {total}, {rounds} rounds",
                 order.id, step.id
-            );
-            found.push(("g5-calls-within-the-declared-total", seen));
-        }
+            )
+        });
     }
 }
 
 /// G8: first occurrences in order, from 1 to the last that was written down, without a gap; a
 /// sequence means one thing.
-fn statuses(state: &State, found: &mut Vec<Found>) {
+fn statuses(state: &State, found: &mut Findings) {
     let mut told: BTreeMap<OrderId, Vec<Status>> = BTreeMap::new();
     for topic in [topics::STATUS, "reply.app"] {
         for stored in state.bus.all(topic) {
-            let Ok(status) = serde_json::from_slice::<StatusMessage>(&stored.envelope.value) else {
-                found.push(("g8-statuses-are-readable", topic.to_owned()));
-                continue;
-            };
+            let read = serde_json::from_slice::<StatusMessage>(&stored.envelope.value);
+            found.check("g8-statuses-are-readable", read.is_ok(), || {
+                topic.to_owned()
+            });
+            let Ok(status) = read else { continue };
             if status.status == Status::Rejected && status.sequence == 0 {
                 continue;
             }
             let id = status.order_id;
+            if let Some(order) = state.store.order(&id) {
+                let asked = order.reply_topic.as_deref().unwrap_or(topics::STATUS);
+                found.check(
+                    "g8-statuses-are-where-they-are-wanted",
+                    asked == topic,
+                    || format!("{id} wants {asked}, and is told in {topic}"),
+                );
+            }
             let told = told.entry(id.clone()).or_default();
             let at = status.sequence as usize;
-            if at == told.len() + 1 {
-                told.push(status.status);
-            } else if at == 0 || at > told.len() {
-                let seen = format!("{id}: {at} comes after {}", told.len());
-                found.push(("g8-no-gap", seen));
+            let follows = (1..=told.len() + 1).contains(&at);
+            found.check("g8-no-gap", follows, || {
+                format!("{id}: {at} comes after {}", told.len())
+            });
+            if !follows {
                 return;
-            } else if told[at - 1] != status.status {
-                let seen = format!("{id}: {at} is {:?} and {:?}", told[at - 1], status.status);
-                found.push(("g8-a-sequence-means-one-thing", seen));
+            }
+            match told.get(at - 1) {
+                None => told.push(status.status),
+                Some(before) => {
+                    let is_same = *before == status.status;
+                    found.check("g8-a-sequence-means-one-thing", is_same, || {
+                        format!("{id}: {at} is {before:?} and {:?}", status.status)
+                    });
+                }
             }
         }
     }
     for order in state.store.orders() {
         let told = told.get(&order.id).map_or(&[][..], Vec::as_slice);
-        if told.len() != order.sequence as usize {
-            let seen = format!("{}: told {told:?} of {}", order.id, order.sequence);
-            found.push(("g8-everything-is-told", seen));
-        }
+        let is_all = told.len() == order.sequence as usize;
+        found.check("g8-everything-is-told", is_all, || {
+            format!("{}: told {told:?} of {}", order.id, order.sequence)
+        });
         let end = match &order.state {
             ProcessState::Processed { .. } => Status::Completed,
             ProcessState::Error { .. } => Status::Failed,
@@ -280,16 +342,16 @@ fn statuses(state: &State, found: &mut Vec<Found>) {
             ProcessState::CompensationFailed { .. } => Status::CompensationFailed,
             _ => continue,
         };
-        if told.last().is_some_and(|last| *last != end) {
-            let seen = format!("{}: told {told:?}, it is {}", order.id, order.state.name());
-            found.push(("g8-the-last-status-is-the-end", seen));
-        }
+        let is_end = told.last() == Some(&end);
+        found.check("g8-the-last-status-is-the-end", is_end, || {
+            format!("{}: told {told:?}, it is {}", order.id, order.state.name())
+        });
     }
 }
 
 /// G6: an alert for every bad end, with its cause, and none without one; one for every dead
 /// letter; of a breaker none that nobody decided.
-fn alerts(state: &State, found: &mut Vec<Found>) {
+fn alerts(state: &State, found: &mut Findings) {
     let alerts: Vec<Alert> = state
         .bus
         .all(topics::ALERTS)
@@ -297,50 +359,62 @@ fn alerts(state: &State, found: &mut Vec<Found>) {
         .collect();
     let mut of_ends: BTreeMap<String, (AlertKind, String)> = BTreeMap::new();
     let mut of_letters = BTreeSet::new();
+    let mut unreadable = Vec::new();
     for alert in alerts {
         match alert.kind {
             AlertKind::OrderError | AlertKind::CompensationFailed | AlertKind::OrderLate => {
                 let told = (alert.kind, alert.cause);
                 let before = of_ends.insert(alert.alert_id.clone(), told.clone());
-                if before.is_some_and(|b| b != told) {
-                    found.push(("g6-an-alert-means-one-thing", alert.alert_id));
+                if let Some(before) = before {
+                    found.check("g6-an-alert-means-one-thing", before == told, || {
+                        alert.alert_id
+                    });
                 }
             }
             AlertKind::DeadLetter => {
                 of_letters.insert(alert.alert_id);
             }
             AlertKind::Breaker => {
-                if !state.control.decided.contains(&alert.alert_id) {
-                    found.push(("a-breakers-event-was-decided", alert.alert_id));
-                }
+                let was_decided = state.control.decided.contains(&alert.alert_id);
+                found.check("a-breakers-event-was-decided", was_decided, || {
+                    alert.alert_id
+                });
             }
             AlertKind::Unreadable => {
-                found.push(("world-every-record-is-readable", alert.cause));
+                unreadable.push(alert.cause);
             }
             AlertKind::Misconfigured => {
-                if state.kernel.refused_since.is_none() {
-                    found.push(("g6-an-alert-of-the-installation-has-its-cause", alert.cause));
-                }
+                let has_cause = state.kernel.refused_since.is_some();
+                found.check(
+                    "g6-an-alert-of-the-installation-has-its-cause",
+                    has_cause,
+                    || alert.cause,
+                );
             }
         }
     }
-    if of_ends != state.history.alerts {
-        let seen = format!(
-            "alerts {of_ends:?}, bad ends and late orders {:?}",
-            state.history.alerts
-        );
-        found.push(("g6-alerts-for-bad-ends-alone", seen));
+    let are_readable = unreadable.is_empty();
+    found.check("world-every-record-is-readable", are_readable, || {
+        unreadable.join(", ")
+    });
+    let wanted = &state.history.alerts;
+    if !of_ends.is_empty() || !wanted.is_empty() {
+        found.check("g6-alerts-for-bad-ends-alone", of_ends == *wanted, || {
+            format!("alerts {of_ends:?}, bad ends and late orders {wanted:?}")
+        });
     }
     let letters = state.sent.letters.iter();
     let wanted: BTreeSet<String> = letters.map(|l| format!("dead-letter/{l}")).collect();
-    if of_letters != wanted {
-        let seen = format!("alerts {of_letters:?}, poison {wanted:?}");
-        found.push(("g7-an-alert-for-every-dead-letter", seen));
+    if !of_letters.is_empty() || !wanted.is_empty() {
+        let name = "g7-an-alert-for-every-dead-letter";
+        found.check(name, of_letters == wanted, || {
+            format!("alerts {of_letters:?}, poison {wanted:?}")
+        });
     }
 }
 
 /// G7: what cannot be taken is in the dead-letter topic with its cause, and nothing else is.
-fn letters(state: &State, found: &mut Vec<Found>) {
+fn letters(state: &State, found: &mut Findings) {
     let mut kept = BTreeSet::new();
     for stored in state.bus.all(topics::DEAD_LETTER) {
         let header = |name: &str| {
@@ -350,13 +424,16 @@ fn letters(state: &State, found: &mut Vec<Found>) {
                 .find_map(|(_, v)| v.clone());
             value.and_then(|v| String::from_utf8(v).ok())
         };
-        if header("triad-cause").is_none_or(|c| c.is_empty()) {
-            found.push(("g7-a-dead-letter-has-a-cause", format!("{stored:?}")));
-        }
+        let has_cause = header("triad-cause").is_some_and(|c| !c.is_empty());
+        found.check("g7-a-dead-letter-has-a-cause", has_cause, || {
+            format!("{stored:?}")
+        });
         kept.extend(header("ce_id"));
     }
-    if kept != state.sent.letters {
-        let seen = format!("dead letters {kept:?}, poison {:?}", state.sent.letters);
-        found.push(("g7-poison-is-dead-lettered", seen));
+    let wanted = &state.sent.letters;
+    if !kept.is_empty() || !wanted.is_empty() {
+        found.check("g7-poison-is-dead-lettered", kept == *wanted, || {
+            format!("dead letters {kept:?}, poison {wanted:?}")
+        });
     }
 }

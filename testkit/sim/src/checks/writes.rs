@@ -54,7 +54,9 @@ impl State {
         self.found(found);
     }
 
+    /// What the core says of a record or a write, of which it has looked at every rule.
     fn found(&mut self, found: Vec<invariants::Breach>) {
+        self.kernel.coverage.reach("invariants-of-the-core");
         for breach in found {
             self.kernel.breach(breach.invariant, breach.seen);
         }
@@ -106,13 +108,13 @@ impl State {
     fn check_migration(&mut self, before: &Order, after: &Order) {
         let last = after.incidents.last().map(|i| i.what);
         let told = last == Some(triad_core::order::IncidentKind::Migrated);
-        if !told
-            || after.version != before.version.next()
-            || after.outbox.writer != Writer::Operator
-        {
-            let seen = format!("{}: {} to {}", after.id, before.workflow, after.workflow);
-            self.kernel.breach("an-order-keeps-its-definition", seen);
-        }
+        let is_an_act = told
+            && after.version == before.version.next()
+            && after.outbox.writer == Writer::Operator;
+        self.kernel
+            .check("an-order-keeps-its-definition", is_an_act, || {
+                format!("{}: {} to {}", after.id, before.workflow, after.workflow)
+            });
         self.kernel.coverage.reach("operator: migrate");
         self.history.uneven.insert(after.id.clone());
         self.history.moved.insert(after.id.clone());
@@ -143,9 +145,12 @@ impl State {
         }
         let pivot = workflow.pivot().map(|p| &before.steps[p].state);
         let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
-        if matches!(pivot, Some(StepState::Completed { .. })) && turned(after) && !turned(before) {
-            let seen = format!("{} is undone", after.id);
-            self.kernel.breach("past-the-pivot-nothing-is-undone", seen);
+        if matches!(pivot, Some(StepState::Completed { .. })) {
+            let goes_on = !turned(after) || turned(before);
+            self.kernel
+                .check("past-the-pivot-nothing-is-undone", goes_on, || {
+                    format!("{} is undone", after.id)
+                });
         }
     }
 
@@ -159,35 +164,39 @@ impl State {
         let slack = TIMING.skew.0 / 2;
         // Of an order that turns round the silent steps are undone without waiting.
         let turns = was.state.to_compensate().is_none() && is.state.to_compensate().is_some();
-        let early = was.state.complete_by().filter(|_| !turns);
-        if early.is_some_and(|at| self.kernel.now < at.0 + TIMING.skew.0 - slack) {
-            let seen = format!("{was:?} at {}", self.kernel.now);
+        let now = self.kernel.now;
+        if let Some(at) = was.state.complete_by().filter(|_| !turns) {
+            let has_waited = now >= at.0 + TIMING.skew.0 - slack;
             self.kernel
-                .breach("the-supervisor-waits-for-complete-by", seen);
+                .check("the-supervisor-waits-for-complete-by", has_waited, || {
+                    format!("{was:?} at {now}")
+                });
         }
         let failed = is.action.failures > was.action.failures
             || is.compensation.failures > was.compensation.failures;
-        let put_off = was.state.deferred_until().and(was.deferred_since);
-        if failed
-            && put_off.is_some_and(|since| self.kernel.now + slack <= since.0 + step.policy.park.0)
-        {
-            let seen = format!("{was:?} at {}", self.kernel.now);
-            self.kernel.breach("what-is-put-off-is-no-failure", seen);
+        if let Some(since) = was.state.deferred_until().and(was.deferred_since) {
+            let holds = !failed || now + slack > since.0 + step.policy.park.0;
+            self.kernel
+                .check("what-is-put-off-is-no-failure", holds, || {
+                    format!("{was:?} at {now}")
+                });
         }
     }
 
     /// The Supervisor meets an attempt when its complete-by has passed on every clock.
     fn check_first_meeting(&mut self, was: &StepRecord, is: &StepRecord) {
         let met = was.unheard_since.is_none() && is.unheard_since.is_some();
+        if !met || self.setup.wild_clocks {
+            return;
+        }
         let slack = TIMING.skew.0 / 2;
-        let early = was
-            .state
-            .complete_by()
-            .filter(|at| self.kernel.now + slack < at.0 + TIMING.skew.0);
-        if met && early.is_some() && !self.setup.wild_clocks {
-            let seen = format!("{was:?} at {}", self.kernel.now);
+        let now = self.kernel.now;
+        if let Some(at) = was.state.complete_by() {
+            let has_waited = now + slack >= at.0 + TIMING.skew.0;
             self.kernel
-                .breach("the-supervisor-waits-for-complete-by", seen);
+                .check("the-supervisor-waits-for-complete-by", has_waited, || {
+                    format!("{was:?} at {now}")
+                });
         }
     }
 
@@ -218,11 +227,12 @@ impl State {
         let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
         let turns = turned(after) && !turned(order);
         let slack = TIMING.skew.0;
-        if !turns && is.state != was.state && heard.is_none_or(|at| self.kernel.now + slack < at.0)
-        {
-            let seen = format!("{was:?} at {}", self.kernel.now);
+        let now = self.kernel.now;
+        if !turns && is.state != was.state {
+            let awaited = heard.is_some_and(|at| now + slack >= at.0);
+            let name = "replies-that-were-sent-in-time-are-awaited";
             self.kernel
-                .breach("replies-that-were-sent-in-time-are-awaited", seen);
+                .check(name, awaited, || format!("{was:?} at {now}"));
         }
         if !is_counted {
             self.kernel.coverage.reach("silence: not counted");
@@ -247,10 +257,11 @@ impl State {
             true => "silence: counted, for an agent had taken it",
             false => "silence: counted at the end of the patience",
         });
-        if !taken && waited + slack < patience.0 {
-            let seen = format!("{}: {was:?} at {}", order.id, self.kernel.now);
-            self.kernel.breach("g12-waiting-is-no-failure", seen);
-        }
+        let is_at_its_end = taken || waited + slack >= patience.0;
+        self.kernel
+            .check("g12-waiting-is-no-failure", is_at_its_end, || {
+                format!("{}: {was:?} at {now}", order.id)
+            });
     }
 
     fn reach_policy(&mut self, index: StepIndex, after: &Order, workflow: &Workflow) {
@@ -286,10 +297,11 @@ impl State {
         // Clocks differ by the skew; beyond that the hint must not be later than the truth.
         let hint = after.due.unwrap_or(Timestamp(u64::MAX));
         let passed = true_due.0 <= self.kernel.now + TIMING.skew.0;
-        if hint > true_due && !passed {
-            let seen = format!("{}: hint {hint:?}, due {true_due:?}", after.id);
-            self.kernel.breach("g1-hint-not-later-than-the-truth", seen);
-        }
+        let holds = hint <= true_due || passed;
+        self.kernel
+            .check("g1-hint-not-later-than-the-truth", holds, || {
+                format!("{}: hint {hint:?}, due {true_due:?}", after.id)
+            });
     }
 
     /// A claim id is used once, by one order, and says who made it.
@@ -300,15 +312,16 @@ impl State {
         if old == Some(new) {
             return;
         }
-        if old.is_some() || self.history.claims.contains_key(&new.0) {
-            let seen = format!("{}: {new} after {old:?}", after.id);
-            self.kernel.breach("g4-one-live-claim", seen);
-        }
+        let is_alone = old.is_none() && !self.history.claims.contains_key(&new.0);
+        self.kernel.check("g4-one-live-claim", is_alone, || {
+            format!("{}: {new} after {old:?}", after.id)
+        });
         let name = self.kernel.name_of(who).to_owned();
-        if new.instance() != Some(&name) {
-            let seen = format!("{}: {new}, written by {name}", after.id);
-            self.kernel.breach("a-claim-names-who-made-it", seen);
-        }
+        let is_named = new.instance() == Some(&name);
+        self.kernel
+            .check("a-claim-names-who-made-it", is_named, || {
+                format!("{}: {new}, written by {name}", after.id)
+            });
         self.history.claims.insert(new.0.clone(), after.id.clone());
     }
 
@@ -383,10 +396,10 @@ impl State {
         let in_flight = self.store.orders().filter(|o| o.due.is_some()).count();
         // Who reads one partition may admit one that those who read the others do not see.
         let side_by_side = self.setup.sizes.orders_partitions + 1;
-        if in_flight > cap as usize + side_by_side {
-            let seen = format!("{id} makes {}, the cap is {cap}", in_flight + 1);
-            self.kernel
-                .breach("the-cap-on-orders-in-flight-holds", seen);
-        }
+        let holds = in_flight <= cap as usize + side_by_side;
+        self.kernel
+            .check("the-cap-on-orders-in-flight-holds", holds, || {
+                format!("{id} makes {}, the cap is {cap}", in_flight + 1)
+            });
     }
 }

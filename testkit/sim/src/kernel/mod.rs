@@ -87,6 +87,8 @@ pub(crate) struct Kernel {
     pub faults_left: u64,
     /// Effects of the instances so far.
     pub effects: u64,
+    /// Moments before and after effects that a living instance has passed.
+    pub passed: Vec<Crash>,
     /// Effects at which an instance is killed.
     pub crashes: Vec<Crash>,
     pub instances: Vec<Instance>,
@@ -127,6 +129,7 @@ impl Kernel {
             faults_at_first: beginning.faults,
             faults_left: beginning.faults_left,
             effects: 0,
+            passed: Vec::new(),
             crashes: beginning.crashes,
             instances: vec![outside],
             coverage: Coverage::default(),
@@ -168,6 +171,20 @@ impl Kernel {
             self.coverage.reach(kind);
         }
         happens
+    }
+
+    /// Looks whether an invariant holds. That it was looked at is counted under its name; where it does
+    /// not hold the run ends.
+    pub(crate) fn check(
+        &mut self,
+        invariant: &'static str,
+        holds: bool,
+        seen: impl FnOnce() -> String,
+    ) {
+        self.coverage.reach(invariant);
+        if !holds {
+            self.breach(invariant, seen());
+        }
     }
 
     /// An invariant does not hold: the run ends.
@@ -217,6 +234,16 @@ impl Kernel {
         self.spawned
             .retain(|(owner, _)| *owner != Owner::Instance(instance));
         true
+    }
+
+    /// Whether an instance is to die at this moment. If not, and it lives, it has passed it: what a dead
+    /// one had under way side by side may still come to an effect at the very moment of its death.
+    pub(crate) fn dies_at(&mut self, who: InstanceId, moment: Crash) -> bool {
+        let dies = self.crashes.contains(&moment);
+        if !dies && self.instances[who].alive {
+            self.passed.push(moment);
+        }
+        dies
     }
 
     fn take_killed(&mut self) -> Vec<InstanceId> {

@@ -79,7 +79,7 @@ impl Ports {
                 effect: number,
                 after: false,
             };
-            let dies = state.kernel.crashes.contains(&crash);
+            let dies = state.kernel.dies_at(self.who, crash);
             state
                 .kernel
                 .note(self.who, || format!("effect {number}: {what}"));
@@ -95,12 +95,12 @@ impl Ports {
     /// The effect of a number has happened: the process may die after it.
     pub(crate) async fn after(&self, number: u64) {
         let dies = {
-            let state = self.world.state();
+            let mut state = self.world.state();
             let crash = Crash {
                 effect: number,
                 after: true,
             };
-            number > 0 && state.kernel.crashes.contains(&crash)
+            number > 0 && state.kernel.dies_at(self.who, crash)
         };
         if dies {
             self.die("fault: died after an effect").await;

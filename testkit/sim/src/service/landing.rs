@@ -156,10 +156,9 @@ impl RemoteState {
             once.applied += 1;
             once.output = output.clone();
             let n = once.applied;
-            if n > 1 {
-                let seen = format!("{} was applied {n} times", call.key);
-                k.breach("g2-what-may-not-be-repeated-is-not", seen);
-            }
+            k.check("g2-what-may-not-be-repeated-is-not", n <= 1, || {
+                format!("{} was applied {n} times", call.key)
+            });
             Kind::Applied
         } else {
             let forward = call.undoes.clone().unwrap_or_default();

@@ -168,11 +168,14 @@ impl RemoteState {
         (once.applied > once.undone).then(|| once.output.clone())
     }
 
-    /// Keys of the idempotent services whose effect was applied, or undone, twice.
-    pub(crate) fn twice(&self) -> Vec<String> {
+    /// How many keys the idempotent services have seen, and those whose effect was applied, or
+    /// undone, twice.
+    pub(crate) fn twice(&self) -> (usize, Vec<String>) {
         let summary = self.book.summary();
         let mut found = summary.keys_applied_twice_examples;
-        for view in self.book.page(0, usize::MAX) {
+        let keys = self.book.page(0, usize::MAX);
+        let count = keys.len();
+        for view in keys {
             if view.applied > 1 || view.undone > 1 {
                 found.push(format!(
                     "{}: {} and {}",
@@ -180,7 +183,7 @@ impl RemoteState {
                 ));
             }
         }
-        found
+        (count, found)
     }
 }
 

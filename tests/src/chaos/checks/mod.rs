@@ -12,12 +12,13 @@ pub mod order;
 pub mod records;
 pub mod statuses;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::evidence::Evidence;
 
 /// The guarantees of the design, by number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[expect(missing_docs, reason = "they are explained where they are promised")]
 pub enum Guarantee {
     G1,

@@ -10,7 +10,7 @@ use super::plan::Outage;
 use super::run::{Lasted, Noted};
 use crate::chaos::checks::Verdict;
 use crate::chaos::options::Options;
-use crate::chaos::report::{Line, checks_table, failures, table, tenths};
+use crate::chaos::report::{Line, are_good, checks_table, failures, table, tenths};
 use crate::judge::verdict::Judged;
 
 /// One outage.
@@ -70,7 +70,7 @@ impl Report {
     /// Whether everything was so.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.checks.iter().all(|c| c.breaches == 0)
+        are_good(&self.checks)
     }
 }
 

@@ -1,0 +1,59 @@
+"""Holds a run of the drill against the page that shows one.
+
+Usage: drill_page.py RUN.md PAGE.md. Two runs differ in ids, times and the order of what happens side by
+side, and in how much waits where at the moment of a look; in nothing else. Any other difference is
+printed and ends with 1.
+"""
+
+import difflib
+import pathlib
+import re
+import sys
+
+RULES = [
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    # Spans, of one unit or two: 316ms, 1s 600ms, 0s.
+    (re.compile(r"\b\d+(ms|s|m)( \d+(ms|s))?(?![\w-])"), "SPAN"),
+    # Dead letters: topic, partition, offset.
+    (re.compile(r"\borders/\d+/\d+\b"), "LETTER"),
+    # Orders, whose numbers the drill gives in fours.
+    (re.compile(r"\b1[0-3]\d\d\b"), "ORDER"),
+    # A breaker that has tried again before the look has opened anew.
+    (re.compile(r"\b(closed|half-open) to open\b"), "OPENED"),
+    (re.compile(r"[ \t]+"), " "),
+    # It runs beside the step that is declined: its own call may have been counted by then, or not.
+    (re.compile(r"\bpack undone 1 [12] 0$"), "pack undone 1 CALLS 0"),
+]
+# A row of the table of what waits, which is there or not by the moment of the look.
+WAITING = re.compile(r"^ ?\S+( \S+)? (normal|high) \d+ SPAN \d+ \d+ SPAN ")
+# What happens side by side: acts on several orders, and the two steps that wait for nothing of each other.
+ASIDE = re.compile(r"^ORDER (would be )?done: |^ TIME (pack|book-carrier): completed$")
+
+
+def normal(text: str) -> list[str]:
+    """The lines without what differs; neighbours that happen side by side are sorted."""
+    lines, aside = [], []
+    for line in [*text.splitlines(), ""]:
+        for pattern, name in RULES:
+            line = pattern.sub(name, line)
+        if ASIDE.match(line):
+            aside.append(line)
+        elif not WAITING.match(line):
+            lines += [*sorted(aside), line]
+            aside = []
+    return lines
+
+
+def main() -> int:
+    run, page = (pathlib.Path(name).read_text() for name in sys.argv[1:])
+    run, page = normal(run), normal(page)
+    if len(run) < 100 or sum(line.startswith("$ triad ") for line in run) < 10:
+        print("drill_page: the run shows next to nothing")
+        return 1
+    differences = list(difflib.unified_diff(page, run, *reversed(sys.argv[1:]), lineterm="", n=1))
+    print("\n".join(differences) if differences else f"  {len(run)} lines, as the page shows them")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
