@@ -11,6 +11,7 @@ mod deaths;
 mod dev;
 mod foreign;
 mod foreign_orders;
+mod golden;
 mod guard;
 mod hand_written_agent;
 mod judge;

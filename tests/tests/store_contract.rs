@@ -125,6 +125,15 @@ async fn the_store_keeps_the_contract_of_a_control_store() {
 }
 
 #[tokio::test]
+async fn an_order_of_which_one_half_is_refused_is_not_created() {
+    let engine = Store::of_contract().await;
+    let store = engine.store();
+    let refused =
+        triad_sim::contract::store::creates_neither_where_one_half_is_refused(&store, "half").await;
+    assert!(refused, "the service has a bound");
+}
+
+#[tokio::test]
 async fn one_failing_item_of_a_batch_says_nothing_about_the_others() {
     let engine = Store::of_contract().await;
     let store = engine.store();
