@@ -2,8 +2,9 @@
 # What the guarantees are held against, beyond the tests: docs/PROOF.md says what each part shows.
 #
 #   tests/proof.sh                      what CI runs, some ten minutes on two cores
-#   tests/proof.sh --long               a million seeds, the larger models, wrong constants, 20,000
-#                                       orders under kills, 50,000 bad records, the fuzzers; many hours
+#   tests/proof.sh --long               a million seeds, the larger models, mutants around the rules,
+#                                       wrong constants, 20,000 orders under kills, 50,000 bad records,
+#                                       the fuzzers; many hours
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # Ends with 0 if everything holds. Set TRIAD_SEEDS for another number of seeds, TRIAD_THREADS for
@@ -15,7 +16,7 @@ long=no
 case "${1:-}" in
   "") ;;
   --long) long=yes ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 threads=${TRIAD_THREADS:-2}
 
@@ -56,6 +57,9 @@ for policy in retry undo; do
   fi
 done
 if [ "$long" = no ]; then exit 0; fi
+
+step "The tests are checked: mutants around the rules"
+tests/mutants.sh --adapters
 
 step "Every constant is noticed, or explained"
 tests/constants.sh

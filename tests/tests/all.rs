@@ -20,6 +20,7 @@ mod lanes;
 mod layout;
 mod localstack;
 mod mapping_emulator;
+mod metrics;
 mod operate;
 mod retention;
 mod runtime_api;
