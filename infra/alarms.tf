@@ -98,7 +98,7 @@ resource "aws_cloudwatch_metric_alarm" "occurrence" {
 resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
   count               = var.alarms.enabled ? 1 : 0
   alarm_name          = "${var.name_prefix}supervisor-silent"
-  alarm_description   = "No sweep of the Supervisor has finished for ${var.alarms.supervisor_silent_minutes} minutes: overdue orders are not found."
+  alarm_description   = "No sweep of the Supervisor has read the whole due index for ${var.alarms.supervisor_silent_minutes} minutes: overdue orders may not be found."
   namespace           = local.metric_namespace
   metric_name         = "SweepDone"
   statistic           = "Sum"

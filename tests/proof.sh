@@ -2,8 +2,9 @@
 # What the guarantees are held against, beyond the tests: docs/PROOF.md says what each part shows.
 #
 #   tests/proof.sh                      what CI runs, some ten minutes on two cores
-#   tests/proof.sh --long               a million seeds, the larger models, wrong constants, 20,000
-#                                       orders under kills, 50,000 bad records, the fuzzers; many hours
+#   tests/proof.sh --long               a million seeds, the larger models, mutants around the rules,
+#                                       wrong constants, 20,000 orders under kills, 50,000 bad records,
+#                                       the fuzzers; many hours
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # Ends with 0 if everything holds, with 3 if what was checked holds and a part of --long was left out,
@@ -63,6 +64,9 @@ if [ "$long" = no ]; then exit 0; fi
 TRIAD_SKIPS=$(mktemp)
 export TRIAD_SKIPS
 trap 'rm -f "$TRIAD_SKIPS"' EXIT
+
+step "The tests are checked: mutants around the rules"
+tests/mutants.sh --adapters
 
 step "Every constant is noticed, or explained"
 tests/constants.sh

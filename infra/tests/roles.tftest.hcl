@@ -68,6 +68,12 @@ run "exact_actions_on_exact_resources" {
     error_message = "only Lambda takes the roles"
   }
   assert {
+    condition = join(" ", flatten([
+      for s in jsondecode(aws_iam_role_policy.schedule.policy).Statement : [s.Effect, s.Action, s.Resource]
+    ])) == "Allow lambda:InvokeFunction ${local.function_arns.supervisor}"
+    error_message = "the schedule starts the Supervisor and nothing else"
+  }
+  assert {
     condition = jsonencode({
       for function, statements in local.statements : function => sort(flatten([
         for s in statements : [for arn in s.Resource : trimprefix(arn, "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/")] if s.Sid == "KafkaWrites"

@@ -1,9 +1,12 @@
 //! What a bus does while the leader of a partition is away: it says so in time, and the others go on.
+//! And in which partition a key lies.
 
 use rdkafka::mocking::MockCluster;
+use triad_broker::{Broker, BrokerConfig};
 use triad_core::Envelope;
-use triad_kafka::{KafkaBus, KafkaConfig};
+use triad_kafka::{KafkaBus, KafkaConfig, Topic, create_topics};
 use triad_runtime::{Bus, BusError};
+use triad_tests::engines::loopback;
 use triad_tests::poll::until;
 use triad_tests::topics::{read_all, read_until};
 
@@ -72,4 +75,49 @@ async fn a_partition_whose_leader_is_away_holds_up_no_other_and_gets_each_messag
         "in their order"
     );
     assert_eq!(read_all(&brokers, &["alive"]).await.len(), 5);
+}
+
+/// Keys and their hashes as the test of Kafka's own clients has them (`UtilsTest.testMurmur2`).
+const HASHES: [(&str, i32); 6] = [
+    ("21", -973_932_308),
+    ("foobar", -790_332_482),
+    ("a-little-bit-long-string", -985_981_536),
+    ("a-little-bit-longer-string", -1_486_304_829),
+    (
+        "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
+        -58_897_971,
+    ),
+    ("abc", 479_470_107),
+];
+
+/// An order's messages stand in one partition, whoever of its producers has sent them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_lie_where_the_java_clients_put_them() {
+    let broker = Broker::start(BrokerConfig {
+        listen: loopback(),
+        ..BrokerConfig::default()
+    })
+    .expect("the broker starts");
+    let brokers = broker.addr().to_string();
+    let config = KafkaConfig::new(&*brokers);
+    let topic = Topic {
+        name: "t".to_owned(),
+        partitions: 97,
+    };
+    create_topics(&config, &[topic]).await.expect("a topic");
+    let bus = KafkaBus::new(&config).expect("sound settings");
+    let of = |(key, _): &(&str, i32)| Envelope {
+        key: Some(key.as_bytes().to_vec()),
+        ..message("t", key)
+    };
+    let sent = bus.publish(HASHES.iter().map(of).collect()).await;
+    assert!(sent.iter().all(Result::is_ok), "{sent:?}");
+    let read = read_all(&brokers, &["t"]).await;
+    for (key, hash) in HASHES {
+        let found = read
+            .iter()
+            .find(|r| r.key.as_deref() == Some(key.as_bytes()));
+        let partition = found.expect("it was sent").partition;
+        assert_eq!(partition, (hash & 0x7fff_ffff) % 97, "{key}");
+    }
 }

@@ -77,11 +77,19 @@ async fn an_order_goes_through_the_functions_alone() {
 
 #[tokio::test]
 async fn a_poison_record_does_not_fail_its_batch() {
+    a_poison_record_in("partial").await;
+}
+
+#[tokio::test]
+async fn a_poison_record_does_not_fail_its_batch_where_lambda_retries_whole_ones() {
+    a_poison_record_in("whole").await;
+}
+
+async fn a_poison_record_in(responses: &str) {
     let engines = Engines::start(FULFILMENT, Faults::default()).await;
-    let (api, _function) = start_function(
-        &binary("triad-submission"),
-        &engines.variables(&engines.brokers()),
-    );
+    let mut variables = engines.variables(&engines.brokers());
+    variables.push(("TRIAD_BATCH_RESPONSES", responses.to_owned()));
+    let (api, _function) = start_function(&binary("triad-submission"), &variables);
     let mut records: Vec<InputRecord> = (0..5)
         .map(|n| record(n, &order(&format!("batch-{n}"), 1)))
         .collect();

@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
-use triad_dynamodb::DynamoStore;
-use triad_runtime::system::SystemClock;
+use triad_dynamodb::{Capacity, DynamoStore, Units};
+use triad_runtime::settings::Settings;
+use triad_runtime::supervisor::Supervisor;
+use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Created, NewOrder, StateStore, Write, Written};
 use triad_sim::contract::TimedStore;
+use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
 use triad_workflow::Millis;
@@ -123,6 +126,46 @@ async fn the_store_keeps_the_contract_of_an_operators_store() {
 #[tokio::test]
 async fn the_store_keeps_the_contract_of_a_control_store() {
     triad_sim::contract::control::all(&Timed::start().await, "contract").await;
+}
+
+#[tokio::test]
+async fn an_order_of_which_one_half_is_refused_is_not_created() {
+    let engine = Store::of_contract().await;
+    let store = engine.store();
+    let refused =
+        triad_sim::contract::store::creates_neither_where_one_half_is_refused(&store, "half").await;
+    assert!(refused, "the service has a bound");
+}
+
+/// What a sweep consumes over so many orders, of which none is due.
+async fn sweep_over(stored: usize) -> Units {
+    let engine = Store::start().await;
+    let store = engine.store();
+    let due = SystemClock.now().plus(Millis(3_600_000)).0;
+    for first in (0..stored).step_by(100) {
+        let orders = (first..stored.min(first + 100)).map(|n| order(&n.to_string(), due));
+        let created = store.create(orders.map(|o| new(&o, "d")).collect()).await;
+        assert!(created.iter().all(|c| *c == Ok(Created::Created)));
+    }
+    let capacity = Arc::new(Capacity::metered());
+    let supervisor = Supervisor::new(
+        store.metered(capacity.clone()),
+        MemoryBus::default(),
+        SystemClock,
+        SystemEntropy,
+        Settings::default(),
+    );
+    let report = supervisor.sweep(Millis(60_000)).await;
+    assert!(report.is_whole() && report.found == 0, "{report:?}");
+    capacity.units()
+}
+
+#[tokio::test]
+async fn a_sweep_costs_the_same_whatever_is_stored_and_not_due() {
+    let (nothing, much) = (sweep_over(0).await, sweep_over(500).await);
+    assert_eq!(much, nothing);
+    // Half a unit for each of 16 shards, and for one where orders are set aside.
+    assert_eq!((much.calls, much.read, much.write), (17, 8.5, 0.0));
 }
 
 #[tokio::test]

@@ -219,15 +219,8 @@ fn supervisor(
                 _ = timer.tick() => {}
                 () = stop.cancelled() => return Ok(()),
             }
-            let Some(report) = survive("a sweep", handler.sweep(SWEEP_TIME)).await else {
-                continue;
-            };
-            if report.unread > 0 {
-                tracing::error!(?report, "sweep");
-            } else if report.found > 0 || report.failed > 0 {
-                tracing::info!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
-            } else {
-                tracing::debug!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
+            if let Some(report) = survive("a sweep", handler.sweep(SWEEP_TIME)).await {
+                report.log(false);
             }
         }
     });

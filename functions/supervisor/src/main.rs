@@ -17,16 +17,14 @@ async fn main() -> Result<(), RunError> {
             // A sweep that needs all its time says so; one that is cut off says nothing.
             let time = Millis::from(invocation.deadline.remaining() * 4 / 5);
             let report = supervisor.sweep(time).await;
-            if report.unread > 0 {
+            report.log(true);
+            match report.unread {
+                0 => Ok::<Report, String>(report),
                 // Neither silence nor success: the alarms on both are for this.
-                tracing::error!(?report, "sweep");
-                return Err(format!(
-                    "{} shards of the due index could not be read",
-                    report.unread
-                ));
+                unread => Err(format!(
+                    "{unread} shards of the due index could not be read"
+                )),
             }
-            tracing::info!(metric = triad_runtime::metric::SWEEP_DONE, ?report, "sweep");
-            Ok::<Report, String>(report)
         })
     })
     .await

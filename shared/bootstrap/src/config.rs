@@ -201,6 +201,78 @@ fn admission(r: &mut Reader<'_>) -> AdmissionSettings {
 mod tests {
     use super::*;
 
+    /// Each variable with a value that is not the default, and what is made of it.
+    #[test]
+    fn every_setting_arrives_where_it_is_used() {
+        let lookup = |name: &str| {
+            let value = match name {
+                "TRIAD_BROKERS" => "b:9092",
+                "TRIAD_KAFKA_SETTINGS" => r#"{"client.id": "x"}"#,
+                "TRIAD_DYNAMODB_ENDPOINT" => "http://localhost:8000",
+                "TRIAD_TABLE_PREFIX" => "shop-",
+                "TRIAD_SKEW" => "1s",
+                "TRIAD_QUEUE_WITHIN" => "7s",
+                "TRIAD_ANNOUNCE_WITHIN" => "3s",
+                "TRIAD_RETENTION" => "90days",
+                "TRIAD_DETAILS_RETENTION" => "9days",
+                "TRIAD_REPLY_TOPICS" => "reply.shop, reply.bank",
+                "TRIAD_AGENT_CONCURRENCY" => "5",
+                "TRIAD_AGENTS" => {
+                    r#"{"bank": {"base_url": "http://h", "call_timeout": "4s",
+                        "headers": {"x-key": "k"}, "concurrency": 3, "rate_per_second": 8,
+                        "breaker": {"open": "9s"}}}"#
+                }
+                "TRIAD_MAX_IN_FLIGHT" => "100",
+                "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW" => r#"{"line": 2}"#,
+                "TRIAD_ADMISSION" => "reject",
+                "TRIAD_BACKLOG_WAIT" => "6s",
+                "TRIAD_ALERTS_SNS_TOPIC" => "arn:aws:sns:eu-west-1:111122223333:alerts",
+                "TRIAD_BATCH_RESPONSES" => "whole",
+                _ => return None,
+            };
+            Some(value.to_owned())
+        };
+        let config = Config::read(&lookup, Account::of_function()).expect("it is sound");
+        assert_eq!(config.kafka.brokers, "b:9092");
+        assert_eq!(
+            config.kafka.extra,
+            [("client.id".to_owned(), "x".to_owned())]
+        );
+        assert!(matches!(&config.endpoint, Endpoint::Url(url) if url == "http://localhost:8000"));
+        assert_eq!(config.tables, Tables::with_prefix("shop-"));
+        let day = 24 * 3_600_000;
+        assert_eq!(config.retention, Millis(90 * day));
+        assert_eq!(config.details_retention, Some(Millis(9 * day)));
+        assert_eq!(
+            config.alerts_topic.as_deref(),
+            Some("arn:aws:sns:eu-west-1:111122223333:alerts")
+        );
+        assert!(!config.partial_batch_responses);
+        let settings = &config.settings;
+        let timing = settings.timing;
+        assert_eq!(
+            [timing.skew, timing.queue_within, timing.announce_within],
+            [Millis(1_000), Millis(7_000), Millis(3_000)]
+        );
+        let topics: Vec<&str> = settings.reply_topics.iter().map(String::as_str).collect();
+        assert_eq!(topics, ["reply.bank", "reply.shop"]);
+        assert_eq!(settings.agent_concurrency, 5);
+        assert_eq!(settings.admission.in_flight, Some(100));
+        let line = WorkflowName::new("line").expect("a name");
+        assert_eq!(settings.admission.per_workflow, [(line, 2)].into());
+        assert_eq!(settings.admission.reject_after, Some(Millis(6_000)));
+        let bank = AgentName::new("bank").expect("a name");
+        let limits = &settings.downstreams[&bank];
+        assert_eq!(
+            (limits.concurrency, limits.rate_per_second),
+            (Some(3), Some(8))
+        );
+        assert_eq!(limits.breaker.open, Millis(9_000));
+        let agent = &config.agents[&bank];
+        assert_eq!(agent.call_timeout, Some(Millis(4_000)));
+        assert_eq!(agent.headers["x-key"], "k");
+    }
+
     #[test]
     fn every_problem_is_in_one_message() {
         let lookup = |name: &str| match name {

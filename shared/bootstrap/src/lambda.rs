@@ -257,6 +257,42 @@ mod tests {
         }
     }
 
+    /// Acknowledges nothing.
+    struct Refusing;
+
+    impl Bus for Refusing {
+        async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+            let refused = || Err(BusError::Transient("no broker".to_owned()));
+            messages.iter().map(|_| refused()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_record_that_cannot_be_read_is_done_once_its_letter_is_acknowledged() {
+        let event = br#"{"records": {"orders-0": [7,
+            {"topic": "orders", "partition": 0, "offset": 5, "value": "e30="}]}}"#;
+        let handle = async |records: Vec<InputRecord>, _: Turn| vec![Handled::Done; records.len()];
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::open(folder.path().join("in-hand"));
+        let invocation = Invocation {
+            request_id: String::new(),
+            deadline: Deadline::before(u64::MAX, Duration::ZERO),
+            progress: Progress::new(2),
+        };
+        let records = || triad_lambda::parse_event(event).expect("it is an event");
+        let kept = Kept::default();
+        let outcomes = batch(&kept, &journal, &handle, records(), &invocation).await;
+        assert_eq!(outcomes, vec![RecordOutcome::Done; 2]);
+        let sent = kept.0.lock().expect("no panic");
+        let topics: Vec<&str> = sent.iter().map(|m| m.topic.as_str()).collect();
+        assert_eq!(topics, ["dead-letter", "alerts"]);
+        let outcomes = batch(&Refusing, &journal, &handle, records(), &invocation).await;
+        assert!(
+            matches!(&outcomes[..], [RecordOutcome::Failed(why), RecordOutcome::Done] if why.contains("no broker")),
+            "{outcomes:?}"
+        );
+    }
+
     #[tokio::test]
     async fn what_is_noted_keeps_its_place_in_the_event_and_survives_the_handler() {
         // The first record is no object, the other two are sound.

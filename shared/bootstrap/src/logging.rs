@@ -1,7 +1,7 @@
 //! Logs: JSON lines where machines read them, plain text where people do.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::time;
+use tracing_subscriber::fmt::{MakeWriter, time};
 use tracing_subscriber::prelude::*;
 
 /// The form of log lines.
@@ -17,20 +17,30 @@ pub enum Form {
 /// wanted, such as `info,triad_runtime=debug`. `None`, and a text that cannot be read, mean `info`.
 /// If logging has been started before, it stays as it is, and a line on standard error says so.
 pub fn start(form: Form, filter: Option<&str>) {
+    if let Err(e) = lines(form, filter, std::io::stderr).try_init() {
+        eprintln!("logging was started already: {e}");
+    }
+}
+
+/// The log that [`start`] starts, written to another place, and not started yet. The lines have the
+/// form that the metric filters of `infra/` look for.
+pub fn lines<W>(
+    form: Form,
+    filter: Option<&str>,
+    to: W,
+) -> impl tracing::Subscriber + Send + Sync + 'static
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     // Not `EnvFilter`: what it has besides is regular expressions, and these a tenth of a megabyte
     // of a function's zip.
     let filter = filter
         .and_then(|text| text.parse::<Targets>().ok())
         .unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = tracing_subscriber::fmt::layer().with_writer(to);
     let layer = match form {
         Form::Json => layer.json().boxed(),
         Form::Text => layer.with_timer(time::uptime()).with_target(false).boxed(),
     };
-    let started = tracing_subscriber::registry()
-        .with(layer.with_filter(filter))
-        .try_init();
-    if let Err(e) = started {
-        eprintln!("logging was started already: {e}");
-    }
+    tracing_subscriber::registry().with(layer.with_filter(filter))
 }

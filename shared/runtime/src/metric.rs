@@ -18,8 +18,8 @@ pub const ORDER_REJECTED: &str = "OrderRejected";
 /// Value of the log field `metric`: a downstream's circuit breaker has opened. One line by the
 /// process that tells of it; a crash in between may make it two.
 pub const BREAKER_OPEN: &str = "BreakerOpen";
-/// Value of the log field `metric`: a sweep of the Supervisor has ended, and every shard that it
-/// asked for could be read. One line for each such sweep; a worker writes it at level `debug` if
+/// Value of the log field `metric`: a sweep of the Supervisor has ended, and every shard was read to
+/// its end. One line for each such sweep; a worker writes it at level `debug` if
 /// nothing was due and nothing failed. That no such line comes is the alarm.
 pub const SWEEP_DONE: &str = "SweepDone";
 /// Value of the log field `metric`: a handler cannot go on until somebody mends the installation. One

@@ -321,6 +321,29 @@ where
 }
 
 impl Report {
+    /// Whether every shard was read to its end. Only such a sweep counts as done: after any other there
+    /// may be overdue orders of which nobody knows.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.unread == 0 && !self.truncated
+    }
+
+    /// Writes the sweep's line into the log: with [`metric::SWEEP_DONE`] if it was whole, as an error if
+    /// a shard could not be read, as a warning if it was cut short. Where nothing was due and nothing
+    /// failed, the line is at level `debug`, unless `always` asks for it at `info`.
+    pub fn log(&self, always: bool) {
+        let report = self;
+        if self.unread > 0 {
+            tracing::error!(?report, "sweep: a shard of the due index could not be read");
+        } else if self.truncated {
+            tracing::warn!(?report, "sweep: cut short, not every shard was read");
+        } else if always || self.found > 0 || self.failed > 0 {
+            tracing::info!(metric = metric::SWEEP_DONE, ?report, "sweep");
+        } else {
+            tracing::debug!(metric = metric::SWEEP_DONE, ?report, "sweep");
+        }
+    }
+
     /// Counts what came of one record.
     fn count(&mut self, read: &Snapshot, carried: &Carried) {
         match carried.pass.task() {

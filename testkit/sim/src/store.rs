@@ -109,12 +109,12 @@ impl StoreState {
         self.current.get(name).map(String::as_str)
     }
 
-    pub(crate) fn list(&self, state: Option<&str>, page: Option<&str>) -> OrderPage {
+    pub(crate) fn list(&self, state: Option<&str>, page: Option<&str>, now: u64) -> OrderPage {
         let from = page.and_then(|p| p.parse::<At>().ok()).unwrap_or(0);
         let scanned = self.entries.iter().skip(from).take(LIST_PAGE);
         // As a scan with a filter: a page may be empty and not the last.
         let orders = scanned
-            .filter(|e| !e.gone)
+            .filter(|e| !e.gone && !e.is_expired(now))
             .map(|e| (*e.order).clone())
             .filter(|o| state.is_none_or(|s| o.state.name() == s))
             .collect();

@@ -1,5 +1,6 @@
 //! What an agent takes, remembers and works on at once.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use crate::support::{BEGIN, World};
 #[derive(Clone)]
 pub enum Answers {
     With(Result<Value, Fault>),
+    /// One after the other; it is called no oftener.
+    InTurn(Arc<Mutex<VecDeque<Result<Value, Fault>>>>),
     Never,
 }
 
@@ -35,6 +38,10 @@ impl RemoteService for Service {
             .push(self.world.passed());
         match &self.answers {
             Answers::With(answer) => answer.clone(),
+            Answers::InTurn(answers) => {
+                let next = answers.lock().expect("no panic").pop_front();
+                next.expect("it is called no oftener")
+            }
             Answers::Never => std::future::pending().await,
         }
     }
@@ -145,6 +152,80 @@ fn requests_are_worked_on_64_at_once_where_nothing_is_set() {
     world.run(bank.handle(&records, None));
     let at_once = service.called().into_iter().filter(|at| *at == 0);
     assert_eq!(at_once.count(), 64);
+}
+
+/// A service that fails so often and then answers, and the agent before it; a failure may pass.
+fn failing(world: &World, times: usize) -> (Service, Bank) {
+    let failure = Fault::Transient {
+        code: "busy".to_owned(),
+        message: String::new(),
+        retry_after: None,
+        maybe_applied: false,
+    };
+    let mut answers: VecDeque<_> = vec![Err(failure); times].into();
+    answers.push_back(Ok(json!({})));
+    let service = Service::new(world, Answers::InTurn(Arc::new(Mutex::new(answers))));
+    let bank = bank(world, &service, Settings::default());
+    (service, bank)
+}
+
+/// A request for so many calls, between which it is waited for a second at first and 1.5 s at most.
+fn patient(allowance: u32) -> InputRecord {
+    let mut record = request("o-1");
+    let value = record.value.as_deref().expect("a value");
+    let mut request: Value = serde_json::from_slice(value).expect("JSON");
+    request["allowance"] = json!(allowance);
+    request["backoff_initial_ms"] = json!(1_000);
+    request["backoff_max_ms"] = json!(1_500);
+    record.value = Some(request.to_string().into_bytes());
+    record
+}
+
+#[test]
+fn within_one_attempt_a_call_that_failed_is_repeated_after_a_wait_that_grows_to_its_bound() {
+    // Of each wait chance takes a part: all of it here, or nothing.
+    for (random, called) in [(u64::MAX, [0, 1_000, 2_500, 4_000]), (0, [0; 4])] {
+        let world = World::new();
+        world.inner().random = random;
+        let (service, bank) = failing(&world, 3);
+        assert!(world.run(bank.handle_one(&patient(4), None)).is_done());
+        assert_eq!(service.called(), called);
+        let replies = replies(&world);
+        assert_eq!(replies.len(), 1, "one answer for all of them");
+        assert_eq!(
+            (replies[0].0, replies[0].1["result"].as_str()),
+            (called[3], Some("succeeded"))
+        );
+    }
+}
+
+#[test]
+fn no_call_is_made_beyond_the_allowance_of_an_attempt() {
+    let world = World::new();
+    world.inner().random = u64::MAX;
+    let (service, bank) = failing(&world, 3);
+    assert!(world.run(bank.handle_one(&patient(2), None)).is_done());
+    assert_eq!(service.called(), [0, 1_000]);
+    assert_eq!(replies(&world)[0].1["result"], "failed");
+}
+
+#[test]
+fn once_complete_by_is_near_nothing_is_called_and_no_reply_leaves_though_its_answer_is_known() {
+    let skew = Settings::default().timing.skew.0;
+    let silent_from = 100_000_000 - skew;
+    let world = World::new();
+    let service = Service::new(&world, Answers::With(Ok(json!({}))));
+    let bank = bank(&world, &service, Settings::default());
+    let known = request("o-known");
+    for (at, replied) in [(0, 1), (silent_from - 1, 1), (silent_from, 0)] {
+        world.at(at);
+        assert!(world.run(bank.handle_one(&known, None)).is_done());
+        assert_eq!(replies(&world).len(), replied, "after {at} ms");
+    }
+    assert_eq!(service.called(), [0], "its answer is remembered");
+    let new = request("o-new");
+    assert!(world.run(bank.handle_one(&new, None)).is_done());
+    assert_eq!((service.called(), replies(&world).len()), (vec![], 0));
 }
 
 #[test]

@@ -194,3 +194,39 @@ fn a_count_of_what_is_set_aside_is_relied_on_for_half_a_minute() {
     };
     assert_eq!((counts(0), counts(29_999), counts(30_000)), (1, 0, 1));
 }
+
+#[test]
+fn a_reply_topic_that_is_not_on_the_list_is_refused_where_others_are_on_it() {
+    let world = World::new();
+    let submission = submission(
+        &world,
+        Settings {
+            reply_topics: ["reply.shop".to_owned()].into(),
+            ..Settings::default()
+        },
+    );
+    for (topic, taken) in [
+        ("reply.shop", true),
+        ("reply.other", false),
+        ("reply.shop.x", false),
+        ("alerts", false),
+    ] {
+        let order =
+            format!(r#"{{"order_id": "of-{topic}", "workflow": "w", "reply_topic": "{topic}"}}"#);
+        let record = InputRecord {
+            topic: "orders".into(),
+            timestamp_ms: -1,
+            value: Some(order.into_bytes()),
+            ..InputRecord::default()
+        };
+        assert!(world.run(submission.handle(&[record]))[0].is_done());
+        let id = crate::support::order_id(&format!("of-{topic}"));
+        assert_eq!(world.inner().orders.contains_key(&id), taken, "{topic}");
+        let letters = world.sent("dead-letter").len();
+        assert_eq!(letters, usize::from(!taken), "{topic}");
+        let told = world.sent(topic).len();
+        let alerts = usize::from(topic == "alerts");
+        assert_eq!(told, usize::from(taken) + alerts, "{topic}");
+        world.inner().sent.clear();
+    }
+}

@@ -52,6 +52,64 @@ fn a_sweep_reads_pages_of_100_rows_up_to_10000_where_nothing_is_set() {
 }
 
 #[test]
+fn a_sweep_begins_no_page_beyond_its_limit_of_rows_and_says_so() {
+    let world = World::new();
+    world.inner().due.insert(3, rows(1_000));
+    let limited = |sweep_limit| Settings {
+        sweep_limit,
+        ..Settings::default()
+    };
+    for (limit, found) in [(1, 100), (100, 100), (101, 200), (250, 300)] {
+        let report = sweep(&world, limited(limit));
+        assert_eq!((report.found, report.truncated), (found, true), "{limit}");
+        assert!(!report.is_whole());
+    }
+    let report = sweep(&world, limited(1_001));
+    assert_eq!((report.found, report.truncated), (1_000, false));
+    assert!(report.is_whole());
+}
+
+#[test]
+fn a_sweep_begins_no_page_once_its_time_is_over_and_says_so() {
+    let world = World::new();
+    world.inner().faults.page_takes = 1_000;
+    let w = || world.clone();
+    let supervisor = Supervisor::new(w(), w(), w(), w(), Settings::default());
+    for (time, pages) in [(0, 0), (1, 1), (2_000, 2), (2_001, 3)] {
+        let report = world.run(supervisor.sweep(Millis(time)));
+        assert!(report.truncated && !report.is_whole(), "{time}");
+        let read = world.times(|asked| matches!(asked, Asked::Due { .. }));
+        assert_eq!(read, pages, "{time}");
+    }
+    // 16 shards, and one where orders are set aside.
+    let report = world.run(supervisor.sweep(Millis(17_000)));
+    assert!(!report.truncated && report.is_whole());
+}
+
+#[test]
+fn sweeps_that_are_cut_short_do_not_begin_with_the_same_shard() {
+    let world = World::new();
+    world.inner().faults.page_takes = 1_000;
+    let w = || world.clone();
+    let supervisor = Supervisor::new(w(), w(), w(), w(), Settings::default());
+    for first in 0..32 {
+        world.inner().random = first;
+        world.run(supervisor.sweep(Millis(1)));
+        let shard = (first % 16) as u32;
+        assert_eq!(world.asked(), [Asked::Due { shard, limit: 100 }]);
+    }
+}
+
+#[test]
+fn a_sweep_that_could_not_read_a_shard_is_not_whole() {
+    let unread = Report {
+        unread: 1,
+        ..Report::default()
+    };
+    assert!(Report::default().is_whole() && !unread.is_whole());
+}
+
+#[test]
 fn a_sweep_reads_each_of_16_shards_and_one_where_orders_are_set_aside() {
     let world = World::new();
     let mut met = [0; 40];

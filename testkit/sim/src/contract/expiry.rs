@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use triad_core::order::{Hold, OperatorAct};
-use triad_core::{Failure, FailureKind, Order, ProcessState, Timestamp};
-use triad_runtime::{Created, StateStore, Written};
+use triad_core::{Failure, FailureKind, Order, OrderId, ProcessState, Timestamp};
+use triad_runtime::{Created, StateStore, StoreError, Written};
 use triad_workflow::Millis;
 
 use super::TimedStore;
@@ -187,6 +187,41 @@ pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
     assert_eq!(details, [Ok(Some(Arc::new(json!({"n": 1}))))]);
 }
 
+/// Checks that a record that has expired is found on no way of reading, whether or not the store has
+/// deleted it: alone and among others, consistently and eventually, and in a list.
+///
+/// # Panics
+/// If it is found.
+pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefix: &str) {
+    let processed = |at| ProcessState::Processed { at };
+    let expired = ended(timed, SHORT, prefix, "expired", processed).await.id;
+    let kept = ended(timed, LONG, prefix, "not-yet", processed).await.id;
+    timed.pass(Millis(SHORT.0 + MARGIN.0)).await;
+    let store = timed.keeping(LONG);
+    let found = |read: Vec<Result<Option<Order>, StoreError>>| -> Vec<OrderId> {
+        let read = read.into_iter().map(|r| r.expect("the store works"));
+        read.flatten().map(|order| order.id).collect()
+    };
+    let only = std::slice::from_ref(&kept);
+    let one = vec![expired.clone()];
+    let both = vec![expired.clone(), kept.clone()];
+    assert_eq!(found(store.load(one.clone()).await), []);
+    assert_eq!(found(store.load(both.clone()).await), only);
+    assert_eq!(found(store.load_eventually(one).await), []);
+    assert_eq!(found(store.load_eventually(both.clone()).await), only);
+    let (mut listed, mut page) = (Vec::new(), None);
+    loop {
+        let found = store.list(None, page).await.expect("the store works");
+        listed.extend(found.orders.into_iter().map(|order| order.id));
+        page = found.next;
+        if page.is_none() {
+            break;
+        }
+    }
+    listed.retain(|id| both.contains(id));
+    assert_eq!(listed, only);
+}
+
 /// Runs every function of this contract.
 ///
 /// # Panics
@@ -197,4 +232,5 @@ pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     keeps_what_needs_an_operator_until_it_is_closed(timed, prefix).await;
     keeps_what_is_set_going_again(timed, prefix).await;
     creates_both_or_neither(timed, prefix).await;
+    an_expired_record_is_read_on_no_way(timed, prefix).await;
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::json;
 use triad_core::due::shard_of;
 use triad_core::{Event, OrderId, Timestamp, Untaken, WorkflowRef};
-use triad_runtime::{Created, DefinitionStore, StateStore, Write, Written};
+use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_workflow::{WorkflowName, hash};
 
 use super::orders::{after, claimed, commit, create, id, life, load, new_order, workflow};
@@ -56,6 +56,56 @@ pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
         [Ok(Some(Arc::new(json!({"n": 1}))))],
         "the details stand"
     );
+}
+
+/// Checks that an order is created with record and details or not at all where the store takes only one
+/// of the two, which is larger than an item of DynamoDB may be: what is refused leaves nothing behind.
+/// Whether the store has refused both; one without such a bound takes them.
+///
+/// # Panics
+/// If one half is found without the other.
+pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
+    store: &S,
+    prefix: &str,
+) -> bool {
+    // Hexadecimal digits of a sequence without a pattern: packed it is still larger than may be.
+    let mut digits = String::new();
+    let mut state = 1_u64;
+    while digits.len() < 1_000_000 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        digits.push_str(&format!("{:08x}", state >> 32));
+    }
+    let large_details = new_order(
+        &id(prefix, "details"),
+        5_000,
+        json!({"digits": digits.as_str()}),
+        "d",
+    );
+    let mut large_record = new_order(&id(prefix, "record"), 5_000, json!({"n": 1}), "d");
+    large_record.order.reply_topic = Some(digits);
+    let mut refused = 0;
+    for large in [large_record, large_details] {
+        let id = large.order.id.clone();
+        match store.create(vec![large]).await.remove(0) {
+            Ok(created) => {
+                assert_eq!(created, Created::Created);
+                assert!(load(store, &id).await.is_some(), "both or neither");
+                let details = store.details(vec![id]).await.remove(0);
+                assert!(details.is_ok_and(|d| d.is_some()), "both or neither");
+            }
+            Err(why) => {
+                assert!(matches!(why, StoreError::Item(_)), "{why:?}");
+                assert_eq!(load(store, &id).await, None, "both or neither");
+                let details = store.details(vec![id.clone()]).await;
+                assert_eq!(details, [Ok(None)], "both or neither");
+                create(store, &id, 5_000).await;
+                refused += 1;
+            }
+        }
+    }
+    refused == 2
 }
 
 /// Checks that results come in the order of the arguments, of which there may be more than 100.
@@ -374,6 +424,7 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
 pub async fn all<S: StateStore + DefinitionStore>(store: &S, prefix: &str) {
     creates_record_and_details(store, prefix).await;
     never_creates_twice(store, prefix).await;
+    let _ = creates_neither_where_one_half_is_refused(store, prefix).await;
     answers_in_the_order_of_the_arguments(store, prefix).await;
     keeps_every_state(store, prefix).await;
     refuses_a_stale_write(store, prefix).await;

@@ -279,8 +279,11 @@ impl StateStore for Ports {
         state: Option<String>,
         page: Option<String>,
     ) -> Result<OrderPage, StoreError> {
-        self.reading(move |s| s.store.list(state.as_deref(), page.as_deref()))
-            .await
+        self.reading(move |s| {
+            s.store
+                .list(state.as_deref(), page.as_deref(), s.kernel.now)
+        })
+        .await
     }
 }
 
