@@ -117,6 +117,7 @@ async fn sweep_over_a_breach() {
         traceparent: None,
         submitted_at: past,
         due: past,
+        deadline: None,
         details: json!({}),
     };
     let mut order = Order::new(&accepted, &workflow, past);
