@@ -110,6 +110,7 @@ fn new_order() -> NewOrder {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(2),
+        deadline: None,
         details: Value::Null,
     };
     NewOrder {
