@@ -78,7 +78,9 @@ fn freeze_an_instance(world: &World) {
     } else {
         "fault: frozen for seconds"
     });
-    state.kernel.instances[victim].frozen_until = state.kernel.now + span;
+    let until = state.kernel.now + span;
+    let frozen = &mut state.kernel.instances[victim].frozen_until;
+    *frozen = until.max(*frozen);
     state.kernel.note(victim, || format!("FREEZES for {span}"));
 }
 
