@@ -21,6 +21,7 @@ mod layout;
 mod localstack;
 mod mapping_emulator;
 mod metrics;
+mod obligations;
 mod operate;
 mod retention;
 mod runtime_api;
