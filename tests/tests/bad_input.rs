@@ -30,7 +30,12 @@ steps:
 )]
 fn wanted() -> usize {
     let set = std::env::var("TRIAD_BAD_RECORDS").ok();
-    set.map_or(3_000, |n| n.parse().expect("TRIAD_BAD_RECORDS is a number"))
+    let wanted = set.map_or(3_000, |n| n.parse().expect("TRIAD_BAD_RECORDS is a number"));
+    assert!(
+        wanted > 0,
+        "TRIAD_BAD_RECORDS is 0: nothing would be tested"
+    );
+    wanted
 }
 
 /// Reads all letters and alerts, once there are enough.

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
 use triad_dynamodb::{Capacity, DynamoStore, Units};
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Created, NewOrder, StateStore, Write, Written};
-use triad_sim::contract::TimedStore;
+use triad_sim::contract::{Racer, Racers, TimedStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
@@ -56,28 +57,35 @@ async fn create(store: &DynamoStore<SystemClock>, order: &Order) {
     assert_eq!(created, [Ok(Created::Created)]);
 }
 
-/// The next version of an order, told apart by its sequence.
-fn next(order: &Order, sequence: u32) -> Order {
-    let mut next = order.clone();
-    next.version = order.version.next();
-    next.sequence = sequence;
-    next
-}
+/// Racers on threads: the embedded engine answers without waiting, so on one they would go one after the
+/// other.
+struct OnThreads;
 
-fn write(before: &Order, next: Order, token: u64) -> Write {
-    Write {
-        expected: before.version,
-        next: Arc::new(next),
-        token,
+impl Racers for OnThreads {
+    async fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>) -> Vec<T> {
+        let start = Arc::new(Barrier::new(all.len()));
+        let racers = all.into_iter().map(|racer| {
+            let start = start.clone();
+            tokio::spawn(async move {
+                start.wait().await;
+                racer.await
+            })
+        });
+        let racers: Vec<_> = racers.collect();
+        let mut ended = Vec::with_capacity(racers.len());
+        for racer in racers {
+            ended.push(racer.await.expect("it does not panic"));
+        }
+        ended
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_keeps_the_contract() {
     let engine = Store::of_contract().await;
     // Its records are of the first seconds of 1970, and finished ones expire.
     let store = engine.store_at(ManualClock::at(10_000));
-    triad_sim::contract::store::all(&store, "contract").await;
+    triad_sim::contract::store::all(&store, "contract", &OnThreads).await;
 }
 
 /// The engine, with time that only the test moves. Its records are of the far future: the engine
@@ -183,36 +191,6 @@ async fn one_failing_item_of_a_batch_says_nothing_about_the_others() {
             _ => Created::Created,
         };
         assert_eq!(result, Ok(wanted), "order {n}");
-    }
-}
-
-#[tokio::test]
-async fn of_sixteen_racing_writers_one_wins() {
-    let engine = Store::of_contract().await;
-    let store = engine.store();
-    let mut standing = order("1", 5_000);
-    create(&store, &standing).await;
-    for round in 0..8 {
-        let racers: Vec<_> = (0..16)
-            .map(|racer| {
-                let store = store.clone();
-                let next = next(&standing, 100 * round + racer);
-                let write = write(&standing, next, u64::from(1_000 + racer));
-                tokio::spawn(async move { store.commit(vec![write]).await.remove(0) })
-            })
-            .collect();
-        let mut winners = Vec::new();
-        for (racer, result) in (0..).zip(racers) {
-            if result.await.unwrap() == Ok(Written::Written) {
-                winners.push(100 * round + racer);
-            }
-        }
-        let [winner] = winners[..] else {
-            panic!("winners of round {round}: {winners:?}");
-        };
-        let loaded = store.load(vec![id("1")]).await.remove(0).unwrap().unwrap();
-        assert_eq!(loaded, next(&standing, winner));
-        standing = loaded;
     }
 }
 

@@ -115,20 +115,19 @@ fn from_first(workload: Workload, first: Crash, pairs: bool) -> Crashes {
     let mut found = Crashes::default();
     let mut run = |crashes: Vec<Crash>| {
         let outcome = run_with(workload, &crashes, false);
+        let came = CRASHES.iter().map(|what| outcome.coverage.count(what));
+        let came: u64 = came.sum();
         if let Some(breach) = outcome.breaches.first() {
             let what = format!("{}: {}", breach.invariant, breach.seen);
             found.failures.push((crashes, what));
         }
-        found.crashed += CRASHES
-            .iter()
-            .map(|what| outcome.coverage.count(what))
-            .sum::<u64>();
+        found.crashed += came;
         outcome.passed
     };
     let seconds = run(vec![first]);
     let mut count = 0;
     if pairs {
-        for second in seconds.into_iter().filter(|s| s.effect > first.effect) {
+        for second in seconds {
             run(vec![first, second]);
             count += 1;
         }

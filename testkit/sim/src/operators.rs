@@ -15,18 +15,11 @@ use crate::checks::doubts;
 use crate::definitions::{self, AGENTS};
 use crate::kernel::{InstanceId, OUTSIDE, Owner};
 use crate::ports::Ports;
+use crate::setup::{ASKS_AFTER_MS, ASKS_LATE_AFTER_MS, ROUND_MS};
 use crate::world::{State, World};
 
 /// An operator's desk.
 pub(crate) type Desk = Operator<Ports, Ports, Ports, Ports>;
-
-/// An operator who asks a service waits for so long after an order has stopped: by then no call
-/// for it is made any more.
-pub(crate) const ASKS_AFTER_MS: u64 = 8_000;
-/// The same where clocks are far off.
-pub(crate) const ASKS_LATE_AFTER_MS: u64 = 200_000;
-/// Time between two rounds of the one who puts things in order.
-pub(crate) const ROUND_MS: u64 = 1_000;
 
 fn act() -> OperatorAct {
     OperatorAct::new("somebody", "a reason")

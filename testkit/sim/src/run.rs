@@ -47,8 +47,8 @@ pub struct Outcome {
     pub virtual_ms: u64,
     /// How many effects the instances had: writes, sends, calls and offset commits.
     pub effects: u64,
-    /// The moments before and after effects that a living instance has passed, in their order: at each it
-    /// could have died.
+    /// The moments before and after effects that a living instance has passed, since the last crash that
+    /// was asked for: at each it could have died.
     pub passed: Vec<Crash>,
     /// How many faults happened.
     pub faults: u64,

@@ -16,6 +16,14 @@ pub(crate) const REFRESH_DOWNSTREAMS: Millis = Millis(2_000);
 /// Longest pause between two sweeps of one Supervisor.
 pub(crate) const SWEEP_MS: u64 = 4_000;
 
+/// An operator who asks a service waits for so long after an order has stopped: by then no call
+/// for it is made any more.
+pub(crate) const ASKS_AFTER_MS: u64 = 8_000;
+/// The same where clocks are far off.
+pub(crate) const ASKS_LATE_AFTER_MS: u64 = 200_000;
+/// Time between two rounds of the one who puts things in order.
+pub(crate) const ROUND_MS: u64 = 1_000;
+
 /// A breaker that opens after little and stays open for little.
 const NERVOUS: BreakerSettings = BreakerSettings {
     window: 6,

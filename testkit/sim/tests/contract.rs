@@ -21,7 +21,7 @@ fn the_simulated_store_keeps_the_contract_of_a_state_store() {
     let ports = calm_ports(1);
     let store = ports.clone();
     runs(&ports, async move {
-        contract::store::all(&store, "sim").await;
+        contract::store::all(&store, "sim", &contract::TakingTurns).await;
     });
 }
 

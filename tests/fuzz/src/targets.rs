@@ -5,13 +5,13 @@ use std::fmt::Debug;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
-use triad_core::Priority;
 use triad_core::message::{Alert, SchedulerMessage, StatusMessage, StepRequest};
 use triad_core::submission::Submission;
+use triad_core::{OrderId, Priority, stored};
 use triad_runtime::InputRecord;
 use triad_runtime::dead_letter::Entry;
 use triad_workflow::hash::canonical_json;
-use triad_workflow::{Expression, Limits, Scope, Template, load};
+use triad_workflow::{Expression, Limits, Millis, Scope, Template, load};
 
 use crate::seeds;
 
@@ -51,13 +51,22 @@ pub fn run(name: &str, bytes: &[u8]) {
     (target.expect("a target").run)(bytes);
 }
 
-/// A submission: taken or refused with a text; taken twice it has one digest.
+/// A submission: refused with a text, or taken; written again it is the same submission, with the same
+/// digest, and under an id that may be one.
 fn submission(bytes: &[u8]) {
     match Submission::decode(Some(bytes)) {
         Ok(taken) => {
-            let again = Submission::decode(Some(bytes)).expect("it was taken");
+            let written = serde_json::to_vec(&taken).expect("a submission is JSON");
+            let again = Submission::decode(Some(&written)).expect("it was taken");
+            assert_eq!(again, taken);
             let digest = taken.digest(Priority::Normal);
             assert_eq!(digest, again.digest(Priority::Normal));
+            assert_ne!(
+                digest,
+                taken.digest(Priority::High),
+                "the lane is part of it"
+            );
+            assert!(OrderId::new(taken.order_id.as_str()).is_ok());
         }
         Err(refusal) => assert!(!refusal.to_string().is_empty()),
     }
@@ -82,15 +91,28 @@ where
     }
 }
 
-/// An event of an event source mapping: every record of it has a place, and none twice in one
-/// partition's order.
+/// An event of an event source mapping: no record of it is lost, each has a place in a list of the event,
+/// and they come by partition in the order of their offsets.
 fn event(bytes: &[u8]) {
     let Ok(records) = triad_lambda::parse_event(bytes) else {
         return;
     };
+    // Of lists of one name JSON as a value keeps the last: there may be more records, and not fewer.
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
+        // What a record holds need not be fit for a value, such as a number that is out of range.
+        return;
+    };
+    let lists = value["records"].as_object().expect("lists by partition");
+    let listed = lists.values().filter_map(Value::as_array).map(Vec::len);
+    assert!(records.len() >= listed.sum(), "a record is lost");
+    assert!(records.is_sorted_by_key(triad_lambda::ParsedRecord::id));
+    // A record without a place is put before the next that has one: as far below zero as there are records.
+    let lowest = -i64::try_from(records.len()).expect("a few");
     for record in &records {
         let id = record.id();
-        assert!(id.offset >= -1 || id.offset == i64::MIN, "{id:?}");
+        assert!(id.offset >= lowest, "{id:?}");
+        let list = format!("{}-{}", id.topic, id.partition);
+        assert!(lists.contains_key(&list), "{list} of {lists:?}");
     }
 }
 
@@ -113,7 +135,7 @@ fn letter(bytes: &[u8]) {
     }
 }
 
-/// A process record as an item, given as DynamoDB's JSON.
+/// A process record as an item, given as DynamoDB's JSON: what is read is written so that it reads the same.
 fn record(bytes: &[u8]) {
     let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else {
         return;
@@ -127,8 +149,13 @@ fn record(bytes: &[u8]) {
         .iter()
         .map(|(n, v)| (n.clone(), attribute(v)))
         .collect();
-    if let Err(e) = triad_dynamodb::read_record(&item) {
-        assert!(!e.to_string().is_empty());
+    match triad_dynamodb::read_record(&item) {
+        Ok(order) => {
+            let written: HashMap<_, _> = stored::encode(&order, 1, Millis(0)).into_iter().collect();
+            let again = stored::decode(|name| Ok(written.get(name).cloned()));
+            assert_eq!(again.expect("its own item"), order);
+        }
+        Err(e) => assert!(!e.to_string().is_empty()),
     }
 }
 
@@ -148,24 +175,32 @@ fn definition(bytes: &[u8]) {
     }
 }
 
-/// An expression: refused, or evaluated to a value or an error.
+/// An expression: refused, or evaluated to a value or an error, the same every time.
 fn expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
     if let Ok(expression) = Expression::compile(text) {
         assert_eq!(expression.source(), text);
-        let _ = expression.evaluate(&scope());
+        let told = |e: &Expression| format!("{:?}", e.evaluate(&scope()));
+        let again = Expression::compile(text).expect("it was sound");
+        assert_eq!(told(&expression), told(&again));
     }
 }
 
-/// A template: any JSON with expressions in its texts.
+/// A template, any JSON with expressions in its texts: refused, or rendered to a value or an error, the same
+/// every time; without an expression in it to itself.
 fn template(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
         return;
     };
     if let Ok(template) = Template::compile(&value) {
-        let _ = template.render(&scope());
+        let told = |t: &Template| format!("{:?}", t.render(&scope()));
+        let again = Template::compile(&value).expect("it was sound");
+        assert_eq!(told(&template), told(&again));
+        if !value.to_string().contains('$') {
+            assert_eq!(template.render(&scope()).ok().as_ref(), Some(&value));
+        }
     }
 }
 

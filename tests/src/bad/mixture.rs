@@ -101,17 +101,19 @@ impl Mixture {
     }
 
     /// Holds the dead letters and alerts against what was written: each unfit record once, as it
-    /// came and with a cause; no other but those whose damage shows later; each with its alert.
+    /// came and with a cause; no other but those whose damage shows later; each with its alert, once.
     /// Of what survived its damage, every submission without a letter is among `stored`.
     ///
     /// # Panics
-    /// When one is missing, there twice, changed or without a cause.
+    /// When one is missing, there twice, changed or without a cause; or when a topic had no unfit record.
     pub fn assert_letters(
         &self,
         letters: &[InputRecord],
         alerts: &[InputRecord],
         stored: &BTreeSet<String>,
     ) {
+        let unfit: BTreeSet<&str> = self.bad.keys().map(|(topic, ..)| topic.as_str()).collect();
+        assert_eq!(unfit, BTreeSet::from(TOPICS), "topics with unfit records");
         let lettered: BTreeSet<Place> = letters.iter().map(origin).collect();
         assert_eq!(letters.len(), lettered.len(), "some are there twice");
         let missing: Vec<_> = self.bad.keys().filter(|p| !lettered.contains(p)).collect();
@@ -133,7 +135,9 @@ impl Mixture {
                 "lost: {place:?} {order:?}"
             );
         }
-        let alerted: BTreeSet<String> = alerts.iter().filter_map(alert_id).collect();
+        let told: Vec<String> = alerts.iter().filter_map(alert_id).collect();
+        let alerted: BTreeSet<String> = told.iter().cloned().collect();
+        assert_eq!(told.len(), alerted.len(), "some alerts are there twice");
         let name = |(topic, partition, offset): &Place| {
             format!("dead-letter/{topic}/{partition}/{offset}")
         };

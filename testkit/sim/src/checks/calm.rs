@@ -11,8 +11,7 @@ use triad_core::downstream::HELD_RECHECK;
 use triad_workflow::Workflow;
 
 use crate::definitions::{self, TIMING};
-use crate::operators::{ASKS_AFTER_MS, ASKS_LATE_AFTER_MS, ROUND_MS};
-use crate::setup::SWEEP_MS;
+use crate::setup::{ASKS_AFTER_MS, ASKS_LATE_AFTER_MS, ROUND_MS, SWEEP_MS};
 use crate::world::State;
 
 /// From one process to the next: a few calls of ports, one of a service, and the pause before a batch is

@@ -9,9 +9,11 @@ pub mod control;
 pub mod expiry;
 pub mod operator;
 mod orders;
+mod race;
 mod simulated;
 pub mod store;
 mod timed;
 
+pub use race::{Racer, Racers, TakingTurns};
 pub use simulated::SimulatedBus;
 pub use timed::{SimulatedStore, TimedStore};

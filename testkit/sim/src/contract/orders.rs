@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use triad_core::order::Claim;
 use triad_core::{
-    Accepted, ClaimId, Context, Decision, Event, Order, OrderId, Timestamp, Timing, Untaken,
-    WorkflowRef, decide,
+    Accepted, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId,
+    ProcessState, Timestamp, Timing, Untaken, WorkflowRef, decide,
 };
 use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
 use triad_workflow::{Limits, Workflow};
@@ -109,4 +110,38 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
         all.push(next);
     }
     all
+}
+
+/// An order's place in each process state. A state that is new is missing here, which the contract says.
+pub(super) fn every_state() -> Vec<ProcessState> {
+    let cause = |code| Failure::new(FailureKind::Permanent, code, "why");
+    let at = Timestamp(6_000);
+    vec![
+        ProcessState::Pending {
+            complete_by: Some(at),
+        },
+        ProcessState::Processing(Claim {
+            locked_by: ClaimId("claim".into()),
+            complete_by: at,
+        }),
+        ProcessState::Processed { at },
+        ProcessState::Error {
+            at,
+            cause: cause("no"),
+        },
+        ProcessState::Compensating {
+            locked_by: Some(ClaimId("claim".into())),
+            complete_by: at,
+            cause: cause("no"),
+        },
+        ProcessState::Compensated {
+            at,
+            cause: cause("no"),
+        },
+        ProcessState::CompensationFailed {
+            at,
+            cause: cause("refused"),
+            compensated_for: Some(cause("no")),
+        },
+    ]
 }

@@ -5,15 +5,20 @@
 //! for an id. [`all`] runs every one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use triad_core::due::shard_of;
-use triad_core::{Event, OrderId, Timestamp, Untaken, WorkflowRef};
+use triad_core::{Event, Order, OrderId, ProcessState, Timestamp, Untaken, WorkflowRef};
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_workflow::{WorkflowName, hash};
 
-use super::orders::{after, claimed, commit, create, id, life, load, new_order, workflow};
+use super::orders::{
+    after, claimed, commit, create, every_state, id, life, load, new_order, workflow,
+};
+use super::race::{Racer, Racers};
 
 /// Queries of the due index, which may lag, before a row must have appeared or gone.
 const PATIENCE: usize = 1_000;
@@ -211,22 +216,147 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(load(store, &id).await, Some(later));
 }
 
-/// Checks that of several writes on the same version exactly one is written.
+/// Checks that a record of every process state is written, read as it was written, and found among those
+/// in its state and among no others.
 ///
 /// # Panics
 /// If that is not so.
-pub async fn lets_one_of_many_win<S: StateStore>(store: &S, prefix: &str) {
-    let id = id(prefix, "race");
-    let order = create(store, &id, 5_000).await;
-    let mut won = Vec::new();
-    for n in 0..8_u64 {
-        let next = claimed(&order, &format!("c{n}"), 2_000 + n);
-        if commit(store, &order, &next, 10 + n).await == Written::Written {
-            won.push(next);
-        }
+pub async fn writes_reads_and_finds_every_state<S: StateStore>(store: &S, prefix: &str) {
+    let mut written = BTreeMap::new();
+    for state in every_state() {
+        let name = state.name();
+        let id = id(prefix, &format!("state-{name}"));
+        let order = create(store, &id, 5_000).await;
+        let mut next = order.clone();
+        next.version = order.version.next();
+        next.due = (!state.is_finished()).then_some(Timestamp(9_000));
+        next.state = state;
+        assert_eq!(commit(store, &order, &next, 1).await, Written::Written);
+        assert_eq!(load(store, &id).await.as_ref(), Some(&next), "{name}");
+        eventually_due(store, &id, 9_000, !next.state.is_finished()).await;
+        written.insert(name, id);
     }
-    assert_eq!(won.len(), 1);
-    assert_eq!(load(store, &id).await, won.pop());
+    let names: BTreeSet<_> = written.keys().copied().collect();
+    assert_eq!(names, BTreeSet::from(ProcessState::NAMES), "every state");
+    for name in names {
+        let found = listed(store, Some(name)).await;
+        let states: Vec<_> = found.iter().map(|o| o.state.name()).collect();
+        assert!(states.iter().all(|s| *s == name), "{name}: {states:?}");
+        let mine: Vec<_> = (found.iter().map(|o| &o.id))
+            .filter(|id| written.values().any(|w| w == *id))
+            .collect();
+        assert_eq!(mine, [&written[name]], "{name}");
+    }
+}
+
+/// Writers of one race.
+const RACERS: u64 = 12;
+/// Races: enough for some of their writers to meet inside the store, whatever the machine is at.
+const ROUNDS: u64 = 16;
+
+/// How many racers were inside the store at the same time.
+#[derive(Debug, Default)]
+struct Inside {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Inside {
+    async fn the_store<F: Future>(&self, call: F) -> F::Output {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        let answer = call.await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        answer
+    }
+
+    /// # Panics
+    /// If they always went one after the other: then nobody raced.
+    fn assert_a_race(&self) {
+        assert!(self.most.load(Ordering::SeqCst) > 1, "{self:?}");
+    }
+}
+
+/// Checks that of several writes on the same version, under way at the same time, exactly one is written.
+///
+/// # Panics
+/// If that is not so.
+pub async fn lets_one_of_many_win<S, R>(store: &S, prefix: &str, racers: &R)
+where
+    S: StateStore + Clone + 'static,
+    R: Racers,
+{
+    let id = id(prefix, "race");
+    let inside = Arc::new(Inside::default());
+    let mut standing = create(store, &id, 5_000).await;
+    for round in 1..=ROUNDS {
+        let nexts = (0..RACERS).map(|n| {
+            let mut next = standing.clone();
+            next.version = standing.version.next();
+            // Told apart by it.
+            next.sequence = u32::try_from(100 * round + n).expect("a small number");
+            next
+        });
+        let nexts: Vec<Order> = nexts.collect();
+        let writes = nexts.iter().map(|next| -> Racer<Written> {
+            let (store, before, next) = (store.clone(), standing.clone(), next.clone());
+            let inside = inside.clone();
+            Box::pin(async move {
+                let token = u64::from(next.sequence);
+                inside
+                    .the_store(commit(&store, &before, &next, token))
+                    .await
+            })
+        });
+        let results = racers.at_once(writes.collect()).await;
+        let won = nexts.iter().zip(results);
+        let mut won = won.filter(|(_, result)| *result == Written::Written);
+        let (Some((winner, _)), None) = (won.next(), won.next()) else {
+            panic!("exactly one wins")
+        };
+        assert_eq!(load(store, &id).await.as_ref(), Some(winner));
+        standing = winner.clone();
+    }
+    inside.assert_a_race();
+}
+
+/// Checks that of several creations of one order, under way at the same time, exactly one creates it, and
+/// the others are told of that one.
+///
+/// # Panics
+/// If that is not so.
+pub async fn lets_one_of_many_create<S, R>(store: &S, prefix: &str, racers: &R)
+where
+    S: StateStore + Clone + 'static,
+    R: Racers,
+{
+    let inside = Arc::new(Inside::default());
+    for round in 0..ROUNDS {
+        let id = id(prefix, &format!("first{round}"));
+        let creations = (0..RACERS).map(|n| -> Racer<_> {
+            let new = new_order(&id, 5_000, json!({"n": n}), &format!("d{n}"));
+            let (store, inside) = (store.clone(), inside.clone());
+            Box::pin(async move { inside.the_store(store.create(vec![new])).await.remove(0) })
+        });
+        let results = racers.at_once(creations.collect()).await;
+        let mut created = Vec::new();
+        let mut told = Vec::new();
+        for (n, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(Created::Created) => created.push(n),
+                Ok(Created::Exists { digest }) => told.push(digest),
+                // A transaction may be refused because of another; that says nothing.
+                Err(_) => {}
+            }
+        }
+        let [first] = created[..] else {
+            panic!("created by {created:?}")
+        };
+        assert!(told.iter().all(|d| *d == format!("d{first}")), "{told:?}");
+        let details = store.details(vec![id]).await;
+        assert_eq!(details, [Ok(Some(Arc::new(json!({"n": first}))))]);
+    }
+    inside.assert_a_race();
 }
 
 /// Checks that the conflict of one write in a batch does not change the result of another.
@@ -340,6 +470,22 @@ pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     }
 }
 
+/// All records, or those in a state, page by page.
+async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec<Order> {
+    let mut all = Vec::new();
+    let mut page = None;
+    for _ in 0..MAX_PAGES {
+        let found = store.list(state.map(str::to_owned), page.take()).await;
+        let found = found.expect("the store works");
+        all.extend(found.orders);
+        page = found.next;
+        if page.is_none() {
+            return all;
+        }
+    }
+    panic!("the pages do not end");
+}
+
 /// Checks that listing, page by page, has every record once, and with a state only the records in
 /// it.
 ///
@@ -359,19 +505,9 @@ pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     }
     let mine = format!("{prefix}-list");
     let mut read = Vec::new();
-    for state in [Some("Pending".to_owned()), None] {
-        let mut page = None;
-        let mut all = Vec::new();
-        for _ in 0..MAX_PAGES {
-            let found = store.list(state.clone(), page.take()).await;
-            let found = found.expect("the store works");
-            all.extend(found.orders.into_iter().map(|o| o.id));
-            page = found.next;
-            if page.is_none() {
-                break;
-            }
-        }
-        assert_eq!(page, None, "the pages end");
+    for state in [Some("Pending"), None] {
+        let all = listed(store, state).await.into_iter().map(|o| o.id);
+        let mut all: Vec<OrderId> = all.collect();
         all.retain(|id| id.as_str().starts_with(&mine));
         read.push(all);
     }
@@ -421,7 +557,13 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
 ///
 /// # Panics
 /// If one of them does.
-pub async fn all<S: StateStore + DefinitionStore>(store: &S, prefix: &str) {
+pub async fn all<S, R>(store: &S, prefix: &str, racers: &R)
+where
+    S: StateStore + DefinitionStore + Clone + 'static,
+    R: Racers,
+{
+    // First, because it reads the whole table for each state.
+    writes_reads_and_finds_every_state(store, prefix).await;
     creates_record_and_details(store, prefix).await;
     never_creates_twice(store, prefix).await;
     let _ = creates_neither_where_one_half_is_refused(store, prefix).await;
@@ -430,7 +572,8 @@ pub async fn all<S: StateStore + DefinitionStore>(store: &S, prefix: &str) {
     refuses_a_stale_write(store, prefix).await;
     never_creates_by_a_write(store, prefix).await;
     recognises_its_own_success(store, prefix).await;
-    lets_one_of_many_win(store, prefix).await;
+    lets_one_of_many_win(store, prefix, racers).await;
+    lets_one_of_many_create(store, prefix, racers).await;
     writes_of_a_batch_stand_alone(store, prefix).await;
     the_due_index_follows_the_hint(store, prefix).await;
     pages_of_the_due_index_are_complete_and_ordered(store, prefix).await;

@@ -87,7 +87,7 @@ pub(crate) struct Kernel {
     pub faults_left: u64,
     /// Effects of the instances so far.
     pub effects: u64,
-    /// Moments before and after effects that a living instance has passed.
+    /// Moments before and after effects that a living instance has passed since the last crash.
     pub passed: Vec<Crash>,
     /// Effects at which an instance is killed.
     pub crashes: Vec<Crash>,
@@ -240,7 +240,9 @@ impl Kernel {
     /// one had under way side by side may still come to an effect at the very moment of its death.
     pub(crate) fn dies_at(&mut self, who: InstanceId, moment: Crash) -> bool {
         let dies = self.crashes.contains(&moment);
-        if !dies && self.instances[who].alive {
+        if dies {
+            self.passed.clear();
+        } else if self.instances[who].alive {
             self.passed.push(moment);
         }
         dies
