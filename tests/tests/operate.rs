@@ -132,6 +132,31 @@ async fn a_corrected_input_is_held_against_the_one_it_replaces_and_recorded() {
 }
 
 #[tokio::test]
+async fn a_corrected_input_is_given_to_every_order_that_a_filter_finds() {
+    let dev = Dev::start(&[]).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    submit(&dev, &orders("c", 3)).await;
+    let ids = ["c-0", "c-1", "c-2"];
+    for id in ids {
+        is_in(&dev, id, "Error").await;
+    }
+    dev.services(json!({})).await;
+    let good = "{\"customer\": \"NEW\", \"text\": \"Sorry\"}";
+    let all = acts(&[
+        "resubmit", "--state", "Error", "--step", "notify", "--input", good, "--yes", "--json",
+    ]);
+    let lines = dev.triad(&all).await.good().json_lines();
+    assert_eq!(lines.len(), ids.len(), "{lines:?}");
+    for id in ids {
+        let order = is_in(&dev, id, "Processed").await;
+        let notify = &order["steps"][4];
+        assert_eq!(notify["input"]["customer"], "NEW", "{id}");
+        assert_eq!(notify["output"]["customer"], "NEW", "the service got it");
+    }
+}
+
+#[tokio::test]
 async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     let dev = Dev::start(&[]).await;
     let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});

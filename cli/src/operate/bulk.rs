@@ -178,3 +178,49 @@ impl Progress<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        bulk: BulkArgs,
+    }
+
+    fn how(words: &[&str]) -> Option<Bulk> {
+        let command = Command::try_parse_from(["act"].iter().chain(words)).ok()?;
+        Some(
+            command
+                .bulk
+                .how()
+                .expect("its bounds are those of the option"),
+        )
+    }
+
+    #[test]
+    fn orders_are_acted_on_at_the_rate_that_is_asked_for() {
+        let rate = |words: &[&str]| how(words).map(|bulk| bulk.rate);
+        assert_eq!(rate(&["o-1"]), Some(Rate::new(50).expect("a rate")));
+        let seven = Some(Rate::new(7).expect("a rate"));
+        assert_eq!(rate(&["o-1", "--rate", "7"]), seven);
+        assert_eq!(rate(&["--state", "Error", "--yes", "--rate", "7"]), seven);
+        let above = (Rate::MAX + 1).to_string();
+        for wrong in ["0", "-1", "many", &above] {
+            assert_eq!(rate(&["o-1", "--rate", wrong]), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_filter_finds_is_only_shown_unless_yes_is_said() {
+        let dry = |words: &[&str]| how(words).map(|bulk| bulk.dry_run);
+        assert_eq!(dry(&["o-1"]), Some(false));
+        assert_eq!(dry(&["o-1", "--dry-run"]), Some(true));
+        assert_eq!(dry(&["--state", "Error"]), Some(true));
+        assert_eq!(dry(&["--state", "Error", "--yes"]), Some(false));
+        assert_eq!(dry(&["--state", "Error", "--yes", "--dry-run"]), Some(true));
+    }
+}
