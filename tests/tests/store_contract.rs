@@ -12,7 +12,7 @@ use triad_dynamodb::{Capacity, DynamoStore, Units};
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_runtime::{Clock, Created, NewOrder, StateStore, Write, Written};
+use triad_runtime::{Clock, Created, NewOrder, StateStore};
 use triad_sim::contract::{Racer, Racers, TimedStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
