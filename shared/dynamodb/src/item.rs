@@ -246,9 +246,9 @@ mod tests {
         fields.collect()
     }
 
-    const GOLDEN: &str = include_str!("../tests/golden/order-state.json");
+    const GOLDEN: &str = include_str!("../tests/golden/order-state-deadline.json");
     /// As records were written before orders had deadlines.
-    const BEFORE_DEADLINE: &str = include_str!("../tests/golden/order-state-before-deadline.json");
+    const BEFORE_DEADLINE: &str = include_str!("../tests/golden/order-state.json");
     /// As records were written while consecutive ids shared a shard.
     const BEFORE_MIXED_SHARDS: &str =
         include_str!("../tests/golden/order-state-before-mixed-shards.json");
@@ -263,7 +263,10 @@ mod tests {
     #[ignore = "writes the golden file of a new form"]
     fn write_golden_file() {
         let text = serde_json::to_string_pretty(&to_json(&encode(&full(), 42, Millis(0)))).unwrap();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/order-state.json");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/golden/order-state-deadline.json"
+        );
         let text = text + "\n";
         match std::fs::read_to_string(path) {
             Ok(there) => assert_eq!(there, text, "it is an earlier form: name the new one"),

@@ -213,7 +213,7 @@ impl Setup {
             admission,
             // Longer than outages that follow one another, as it is in production: whoever has to send
             // a last message again makes it from the record.
-            retention_ms: rng.chance(300).then(|| rng.between(320_000, 370_000)),
+            retention_ms: rng.chance(500).then(|| rng.between(285_000, 320_000)),
             publishes: rng.chance(300),
             operators: if rng.chance(500) { 300 } else { 0 },
             wild_clocks: rng.chance(80),
