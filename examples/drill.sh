@@ -15,6 +15,8 @@ for tool in curl jq; do
   command -v "$tool" >/dev/null || { echo "drill: $tool is missing; install it first" >&2; exit 2; }
 done
 work=$(mktemp -d)
+# The page must not show the name of the machine that it was made on.
+export TRIAD_INSTANCE=drill
 "$triad" dev --json --sweep-every 500ms >"$work/dev.log" 2>"$work/dev.err" &
 dev=$!
 trap 'kill $dev 2>/dev/null || true; wait $dev 2>/dev/null || true; rm -rf "$work"' EXIT

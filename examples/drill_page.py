@@ -21,6 +21,8 @@ RULES = [
     # A breaker that has tried again before the look has opened anew.
     (re.compile(r"\b(closed|half-open) to open\b"), "OPENED"),
     (re.compile(r"[ \t]+"), " "),
+    # By the moment of the look the breaker has opened for the first time, or anew.
+    (re.compile(r"(breaker-open: )(a probe has failed|OPENED: .*)$"), r"\1WHY"),
     # It runs beside the step that is declined: its own call may have been counted by then, or not.
     (re.compile(r"\bpack undone 1 [12] 0$"), "pack undone 1 CALLS 0"),
 ]

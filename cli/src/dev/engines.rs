@@ -97,6 +97,7 @@ impl Engines {
             details_retention: None,
             agents,
             settings: Settings {
+                instance: triad_bootstrap::instance_name(),
                 timing: Timing {
                     skew: SKEW,
                     queue_within: Millis(60_000),

@@ -11,6 +11,12 @@ pub(crate) fn name(lookup: &dyn Fn(&str) -> Option<String>) -> String {
         .unwrap_or_else(of_process)
 }
 
+/// The same, by the environment of this process.
+#[must_use]
+pub fn instance_name() -> String {
+    name(&|variable| std::env::var(variable).ok())
+}
+
 fn of_function(lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let function = lookup("AWS_LAMBDA_FUNCTION_NAME")?;
     let stream = lookup("AWS_LAMBDA_LOG_STREAM_NAME").unwrap_or_default();

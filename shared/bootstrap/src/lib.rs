@@ -18,6 +18,7 @@ mod remotes;
 mod spans;
 mod wiring;
 
+pub use instance::instance_name;
 pub use triad_aws::Account;
 
 pub use agents::AgentConfig;
