@@ -1,5 +1,7 @@
 //! The name by which records say which process holds them.
 
+use crate::reader::environment;
+
 /// Name of this process: `TRIAD_INSTANCE`, or else on Lambda the function's name and the sandbox's
 /// (the end of its log stream's name), or else `program@host:process`.
 ///
@@ -14,7 +16,7 @@ pub(crate) fn name(lookup: &dyn Fn(&str) -> Option<String>) -> String {
 /// The same, by the environment of this process.
 #[must_use]
 pub fn instance_name() -> String {
-    name(&|variable| std::env::var(variable).ok())
+    name(&environment)
 }
 
 fn of_function(lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {

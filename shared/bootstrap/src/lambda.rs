@@ -283,7 +283,7 @@ mod tests {
         let kept = Kept::default();
         let outcomes = batch(&kept, &journal, &handle, records(), &invocation).await;
         assert_eq!(outcomes, vec![RecordOutcome::Done; 2]);
-        let sent = kept.0.lock().expect("no panic");
+        let sent = std::mem::take(&mut *kept.0.lock().expect("no panic"));
         let topics: Vec<&str> = sent.iter().map(|m| m.topic.as_str()).collect();
         assert_eq!(topics, ["dead-letter", "alerts"]);
         let outcomes = batch(&Refusing, &journal, &handle, records(), &invocation).await;
