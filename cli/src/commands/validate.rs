@@ -85,7 +85,7 @@ pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
                 workflow.worst_case_calls()
             );
             println!(
-                "  at worst {} until it is processed, {} more to compensate it, and waits for a service that may not be called",
+                "  at worst {} until it is processed, {} more to compensate it; waits for a service that may not be called come on top",
                 worst.processed, worst.compensated
             );
             println!(
