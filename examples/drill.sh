@@ -38,11 +38,11 @@ TRIAD_DYNAMODB_ENDPOINT=$(jq -r .dynamodb <"$work/dev.log" | head -1)
 service=$(jq -r .service <"$work/dev.log" | head -1)
 export TRIAD_BROKERS TRIAD_DYNAMODB_ENDPOINT USER=${USER:-operator}
 
-count() { "$triad" list --state "$1" --limit 100000 --json | wc -l; }
+count() { "$triad" list --state "$1" --limit 0 --json | jq -s '[.[] | select(.kind == "order")] | length'; }
 at_rest() { [ $(($(count Pending) + $(count Processing) + $(count Compensating))) -eq 0 ]; }
-parked() { [ "$("$triad" list --state Processing --json | jq -s '[.[].steps[] | select(.state == "parked")] | length')" -ge 10 ]; }
+parked() { [ "$("$triad" list --state Processing --json | jq -s '[.[] | .steps[]? | select(.state == "parked")] | length')" -ge 10 ]; }
 breaker_is() { "$triad" downstreams --json | jq -se --arg a "$1" --arg s "$2" 'any(.[]; .downstream == $a and .record.breaker.state == $s)' >/dev/null; }
-letters() { [ "$("$triad" dead-letters list --json | wc -l)" -ge "$1" ]; }
+letters() { [ "$("$triad" dead-letters list --json | jq -s '[.[] | select(.kind != "summary")] | length')" -ge "$1" ]; }
 
 # Shows a command and what it says.
 show() {
@@ -73,7 +73,7 @@ until_true parked
 say "The payment service answers nothing but 503 with \`Retry-After\`. Its circuit breaker has"
 echo "opened, for all instances; 20 orders wait for its next probe. None of them has failed."
 show downstreams
-show get "$("$triad" list --state Processing --json | jq -r 'select(any(.steps[]; .state == "parked")) | .order_id' | head -1)"
+show get "$("$triad" list --state Processing --json | jq -r 'select(any(.steps[]?; .state == "parked")) | .order_id' | head -1)"
 services '{}'
 until_true at_rest
 until_true breaker_is payment closed
@@ -137,7 +137,7 @@ part "At the end"
 show list --by-cause
 say "Orders by state:"
 printf '\n```\n'
-"$triad" list --limit 100000 --json | jq -r 'if .closed then "\(.process_state), closed by hand" else .process_state end' | sort | uniq -c
+"$triad" list --limit 0 --json | jq -r 'select(.kind == "order") | if .closed then "\(.state), closed by hand" else .state end' | sort | uniq -c
 printf '```\n'
-left=$("$triad" list --by-cause --json | wc -l)
+left=$("$triad" list --by-cause --json | jq -s '[.[] | select(.kind == "cause")] | length')
 [ "$left" -eq 0 ] || { echo "drill: $left causes are left" >&2; exit 1; }

@@ -22,14 +22,22 @@ RULES = [
     (re.compile(r"\b(closed|half-open) to open\b"), "OPENED"),
     (re.compile(r"[ \t]+"), " "),
     # By the moment of the look the breaker has opened for the first time, or anew.
-    (re.compile(r"(breaker-open: )(a probe has failed|OPENED: .*)$"), r"\1WHY"),
+    (
+        re.compile(r"(breaker-open: )(a probe has failed|OPENED: .*|open to half-open: .*)$"),
+        r"\1WHY",
+    ),
+    # Its attempt was the first one to meet the fault, or met an open breaker.
+    (re.compile(r"\bcharge-payment deferred 1 [01] 0\b"), "charge-payment deferred 1 CALLS 0"),
+    (re.compile(r"^\d+ orders? deferred at\b"), "N orders deferred at"),
     # It runs beside the step that is declined: its own call may have been counted by then, or not.
-    (re.compile(r"\bpack undone 1 [12] 0$"), "pack undone 1 CALLS 0"),
+    (re.compile(r"\bpack compensated 1 [12] 0$"), "pack compensated 1 CALLS 0"),
 ]
 # A row of the table of what waits, which is there or not by the moment of the look.
 WAITING = re.compile(r"^ ?\S+( \S+)? (normal|high) \d+ SPAN \d+ \d+ SPAN ")
+# The same: it has been answered when the order turns to compensation, or is waited for no longer.
+ANSWERED = re.compile(r"^ TIME pack: (completed|attempt 1 is waited for no longer)$")
 # What happens side by side: acts on several orders, and the two steps that wait for nothing of each other.
-ASIDE = re.compile(r"^ORDER (would be )?done: |^ TIME (pack|book-carrier): completed$")
+ASIDE = re.compile(r"^ORDER (would be )?(resubmitted|told to compensate again|closed): |^ TIME (pack|book-carrier): completed$")
 
 
 def normal(text: str) -> list[str]:
@@ -38,9 +46,9 @@ def normal(text: str) -> list[str]:
     for line in [*text.splitlines(), ""]:
         for pattern, name in RULES:
             line = pattern.sub(name, line)
-        if ASIDE.match(line):
+        if ASIDE.match(line) and not ANSWERED.match(line):
             aside.append(line)
-        elif not WAITING.match(line):
+        elif not WAITING.match(line) and not ANSWERED.match(line):
             lines += [*sorted(aside), line]
             aside = []
     return lines

@@ -22,7 +22,7 @@ resource "terraform_data" "workflows" {
   depends_on = [aws_lambda_function.this, aws_iam_role_policy.function]
 
   provisioner "local-exec" {
-    command = "\"$TRIAD_CLI\" publish --agents \"$AGENTS\" ${join(" ", [for file in local.workflow_files : "\"$DIRECTORY\"/${file}"])}"
+    command = "\"$TRIAD_CLI\" publish --aws --agents \"$AGENTS\" ${join(" ", [for file in local.workflow_files : "\"$DIRECTORY\"/${file}"])}"
     environment = {
       TRIAD_CLI          = var.workflows.cli
       DIRECTORY          = var.workflows.directory

@@ -12,9 +12,10 @@
 # model too. Set TRIAD_SEEDS for other than 20,000 seeds at most, TRIAD_THREADS for more than two
 # threads. Ends with 0 if all are caught.
 #
-# Mutants around the rules (testkit/mutants/adapters, and testkit/mutants/infra for the Terraform module)
-# are wrong where no world and no model can look. Each names the tests that must fail with it: they are
-# run with it, and before that once without any. Needs cargo-nextest, and terraform for the module.
+# Mutants around the rules (testkit/mutants/adapters, testkit/mutants/files for files that tests read, and
+# testkit/mutants/infra for the Terraform module) are wrong where no world and no model can look. Each names
+# the tests that must fail with it: they are run with it, and before that once without any. Needs
+# cargo-nextest, and terraform for the module.
 set -euo pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.."
@@ -27,7 +28,7 @@ only_apply=no adapters=no
 case "${1:-}" in
   --apply) only_apply=yes; shift ;;
   --adapters) adapters=yes; shift ;;
-  -*) sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  -*) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 name_of() { basename "$1" .patch | sed 's/^[0-9]*-//'; }

@@ -3,10 +3,25 @@
 //! Exit codes: 0 as wished, 1 something failed or an order did not end well, 2 the command or
 //! its files are wrong, 130 interrupted.
 
+/// In place of the standard library's, which panics when the reader has gone away: see
+/// [`output::stream`].
+macro_rules! println {
+    () => { $crate::output::stream::out(format_args!("\n")) };
+    ($($text:tt)*) => { $crate::output::stream::out(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// As `println!`, for standard error.
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::output::stream::err(format_args!("{}\n", format_args!($($text)*))) };
+}
+
 mod bench;
 mod commands;
+mod contexts;
 mod dev;
+mod new;
 mod operate;
+mod origin;
 mod output;
 mod terraform;
 
@@ -36,15 +51,43 @@ struct Cli {
     /// directory, or a file with what `terraform output -json` says
     #[arg(long, global = true, value_name = "DIR|FILE")]
     from_terraform: Option<PathBuf>,
+    /// Take brokers, tables and the way to log in from this context: see `triad context`
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "TRIAD_CONTEXT",
+        hide_short_help = true
+    )]
+    context: Option<String>,
+    /// Says that a change is meant for this context, which is marked as production
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    confirm: Option<String>,
+    /// Show what the clients of Kafka and AWS say; twice: more of it
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, hide_short_help = true)]
+    verbose: u8,
+    /// When to use colours. NO_COLOR in the environment is never, for auto
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t = output::Colour::Auto,
+        hide_short_help = true
+    )]
+    color: output::Colour,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::NewArgs),
     Dev(Box<dev::DevArgs>),
     Submit(commands::submit::SubmitArgs),
     Get(commands::get::GetArgs),
+    Watch(commands::watch::WatchArgs),
+    Status(operate::status::StatusArgs),
     List(operate::list::ListArgs),
     Resubmit(operate::orders::ResubmitArgs),
     Cancel(operate::orders::CancelArgs),
@@ -59,21 +102,26 @@ enum Command {
     Migrate(operate::migrate::MigrateArgs),
     DeadLetters(commands::dead_letters::DeadLettersArgs),
     Validate(commands::validate::ValidateArgs),
+    Test(commands::test::TestArgs),
     Publish(commands::publish::PublishArgs),
     Init(commands::init::InitArgs),
+    Context(contexts::ContextArgs),
     Schema(commands::validate::SchemaArgs),
+    CheckService(commands::check_service::CheckServiceArgs),
     Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
-    let cli = match parse() {
-        Ok(cli) => cli,
+    let (cli, context) = match parse() {
+        Ok(parsed) => parsed,
         Err(e) => {
             eprintln!("triad: {e:#}");
             return ExitCode::from(2);
         }
     };
-    let filter = environment("TRIAD_LOG").unwrap_or_else(|| "warn".to_owned());
+    output::settle(cli.color);
+    let filter =
+        environment("TRIAD_LOG").unwrap_or_else(|| cli.command.log(cli.verbose).to_owned());
     logging::start(logging::Form::Text, Some(&filter));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -85,8 +133,22 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(cli.command)) {
-        Ok(code) => code,
+    let confirmed = match &context {
+        Some(context) if cli.command.changes() => context.confirm(cli.confirm.as_deref()),
+        _ => Ok(()),
+    };
+    let ran = match confirmed {
+        Ok(()) => runtime.block_on(run(cli.command)),
+        Err(refused) => Err(refused.into()),
+    };
+    match ran {
+        Ok(code) => match output::stream::fault() {
+            None => code,
+            Some(why) => {
+                eprintln!("triad: standard output: {why}");
+                ExitCode::FAILURE
+            }
+        },
         Err(e) => {
             eprintln!("triad: {e:#}");
             if e.is::<Usage>() || e.is::<ConfigError>() || e.is::<triad_workflow::load::LoadError>()
@@ -99,16 +161,69 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line; an installation's values take the place of the environment's.
-fn parse() -> anyhow::Result<Cli> {
+/// Parses the command line. An installation's values take the place of the environment's; those of a
+/// context, which is returned, are taken where neither the command line nor the environment has one.
+fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mut command = Cli::command();
-    if let Some(path) = terraform::named(&arguments) {
-        command = terraform::Installation::read(&path)?.defaults_of(command);
+    // That both are named is told before anything is read.
+    let context = contexts::chosen(&arguments)?;
+    let installation = terraform::named(&arguments, terraform::OPTION);
+    if let Some(path) = &installation {
+        command = terraform::Installation::read(path)?.defaults_of(command);
+    }
+    if let Some(context) = &context {
+        command = context.defaults_of(command);
     }
     let matches = command.get_matches_from(arguments);
+    let from = contexts::words(context.as_ref(), installation.as_ref());
+    origin::keep(&matches, from.as_deref());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    Ok(cli)
+    Ok((cli, context))
+}
+
+impl Command {
+    /// What is logged unless `TRIAD_LOG` says otherwise. A command's own sentence says what is wrong;
+    /// what the clients below say beside it is for whoever asks. `triad dev` and `triad bench` are whole
+    /// systems, and warn.
+    fn log(&self, verbose: u8) -> &'static str {
+        match (self, verbose) {
+            (Self::Dev(_) | Self::Bench(_), 0) | (_, 1) => "warn",
+            (_, 0) => "off",
+            (_, 2) => "info",
+            _ => "debug",
+        }
+    }
+
+    /// Whether the command changes something in the installation, or sends something to it.
+    fn changes(&self) -> bool {
+        match self {
+            Self::Submit(_) | Self::Publish(_) | Self::Init(_) => true,
+            Self::Resubmit(args) => args.changes(),
+            Self::Cancel(args) => args.changes(),
+            Self::RetryCompensation(args) => args.changes(),
+            Self::Close(args) => args.changes(),
+            Self::Settle(args) => args.changes(),
+            Self::Pause(args) => args.changes(),
+            Self::Resume(args) => args.changes(),
+            Self::Downstreams(args) => args.changes(),
+            Self::Workflows(args) => args.changes(),
+            Self::Migrate(args) => args.changes(),
+            Self::DeadLetters(args) => args.changes(),
+            Self::Dev(_)
+            | Self::New(_)
+            | Self::Get(_)
+            | Self::Watch(_)
+            | Self::Status(_)
+            | Self::List(_)
+            | Self::Validate(_)
+            | Self::Test(_)
+            | Self::CheckService(_)
+            | Self::Context(_)
+            | Self::Schema(_)
+            | Self::Bench(_) => false,
+        }
+    }
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -117,8 +232,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             dev::check(&args)?;
             dev::run(*args).await
         }
+        Command::New(args) => new::run(&args),
         Command::Submit(args) => commands::submit::run(args).await,
         Command::Get(args) => commands::get::run(args).await,
+        Command::Watch(args) => commands::watch::run(args).await,
+        Command::Status(args) => operate::status::run(args).await,
         Command::List(args) => operate::list::run(args).await,
         Command::Resubmit(args) => operate::orders::resubmit(args).await,
         Command::Cancel(args) => operate::orders::cancel(args).await,
@@ -132,8 +250,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Migrate(args) => operate::migrate::run(args).await,
         Command::DeadLetters(args) => commands::dead_letters::run(args).await,
         Command::Validate(args) => commands::validate::run(&args),
+        Command::Test(args) => commands::test::run(&args),
         Command::Publish(args) => commands::publish::run(args).await,
         Command::Init(args) => commands::init::run(args).await,
+        Command::CheckService(args) => commands::check_service::run(args).await,
+        Command::Context(args) => contexts::run(args),
         Command::Bench(args) => bench::run(args).await,
         Command::Schema(_) => commands::validate::schema(),
     }

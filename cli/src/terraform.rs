@@ -10,7 +10,8 @@ use clap::Command;
 use clap::builder::Resettable;
 use serde::Deserialize;
 
-const OPTION: &str = "--from-terraform";
+/// The option that names an installation.
+pub const OPTION: &str = "--from-terraform";
 
 /// The installation that a Terraform module has made, as its output `triad` describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -52,17 +53,17 @@ struct Output {
     value: Installation,
 }
 
-/// The path that `--from-terraform` names; `None` if the option is not given. It is looked for
+/// What an option such as `--from-terraform` names; `None` if the option is not given. It is looked for
 /// before the command line is parsed, because its content supplies defaults for other options.
-pub fn named(arguments: &[OsString]) -> Option<PathBuf> {
+pub fn named(arguments: &[OsString], option: &str) -> Option<PathBuf> {
     let own = arguments.iter().take_while(|a| *a != "--");
     let mut own = own.map(|a| a.to_string_lossy());
     while let Some(argument) = own.next() {
-        if argument == OPTION {
+        if argument == option {
             return own.next().map(|path| PathBuf::from(&*path));
         }
         let value = argument
-            .strip_prefix(OPTION)
+            .strip_prefix(option)
             .and_then(|rest| rest.strip_prefix('='));
         if let Some(path) = value {
             return Some(PathBuf::from(path));
@@ -178,16 +179,25 @@ mod tests {
     fn the_option_is_found_wherever_it_stands() {
         let dir = Some(PathBuf::from("dir"));
         assert_eq!(
-            named(&words(&["triad", "--from-terraform", "dir", "list"])),
+            named(
+                &words(&["triad", "--from-terraform", "dir", "list"]),
+                OPTION
+            ),
             dir
         );
         assert_eq!(
-            named(&words(&["triad", "list", "--from-terraform=dir"])),
+            named(&words(&["triad", "list", "--from-terraform=dir"]), OPTION),
             dir
         );
-        assert_eq!(named(&words(&["triad", "list", "--state", "Error"])), None);
         assert_eq!(
-            named(&words(&["triad", "get", "--", "--from-terraform", "x"])),
+            named(&words(&["triad", "list", "--state", "Error"]), OPTION),
+            None
+        );
+        assert_eq!(
+            named(
+                &words(&["triad", "get", "--", "--from-terraform", "x"]),
+                OPTION
+            ),
             None
         );
     }

@@ -20,11 +20,31 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The lines of standard output as JSON.
+    /// The lines of standard output as JSON, but for the summary, which is the last one.
     ///
     /// # Panics
-    /// When one is not JSON.
+    /// When one is not JSON, or one before the last is a summary.
     pub fn json_lines(&self) -> Vec<Value> {
+        let mut lines = self.all_json_lines();
+        if lines.last().is_some_and(|last| last["kind"] == "summary") {
+            lines.pop();
+        }
+        let early = lines.iter().find(|line| line["kind"] == "summary");
+        assert!(early.is_none(), "{early:?} is not the last line");
+        lines
+    }
+
+    /// The summary: the last line of standard output, as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn summary(&self) -> Value {
+        let last = self.all_json_lines().pop().expect("a last line");
+        assert_eq!(last["kind"], "summary", "{last}");
+        last
+    }
+
+    fn all_json_lines(&self) -> Vec<Value> {
         let line = |line| serde_json::from_str(line).expect("a line of JSON");
         self.out.lines().map(line).collect()
     }

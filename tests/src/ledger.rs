@@ -74,7 +74,7 @@ impl Ledger {
         for order in orders {
             let id = order["order_id"].as_str().expect("a record has an id");
             let keys = forward.remove(id).unwrap_or_default();
-            let state = order["process_state"].as_str().expect("a state");
+            let state = order["state"].as_str().expect("a state");
             match state {
                 "Processed" => processed(order, &keys),
                 "Compensated" => {

@@ -118,6 +118,16 @@ impl Process {
         self.child.stdin = None;
     }
 
+    /// Interrupts it, as Ctrl-C does.
+    ///
+    /// # Panics
+    /// When it had ended before.
+    pub fn interrupt(&self) {
+        let id = self.child.id().expect("it runs");
+        let id = rustix::process::Pid::from_raw(id.cast_signed()).expect("a process has an id");
+        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+    }
+
     /// Kills it as `kill -9` does, and waits until it is gone.
     ///
     /// # Panics

@@ -71,7 +71,7 @@ async fn a_worker_dead_letters_each_bad_record_once_and_holds_up_nobody() {
         .filter(|o| is_good(&o["order_id"]))
         .cloned()
         .collect();
-    assert!(good.iter().all(|o| o["process_state"] == "Processed"));
+    assert!(good.iter().all(|o| o["state"] == "Processed"));
     dev.ledger().await.assert_nothing_twice();
     let [letters, alerts] = told(&dev.kafka, mixture.unfit()).await;
     let stored = ended.iter().filter_map(|o| o["order_id"].as_str());

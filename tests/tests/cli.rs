@@ -1,6 +1,6 @@
 //! The commands, against a running `triad dev`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
@@ -16,7 +16,7 @@ async fn orders_are_submitted_from_a_file_and_from_standard_input_and_shown() {
     let files = Files::new();
     let file = files.write("orders.jsonl", &lines(&orders("file", 3)));
     let ran = dev.triad(&["submit", "--json", &file]).await.good();
-    assert_eq!(ran.json_lines()[0]["submitted"], 3);
+    assert_eq!(ran.summary()["submitted"], 3);
     let one = lines(&[order("standard", 7)]);
     let ran = dev.triad_reading(&["submit", "-"], one.as_bytes()).await;
     assert_eq!(ran.good().out, "1 submitted\n");
@@ -42,7 +42,7 @@ async fn orders_are_submitted_from_a_file_and_from_standard_input_and_shown() {
     let [urgent] = &json[..] else {
         panic!("one line: {json:?}");
     };
-    assert_eq!(urgent["process_state"], "Processed");
+    assert_eq!(urgent["state"], "Processed");
     assert_eq!(urgent["priority"], "high");
     assert_eq!(urgent["steps"].as_array().unwrap().len(), 5);
 
@@ -51,7 +51,20 @@ async fn orders_are_submitted_from_a_file_and_from_standard_input_and_shown() {
     let list = dev.triad(&["list", "--state", "Error"]).await.good();
     assert_eq!(list.out, "no orders\n");
     let list = dev.triad(&["list", "--limit", "2"]).await.good().out;
-    assert!(list.contains("raise --limit"), "{list}");
+    let cut = "2 orders shown, and there are more; --limit 0 for all\n";
+    assert!(list.ends_with(cut), "{list}");
+    let cut = dev.triad(&["list", "--limit", "2", "--json"]).await.good();
+    assert_eq!(
+        (&cut.summary()["shown"], &cut.summary()["more"]),
+        (&json!(2), &json!(true))
+    );
+    let all = dev.triad(&["list", "--limit", "0"]).await.good().out;
+    assert!(all.ends_with("5 orders\n"), "{all}");
+    let all = dev.triad(&["list", "--limit", "0", "--json"]).await.good();
+    assert_eq!(
+        (&all.summary()["shown"], &all.summary()["more"]),
+        (&json!(5), &json!(false))
+    );
 }
 
 #[tokio::test]
@@ -119,7 +132,7 @@ async fn a_published_workflow_runs_and_orders_keep_the_version_they_began_with()
             .find(|o| again.contains(o["workflow"].as_str().unwrap()))
     })
     .await;
-    assert_eq!(json["process_state"], "Processed");
+    assert_eq!(json["state"], "Processed");
     let old = dev.triad(&["get", "1", "--json"]).await.good().json_lines();
     assert_eq!(old[0]["workflow"].as_str(), Some(published.trim()));
 }
@@ -162,6 +175,38 @@ async fn workflows_are_validated_without_anything_running() {
     for part in ["bad.yaml", "agnet", "worse.yaml"] {
         assert!(ran.err.contains(part), "{part} in {}", ran.err);
     }
+    let line = FULFILMENT
+        .lines()
+        .position(|l| l.contains("agent: payment"));
+    let place = format!(
+        "bad.yaml:{}:5: step charge-payment: agnet: unknown key",
+        line.unwrap() + 1
+    );
+    assert!(ran.err.contains(&place), "{place} in {}", ran.err);
+    assert!(
+        ran.out.contains("good.yaml: order-fulfilment@"),
+        "{}",
+        ran.out
+    );
+    let ran = triad(&["validate", "--json", &bad, &good, &worse], &[], b"").await;
+    let lines = ran.ended(2).json_lines();
+    let of = |key: &str| lines.iter().map(|l| l[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("path"), ["agnet".into(), Value::Null, "".into()]);
+    assert_eq!(
+        of("line"),
+        [(line.unwrap() + 1).into(), Value::Null, 1.into()]
+    );
+    assert_eq!(lines[0]["hint"], "did you mean `agent`?");
+    assert_eq!(lines[1]["workflow"], "order-fulfilment");
+    let ran = triad(
+        &["publish", "--dynamodb", "http://127.0.0.1:1", &bad],
+        &[],
+        b"",
+    )
+    .await;
+    assert!(ran.ended(2).err.contains(&place), "publish says the same");
+    let ran = triad(&["dev", "--workflow", &bad], &[], b"").await.ended(2);
+    assert!(ran.err.contains(&place), "dev says the same: {}", ran.err);
     let ran = triad(&["validate", "--agents", "inventory", &good], &[], b"")
         .await
         .ended(2);
@@ -195,7 +240,7 @@ steps:
     }
     let short = files.write("short.yaml", &text.replace("4m", "29s"));
     let ran = triad(&["validate", &short], &[], b"").await.ended(2);
-    let why = "complete_within 29s cannot hold: the steps may take 30s in one attempt each";
+    let why = "short.yaml:3:18: complete_within: 29s cannot hold: the steps may take 30s in one attempt each";
     assert!(ran.err.contains(why), "{}", ran.err);
 }
 

@@ -121,10 +121,7 @@ async fn every_order_ends_as_the_ledger_of_a_misbehaving_service_justifies() {
         .filter_map(|o| o["order_id"].as_str())
         .collect();
     assert_eq!(found, submitted);
-    let states: BTreeSet<&str> = ended
-        .iter()
-        .filter_map(|o| o["process_state"].as_str())
-        .collect();
+    let states: BTreeSet<&str> = ended.iter().filter_map(|o| o["state"].as_str()).collect();
     assert!(
         states.contains("Processed") && states.contains("Compensated"),
         "the service has not misbehaved: {states:?}"

@@ -73,7 +73,7 @@ async fn a_worker_takes_every_order_that_can_be_read() {
     let dev = Dev::start(&[]).await;
     let count = write(&dev.kafka).await;
     let finished = dev.all_finished(count).await;
-    assert!(finished.iter().all(|o| o["process_state"] == "Processed"));
+    assert!(finished.iter().all(|o| o["state"] == "Processed"));
     dev.ledger().await.assert_nothing_twice();
     let mut causes = causes(&dev.kafka, 4).await;
     causes.retain(|cause| cause == "unreadable-batch");

@@ -4,5 +4,7 @@
 mod bad_input;
 mod chaos;
 mod cost;
+mod first_workflow;
 mod other_clients;
 mod overload;
+mod project_in_rust;

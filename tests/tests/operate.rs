@@ -20,7 +20,7 @@ async fn is_in(dev: &Dev, id: &str, state: &str) -> Value {
     until(&format!("{id} is {state}"), async || {
         let ran = dev.triad(&["get", id, "--json"]).await;
         let order = (ran.code == 0).then(|| ran.json_lines()[0].clone())?;
-        (order["process_state"] == state).then_some(order)
+        (order["state"] == state).then_some(order)
     })
     .await
 }
@@ -59,7 +59,11 @@ async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
     assert_eq!(group["cause"], "permanent/notify/declined");
     assert_eq!(group["orders"], 4);
     let old = ["list", "--state", "Error", "--older-than", "1h", "--json"];
-    assert_eq!(dev.triad(&old).await.good().out, "");
+    let none = dev.triad(&old).await.good();
+    assert_eq!(
+        (none.json_lines().len(), &none.summary()["shown"]),
+        (0, &json!(0))
+    );
 
     dev.services(json!({})).await;
     let cause = ["resubmit", "--cause", "permanent/notify/*", "--json"];
@@ -70,7 +74,7 @@ async fn errors_are_grouped_by_cause_and_resubmitted_in_bulk() {
             .all(|l| l["dry_run"] == true && l["result"] == "done")
     );
     assert_eq!(
-        get(&dev, "e-0").await["process_state"],
+        get(&dev, "e-0").await["state"],
         "Error",
         "a filter without --yes"
     );
@@ -147,13 +151,104 @@ async fn a_corrected_input_is_given_to_every_order_that_a_filter_finds() {
         "resubmit", "--state", "Error", "--step", "notify", "--input", good, "--yes", "--json",
     ]);
     let lines = dev.triad(&all).await.good().json_lines();
-    assert_eq!(lines.len(), ids.len(), "{lines:?}");
+    let of = |kind: &str| lines.iter().filter(|l| l["kind"] == kind).count();
+    assert_eq!((of("difference"), of("result")), (3, 3), "{lines:?}");
     for id in ids {
         let order = is_in(&dev, id, "Processed").await;
         let notify = &order["steps"][4];
         assert_eq!(notify["input"]["customer"], "NEW", "{id}");
         assert_eq!(notify["output"]["customer"], "NEW", "the service got it");
     }
+}
+
+#[tokio::test]
+async fn a_corrected_input_begins_from_the_present_one_and_shows_what_differs() {
+    let dev = Dev::start(&[]).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    submit(&dev, &orders("c", 3)).await;
+    for id in ["c-0", "c-1", "c-2"] {
+        is_in(&dev, id, "Error").await;
+    }
+    dev.services(json!({})).await;
+    let notify = ["resubmit", "--step", "notify"];
+    let with = |more: &[&'static str]| acts(&[&notify[..], more].concat());
+    // By places, of many orders: a dry run shows what differs for each.
+    let some = ["--state", "Error", "--set", "text=Sorry"];
+    let shown = dev.triad(&with(&some)).await.good().out;
+    for part in [
+        "c-0  notify  text: \"",
+        "-> \"Sorry\"",
+        "3 orders would be resubmitted",
+    ] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let wrong = with(&["c-0", "--set", "txet=Sorry"]);
+    let wrong = dev.triad(&wrong).await.ended(1).out;
+    assert!(
+        wrong.contains("has no txet; there are: customer, text"),
+        "{wrong}"
+    );
+    let _ = dev
+        .triad(&with(&["c-0", "--set", "text=Sorry"]))
+        .await
+        .good();
+    let order = is_in(&dev, "c-0", "Processed").await;
+    assert_eq!(order["steps"][4]["input"]["text"], "Sorry");
+    assert_eq!(
+        order["steps"][4]["input"]["customer"], "C0000",
+        "the rest stays"
+    );
+
+    // Edited: what the editor leaves is the new input.
+    let edit = |id: &'static str| with(&[id, "--edit"]);
+    let run = async |args: &[&str], editor: &str| {
+        let variables = [
+            ("TRIAD_BROKERS", dev.kafka.as_str()),
+            ("TRIAD_DYNAMODB_ENDPOINT", dev.dynamodb.as_str()),
+            ("PATH", "/usr/bin:/bin"),
+            ("EDITOR", editor),
+        ];
+        triad_tests::cli::triad(args, &variables, b"").await
+    };
+    let same = run(&edit("c-1"), "true").await.ended(2);
+    assert!(same.err.contains("nothing was done"), "{same:?}");
+    let failed = run(&edit("c-1"), "false").await.ended(2);
+    assert!(failed.err.contains("nothing was done"), "{failed:?}");
+    let broken = run(&edit("c-1"), "sed -i s/{//").await.ended(2);
+    assert!(
+        broken.err.contains("not JSON") && broken.err.contains("--input @"),
+        "{broken:?}"
+    );
+    let kept = broken
+        .err
+        .rsplit_once('@')
+        .expect("where it is kept")
+        .1
+        .trim();
+    std::fs::remove_file(kept).expect("it is kept");
+    let done = run(&edit("c-1"), "sed -i s/C0001/C9/").await.good();
+    assert!(
+        done.out.contains("customer: \"C0001\" -> \"C9\""),
+        "{done:?}"
+    );
+    let order = is_in(&dev, "c-1", "Processed").await;
+    assert_eq!(
+        order["steps"][4]["output"]["customer"], "C9",
+        "the service got it"
+    );
+    for bad in [
+        &["c-2", "c-0", "--edit"][..],
+        &["c-2", "--edit", "--set", "text=x"],
+        &["c-2", "--set", "text"],
+        &["c-2"],
+    ] {
+        let _ = dev.triad(&with(bad)).await.ended(2);
+    }
+    let none = dev
+        .triad(&acts(&["resubmit", "c-2", "--set", "text=x"]))
+        .await;
+    assert!(none.ended(2).err.contains("--step"));
 }
 
 #[tokio::test]
@@ -185,11 +280,11 @@ async fn a_failed_compensation_is_retried_or_closed_by_hand() {
     assert_eq!(lines.len(), 1, "a closed order needs nobody: {lines:?}");
     let order = is_in(&dev, "u-0", "Compensated").await;
     assert!(
-        order["cause"]["code"] == "declined",
+        order["failure"]["code"] == "declined",
         "why it was undone: {order}"
     );
     let order = get(&dev, "u-1").await;
-    assert_eq!(order["process_state"], "CompensationFailed");
+    assert_eq!(order["state"], "CompensationFailed");
     assert_eq!(order["closed"]["by"], "ann");
     let left = dev.triad(&["list", "--by-cause"]).await.good();
     assert_eq!(left.out, "no orders need an operator\n");
@@ -213,7 +308,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
     // Whether the parked step has an effect is not proved, so its undo waits for the service too.
     step_is(&dev, "p-1", "charge-payment", "undo-parked").await;
     let cancelled = is_in(&dev, "p-1", "Compensating").await;
-    assert_eq!(cancelled["cause"]["kind"], "operator");
+    assert_eq!(cancelled["failure"]["kind"], "operator");
     let listed = ["list", "--state", "Paused", "--json"];
     assert_eq!(dev.triad(&listed).await.good().json_lines().len(), 1);
     let step_type = ["pause", "--step-type", "order-fulfilment/pack"];
@@ -229,7 +324,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
     let _ = dev.triad(&acts(&step_type)).await.good();
     is_in(&dev, "p-2", "Processed").await;
     let held = get(&dev, "p-0").await;
-    assert_eq!(held["process_state"], "Pending");
+    assert_eq!(held["state"], "Pending");
     assert_eq!(held["paused"]["by"], "ann");
     let _ = dev.triad(&acts(&["resume", "p-0"])).await.good();
     is_in(&dev, "p-0", "Processed").await;
@@ -243,7 +338,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
 #[tokio::test]
 async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
     let files = Files::new();
-    let step = |repeat: &str| {
+    let step = |repeat: &str, reads: &str| {
         format!(
             "steps:
   - id: wire
@@ -251,14 +346,24 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
     action: wire
     {repeat}
     compensation: {{ action: recall }}
-  - {{ id: tell, agent: mail, action: send, compensation: none }}
+  - id: tell
+    agent: mail
+    action: send
+    {reads}
+    compensation: none
 "
         )
     };
-    let once = format!("workflow: once\n{}", step("at_most_once: true"));
+    let once = format!(
+        "workflow: once\n{}",
+        step(
+            "at_most_once: true",
+            "input: { ref: \"${steps.wire.reference}\" }"
+        )
+    );
     let asked = format!(
         "workflow: asked\n{}",
-        step("probe: { action: wire-status }")
+        step("probe: { action: wire-status }", "input: {}")
     );
     let (once, asked) = (
         files.write("once.yaml", &once),
@@ -271,13 +376,40 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
         |id: &str, workflow: &str| json!({"order_id": id, "workflow": workflow, "details": {}});
     submit(&dev, &[of("o", "once"), of("n", "once"), of("a", "asked")]).await;
     let order = is_in(&dev, "o", "Error").await;
-    assert_eq!(order["cause"]["code"], "in-doubt");
+    assert_eq!(order["failure"]["code"], "in-doubt");
     is_in(&dev, "n", "Error").await;
     let refused = dev.triad(&acts(&["resubmit", "o"])).await.ended(1);
     assert!(refused.out.contains("triad settle"), "{refused:?}");
     dev.services(json!({})).await;
     let order = is_in(&dev, "a", "Processed").await;
     assert_eq!(order["steps"][0]["attempt"], 2, "the question: {order}");
+    let neither = dev
+        .triad(&acts(&["settle", "o", "--step", "wire"]))
+        .await
+        .ended(2);
+    for answer in ["--applied", "--not-applied"] {
+        assert!(neither.err.contains(answer), "{neither:?}");
+    }
+    let both = acts(&[
+        "settle",
+        "o",
+        "--step",
+        "wire",
+        "--applied",
+        "--not-applied",
+    ]);
+    let _ = dev.triad(&both).await.ended(2);
+    let lacks = acts(&["settle", "o", "--step", "wire", "--applied"]);
+    let lacks = dev.triad(&lacks).await.ended(1).out;
+    assert!(
+        lacks.contains("tell reads reference (its input)"),
+        "{lacks}"
+    );
+    assert_eq!(
+        get(&dev, "o").await["state"],
+        "Error",
+        "nothing was written"
+    );
     let applied = [
         "settle",
         "o",
@@ -285,11 +417,11 @@ async fn an_effect_in_doubt_stops_for_an_operator_or_is_settled_by_a_probe() {
         "wire",
         "--applied",
         "--output",
-        "{\"ref\": 7}",
+        "{\"reference\": 7}",
     ];
     let _ = dev.triad(&acts(&applied)).await.good();
     let order = is_in(&dev, "o", "Processed").await;
-    assert_eq!(order["steps"][0]["output"]["ref"], 7);
+    assert_eq!(order["steps"][0]["output"]["reference"], 7);
     let not = ["settle", "n", "--step", "wire", "--not-applied"];
     let _ = dev.triad(&acts(&not)).await.good();
     is_in(&dev, "n", "Processed").await;
@@ -331,7 +463,7 @@ async fn orders_end_on_their_version_unless_they_are_moved() {
     for part in [
         "archive added: notification/archive",
         "notify retry changed",
-        "would be done",
+        "would be migrated",
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }

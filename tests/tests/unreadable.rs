@@ -124,7 +124,7 @@ async fn triad_list_names_it_on_standard_error_and_in_a_line_of_its_own() {
         panic!("two lines: {ran:?}")
     };
     assert_eq!(sound["order_id"], "error");
-    assert_eq!(damaged["unreadable"]["order_id"], "bad-error");
+    assert_eq!(damaged["order_id"], "bad-error");
     let ran = triad(&["list"], &variables, b"").await.good();
     assert!(
         ran.out.contains("alive") && ran.err.contains("bad-alive"),

@@ -4,6 +4,7 @@
 //! its embedded engines.
 
 mod heartbeat;
+pub mod serving;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Account, Config, ConfigError, Wiring, environment, http_remotes, logging};
 use triad_runtime::agent::Remotes;
 use triad_worker::Function;
+use triad_worker::serving;
 use triad_workflow::Millis;
 
 /// Most of the work is small short-lived allocations, of the SDK above all.
@@ -83,6 +84,7 @@ async fn run(args: Arguments) -> Result<()> {
     } else {
         Remotes::new()
     };
+    serving::check(&args.functions, &remotes)?;
     let stop = CancellationToken::new();
     tokio::spawn({
         let stop = stop.clone();
@@ -94,7 +96,12 @@ async fn run(args: Arguments) -> Result<()> {
     });
     wait_for_broker(&config, &stop).await;
     let wiring = Wiring::new(config).await?;
-    tracing::info!(functions = ?args.functions, "running");
+    serving::say(&args.functions, &wiring.config);
+    tokio::spawn(serving::watch(
+        wiring.clone(),
+        args.functions.clone(),
+        stop.clone(),
+    ));
     triad_worker::run(
         wiring,
         remotes,

@@ -42,7 +42,7 @@ impl Running {
         let engines = Engines::start(EngineOptions {
             data: scratch.as_ref().map(|d| PathBuf::from(d.path())),
             partitions: 4,
-            workflows: vec![load::from_yaml(WORKFLOW.0, WORKFLOW.1, &limits())?],
+            workflows: vec![load::from_yaml(WORKFLOW.0, WORKFLOW.1, &limits())?.into()],
             ..EngineOptions::default()
         })
         .await?;

@@ -4,23 +4,42 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way};
-use triad_dynamodb::{DynamoStore, Endpoint, Tables, connect};
-use triad_kafka::{KafkaBus, KafkaConfig, wait_for_broker};
+use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way, environment};
+use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, Unreached, connect, reach};
+use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, wait_for_broker};
 use triad_runtime::system::SystemClock;
 
+use crate::origin::{self, origin};
 use crate::output::Usage;
 
-/// Longest wait for a broker's first answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers,
+/// says so within five seconds.
+const ANSWER_WITHIN: Duration = Duration::from_secs(4);
+/// Longest wait for the first answer of a broker; up to half a second more for the reason why there is
+/// none, and some for the client to end.
+const BROKER_WITHIN: Duration = Duration::from_secs(3);
+
+/// The state store as commands use it: DynamoDB, with the real clock.
+pub type Store = DynamoStore<SystemClock>;
+
+/// Variables of the AWS SDK by which somebody has said where its tables are: an account, or an emulator.
+const SAY_SO: [&str; 3] = [
+    "AWS_PROFILE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+];
 
 /// Options that say where the tables are, and the time spans of the installation.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct StoreArgs {
-    /// DynamoDB endpoint, as `triad dev` prints it. Default: AWS
+    /// DynamoDB endpoint, as `triad dev` prints it
     #[arg(long, value_name = "URL", env = "TRIAD_DYNAMODB_ENDPOINT")]
     pub dynamodb: Option<String>,
+    /// The tables are in AWS: those of the account that this session is logged in to. So they are too
+    /// where --region or one of the variables AWS_PROFILE and AWS_ENDPOINT_URL is given, and no endpoint
+    #[arg(long)]
+    pub aws: bool,
     /// What the names of all four tables begin with
     #[arg(
         long,
@@ -103,18 +122,68 @@ impl StoreArgs {
         Spans::read(&|name| self.spans.lookup(name))
     }
 
+    /// The address that was given, and none of AWS where nobody has said so: whoever tries a command
+    /// must not meet an account that happens to be logged in.
     fn endpoint(&self) -> Result<Endpoint, Usage> {
-        match &self.dynamodb {
-            None => Ok(Endpoint::Aws(
+        let aws = || {
+            Ok(Endpoint::Aws(
                 Account::of_user().in_region(self.region.clone()),
+            ))
+        };
+        let is_said = origin::is_on_command_line;
+        if self.aws && is_said("aws") && is_said("dynamodb") {
+            let text = "give --dynamodb or --aws, not both";
+            return Err(Usage(text.into()));
+        }
+        match &self.dynamodb {
+            _ if self.aws && is_said("aws") => aws(),
+            None if self.aws || self.region.is_some() || SAY_SO.iter().any(|v| environment(v).is_some()) => {
+                aws()
+            }
+            None => Err(Usage(
+                "where the tables are is not said: give --dynamodb URL (as triad dev prints it), --context NAME, --from-terraform DIR, or --aws for the AWS account of this session"
+                    .into(),
             )),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
                 Ok(Endpoint::Url(url.clone()))
             }
             Some(other) => Err(Usage(format!(
-                "--dynamodb {other:?} is not a URL: write http://127.0.0.1:PORT, as triad dev prints it"
+                "the DynamoDB endpoint {other:?}{} is not a URL: write --dynamodb http://127.0.0.1:PORT, as triad dev prints it",
+                origin("dynamodb")
             ))),
         }
+    }
+
+    /// A client, once somebody has answered at its address.
+    async fn reached(&self) -> anyhow::Result<Client> {
+        let endpoint = self.endpoint()?;
+        let (place, next) = match &endpoint {
+            Endpoint::Url(url) => (
+                format!("at {url}{}", origin("dynamodb")),
+                "is it running, and is this the address that triad dev prints?",
+            ),
+            Endpoint::Aws(_) | Endpoint::InProcess(_) => {
+                let region = self
+                    .region
+                    .as_ref()
+                    .map(|r| format!(" in {r}{}", origin("region")));
+                (
+                    format!("of AWS{}", region.unwrap_or_default()),
+                    "are you logged in, is the region right, and does the network let you out?",
+                )
+            }
+        };
+        // The credentials may be asked for over the network, too.
+        let client = async {
+            let client = connect(endpoint).await;
+            reach(&client, &self.tables(), ANSWER_WITHIN).await?;
+            Ok(client)
+        };
+        let reached = tokio::time::timeout(ANSWER_WITHIN, client).await;
+        let late = Unreached::NoAnswer(format!("no answer within {} s", ANSWER_WITHIN.as_secs()));
+        reached.unwrap_or(Err(late)).map_err(|why| {
+            anyhow::anyhow!("DynamoDB {place} cannot be reached: {why}; {next} -v shows more")
+        })
     }
 
     /// The names of the tables, with the prefix of the options.
@@ -122,22 +191,22 @@ impl StoreArgs {
         Tables::with_prefix(&self.table_prefix)
     }
 
-    /// A DynamoDB client for the place that the options name. Nothing is asked of DynamoDB yet.
+    /// A DynamoDB client for the place that the options name, once somebody has answered there.
     ///
     /// # Errors
-    /// [`Usage`] if `--dynamodb` is not an `http` or `https` URL.
-    pub async fn client(&self) -> Result<triad_dynamodb::Client, Usage> {
-        Ok(connect(self.endpoint()?).await)
+    /// [`Usage`] if no place is named, or `--dynamodb` is not an `http` or `https` URL; an error that
+    /// names the address if nobody answers there within [`ANSWER_WITHIN`].
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        self.reached().await
     }
 
-    /// The state store over such a client, with the installation's retention. Nothing is read yet.
+    /// The state store over such a client, with the installation's retention.
     ///
     /// # Errors
-    /// [`Usage`] if `--dynamodb` is not an `http` or `https` URL; [`ConfigError`] if a time span
-    /// cannot be read.
-    pub async fn store(&self) -> anyhow::Result<DynamoStore<SystemClock>> {
-        let client = connect(self.endpoint()?).await;
+    /// Those of [`client`](Self::client); [`ConfigError`] if a time span cannot be read.
+    pub async fn store(&self) -> anyhow::Result<Store> {
         let spans = self.spans()?;
+        let client = self.reached().await?;
         let store = DynamoStore::new(client, self.tables(), SystemClock, spans.retention);
         Ok(store.keeping_details(spans.details_retention))
     }
@@ -219,7 +288,7 @@ impl KafkaArgs {
     /// A producer, made after a broker has let the command in.
     ///
     /// # Errors
-    /// [`triad_kafka::KafkaError`] where no broker answers within [`ANSWER_WITHIN`], or at once
+    /// [`triad_kafka::KafkaError`] where no broker answers within [`BROKER_WITHIN`], or at once
     /// where the login is refused; the errors of [`config`](Self::config). Nothing was sent then.
     pub async fn bus(&self) -> anyhow::Result<KafkaBus> {
         let config = self.reached().await?;
@@ -234,8 +303,21 @@ impl KafkaArgs {
         let config = self.config().await?;
         let asked = config.clone();
         // It blocks.
-        let look = tokio::task::spawn_blocking(move || wait_for_broker(&asked, ANSWER_WITHIN));
-        look.await?.context("nothing was done")?;
+        let look = tokio::task::spawn_blocking(move || wait_for_broker(&asked, BROKER_WITHIN));
+        let looked = look.await.context("nothing was done")?;
+        looked.map_err(|error| self.told(error))?;
         Ok(config)
+    }
+
+    /// The error of brokers that cannot be asked, with where their address came from and what to do.
+    fn told(&self, error: KafkaError) -> anyhow::Error {
+        let KafkaError::Unreachable { brokers, reason } = error else {
+            return error.into();
+        };
+        let from = origin("brokers");
+        let next = "is Kafka running, and is this the address that triad dev prints or that of your cluster?";
+        anyhow::anyhow!(
+            "no Kafka broker answers at {brokers}{from}: {reason}; {next} Nothing was done; -v shows more"
+        )
     }
 }

@@ -2,30 +2,36 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
 use serde_json::Value;
-use triad_core::{Order, OrderId};
-use triad_operator::find;
+use triad_core::{Order, OrderId, Timing};
+use triad_operator::json;
 use triad_operator::order::OrderView;
-use triad_operator::timeline::{Entry, attempt, timeline};
+use triad_operator::timeline::{Entry, attempt, calls_in_words, gaps, state_in_words, timeline};
+use triad_operator::{find, next};
 
 use super::connection::StoreArgs;
-use crate::output::{Usage, moment, print_line};
+use super::inputs;
+use crate::output::{self, Usage, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad get 10248
-  triad get 10248 --json | jq .steps
+  triad get 10248 --inputs
+  triad get 10248 --json | jq .next
 
 Exit code 1 if there is no such order. The timeline has every attempt: those that failed with
-their cause, what operators did with who and why.")]
+their cause, what operators did with who and why. \"Calls\" are those that agents reported; \"2 to 5\"
+where an attempt that was never answered may have made more. --inputs shows what the order was given,
+what each step asks of its service, with its key and as a command for a terminal, and what came back.")]
 pub struct GetArgs {
     /// The order's id
     order: String,
+    /// Show the order's details, and the input, key, call and output of each step
+    #[arg(long)]
+    inputs: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -41,27 +47,48 @@ pub struct GetArgs {
 pub async fn run(args: GetArgs) -> Result<ExitCode> {
     let id = OrderId::new(args.order.clone())
         .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
-    let Some(order) = find::by_id(&args.store.store().await?, id).await? else {
+    let store = args.store.store().await?;
+    let timing = args.store.spans()?.timing;
+    let Some(order) = find::by_id(&store, id).await? else {
         eprintln!("triad: there is no order {}", args.order);
         return Ok(ExitCode::FAILURE);
     };
+    let shown = match args.inputs {
+        true => Some(
+            triad_operator::inputs::of(&store, &order, timing)
+                .await
+                .with_context(|| format!("the inputs of order {} cannot be shown", order.id))?,
+        ),
+        false => None,
+    };
     if args.json {
-        print_line(&as_json(&order)?)?;
-    } else {
-        print(&order);
+        let mut json = as_json(&order, &timing)?;
+        if let Some(inputs) = &shown {
+            json["inputs"] = inputs::as_json(inputs);
+        }
+        print_line(&json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&order, &timing);
+    if let Some(inputs) = &shown {
+        println!();
+        for line in inputs::lines(&order, inputs) {
+            println!("{line}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole record as JSON, as [`OrderView`] has it.
+/// The whole record as a JSON line of the kind `order`, as [`OrderView`] has it.
 ///
 /// # Errors
 /// Never for a sound record: every part of it has a form in JSON.
-pub fn as_json(order: &Order) -> Result<Value> {
-    Ok(serde_json::to_value(OrderView::of(order))?)
+pub fn as_json(order: &Order, timing: &Timing) -> Result<Value> {
+    Ok(json::line("order", &OrderView::of(order, timing))?)
 }
 
-fn print(order: &Order) {
+/// Prints everything that the record knows of an order.
+pub fn print(order: &Order, timing: &Timing) {
     println!("Order      {}", order.id);
     println!("State      {}", order.state.name());
     if let Some(cause) = order.state.cause() {
@@ -102,9 +129,9 @@ fn print(order: &Order) {
     if let Some(claim) = order.state.locked_by() {
         println!("Held by    {}", claim.instance().unwrap_or(&claim.0));
     }
+    print_next(order, timing);
     println!();
-    let mut steps = Table::new();
-    steps.load_style(NOTHING).set_header([
+    let mut steps = output::table([
         "Step",
         "State",
         "Attempt",
@@ -115,9 +142,9 @@ fn print(order: &Order) {
     for step in &order.steps {
         steps.add_row([
             step.step.to_string(),
-            step.state.name().to_owned(),
+            state_in_words(&step.state).to_owned(),
             attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
-            (step.action.calls + step.compensation.calls).to_string(),
+            calls_in_words(step.action, step.compensation),
             (step.action.failures + step.compensation.failures).to_string(),
             step.error
                 .as_ref()
@@ -126,10 +153,26 @@ fn print(order: &Order) {
     }
     println!("{steps}");
     println!();
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(["Time", "What"]);
+    let mut table = output::table(["Time", "What"]);
     for Entry { at, what } in timeline(order) {
         table.add_row([moment(at), what]);
     }
     println!("{table}");
+    for gap in gaps(order) {
+        println!("(nothing is kept of {gap})");
+    }
+}
+
+/// Prints what will happen, and what an operator may type.
+pub fn print_next(order: &Order, timing: &Timing) {
+    for (at, one) in next::of(order, timing).iter().enumerate() {
+        let head = if at == 0 { "Next" } else { "" };
+        let when = one
+            .at
+            .map_or_else(String::new, |at| format!("{}   ", moment(at)));
+        println!("{head:<10} {when}{}", one.what);
+        for act in one.acts {
+            println!("{:<10}   triad {act} {} --why …", "", order.id);
+        }
+    }
 }

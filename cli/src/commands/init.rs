@@ -4,13 +4,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::json;
 use triad_core::topics;
 use triad_dynamodb::create_tables;
 use triad_kafka::{Topic, create_topics};
 use triad_workflow::AgentName;
 
 use super::connection::{KafkaArgs, StoreArgs};
-use crate::output::Usage;
+use crate::output::{Usage, print_line};
+
+/// Tables of an installation.
+const TABLES: usize = 4;
 
 /// Make the tables and topics that are missing, for LocalStack and tests
 #[derive(Debug, Args)]
@@ -32,6 +36,9 @@ pub struct InitArgs {
     /// Make the topics alone: the templates make the tables
     #[arg(long)]
     topics_only: bool,
+    /// Print a JSON line
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     kafka: KafkaArgs,
     #[command(flatten)]
@@ -64,13 +71,23 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
         .collect();
     create_topics(&args.kafka.reached().await?, &new).await?;
     if args.topics_only {
-        println!("{} topics are there", new.len());
-        return Ok(ExitCode::SUCCESS);
+        return done(&args, new.len(), 0);
     }
     let tables = args.store.tables();
     create_tables(&args.store.client().await?, &tables)
         .await
         .context("the tables could not be made")?;
-    println!("{} topics and 4 tables are there", new.len());
+    done(&args, new.len(), TABLES)
+}
+
+/// Says what is there now.
+fn done(args: &InitArgs, topics: usize, tables: usize) -> Result<ExitCode> {
+    if args.json {
+        print_line(&json!({"kind": "summary", "topics": topics, "tables": tables}))?;
+    } else if tables == 0 {
+        println!("{topics} topics are there");
+    } else {
+        println!("{topics} topics and {tables} tables are there");
+    }
     Ok(ExitCode::SUCCESS)
 }

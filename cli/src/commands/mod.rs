@@ -1,9 +1,14 @@
 //! One module a command.
 
+pub mod check_service;
 pub mod connection;
 pub mod dead_letters;
 pub mod get;
 pub mod init;
+pub mod inputs;
 pub mod publish;
 pub mod submit;
+pub mod test;
 pub mod validate;
+pub mod watch;
+pub mod who;

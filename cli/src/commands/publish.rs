@@ -1,23 +1,31 @@
 //! `triad publish`: makes workflow files the present versions of their names.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
+use serde_json::json;
+use triad_bootstrap::{Served, agents_of};
 use triad_core::WorkflowRef;
 use triad_runtime::DefinitionStore;
-use triad_workflow::Limits;
 use triad_workflow::hash::canonical_json;
+use triad_workflow::{AgentName, Limits, Workflow};
 
-use super::connection::StoreArgs;
+use super::connection::{KafkaArgs, LoginArgs, StoreArgs};
 use super::validate::read_all;
+use crate::output::{self, print_line};
 
 /// Publish workflow files; orders under way end on the version they began with
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad publish workflows/*.yaml
-  triad publish --agents payment,inventory order.yaml")]
+  triad publish --agents payment,inventory order.yaml
+
+With --brokers it looks who serves the agents that the workflows name, and warns of those that nobody
+serves at the moment: their steps would wait.")]
 pub struct PublishArgs {
     /// Workflow files; none is published unless all are sound
     #[arg(required = true, value_name = "FILE")]
@@ -25,9 +33,25 @@ pub struct PublishArgs {
     /// Agents that exist; a step of any other is a problem
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     agents: Vec<String>,
+    /// Print a JSON line for each file
+    #[arg(long)]
+    json: bool,
+    /// Kafka bootstrap addresses, to look who serves the agents
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "TRIAD_BROKERS",
+        help_heading = "Connection"
+    )]
+    brokers: Option<String>,
+    #[command(flatten)]
+    login: LoginArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
+
+/// Longest look who serves agents.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `triad publish`: checks all files, then publishes one after the other. The exit code is
 /// always 0.
@@ -47,10 +71,46 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
             name: workflow.name.clone(),
             hash: workflow.hash.clone(),
         };
-        println!("{definition}");
         store
-            .publish(definition, canonical_json(&workflow.definition))
-            .await?;
+            .publish(definition.clone(), canonical_json(&workflow.definition))
+            .await
+            .with_context(|| format!("{definition} was not published"))?;
+        if args.json {
+            let name = workflow.name.as_str();
+            print_line(
+                &json!({"kind": "published", "workflow": name, "version": workflow.hash.as_str()}),
+            )?;
+        } else {
+            println!("{definition}");
+        }
+    }
+    if args.json {
+        output::summary(workflows.len(), false, None, json!({}))?;
+    }
+    if let Some(brokers) = args.brokers {
+        let kafka = KafkaArgs {
+            brokers,
+            login: args.login,
+        };
+        // It is published all the same.
+        if let Err(e) = warn_of_unserved(&kafka, &workflows).await {
+            eprintln!("warning: who serves its agents cannot be seen: {e:#}");
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Warns of agents that nobody serves at the moment, on standard error.
+async fn warn_of_unserved(kafka: &KafkaArgs, workflows: &[Workflow]) -> Result<()> {
+    let needed: BTreeSet<AgentName> = workflows.iter().flat_map(agents_of).collect();
+    let served = Served::look(&kafka.config().await?, LOOK_WITHIN).await?;
+    for agent in served.by_nobody(needed) {
+        let named = workflows.iter().filter(|w| agents_of(w).contains(&agent));
+        let named: Vec<&str> = named.map(|w| w.name.as_str()).collect();
+        let named = named.join(", ");
+        eprintln!(
+            "warning: nobody serves the agent {agent}: the steps of {named} that name it wait until a worker has it in TRIAD_AGENTS, or a function reads agent.{agent}"
+        );
+    }
+    Ok(())
 }

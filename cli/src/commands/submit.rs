@@ -1,5 +1,6 @@
 //! `triad submit`: orders from a file or standard input, through Kafka.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,21 +12,29 @@ use serde_json::json;
 use triad_core::submission::Submission;
 use triad_core::{Envelope, Priority, topics};
 use triad_runtime::Bus;
+use triad_workflow::Millis;
 
-use super::connection::KafkaArgs;
+use super::connection::{KafkaArgs, StoreArgs};
+use super::watch::{Waited, span, until_finished};
 use crate::output::{Usage, print_line};
 
 /// Orders sent under one acknowledgement.
 const CHUNK: usize = 500;
 /// Longest wait for the acknowledgement of one chunk.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Orders that are named one by one after waiting for them.
+const SHOWN: usize = 20;
 
 /// Submit orders, one JSON object a line
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad submit orders.jsonl
   echo '{\"order_id\": \"7\", \"workflow\": \"order-fulfilment\", \"details\": {}}' | triad submit -
-  triad submit --priority high urgent.jsonl")]
+  triad submit --priority high urgent.jsonl
+  triad submit --wait orders.jsonl
+
+With --wait the exit code is 0 if all orders are Processed, and 1 if one ended in another way or has not
+finished in time.")]
 pub struct SubmitArgs {
     /// A JSON-lines file; - is standard input
     #[arg(value_name = "FILE")]
@@ -36,11 +45,17 @@ pub struct SubmitArgs {
     /// Send every line as it is, checked by nobody but Submission
     #[arg(long)]
     raw: bool,
+    /// Wait until all orders have finished, at most for this time
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "5m", require_equals = true, value_parser = span, conflicts_with = "raw")]
+    wait: Option<Millis>,
     /// Print a JSON line instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     kafka: KafkaArgs,
+    /// Where the orders are looked up with --wait.
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,7 +65,7 @@ enum Lane {
 }
 
 /// Runs `triad submit`: checks all lines, unless `--raw` is given, then sends them. The exit code
-/// is always 0.
+/// is 0; with `--wait` it is 1 unless all orders are Processed in time.
 ///
 /// # Errors
 /// [`Usage`] if the file cannot be read or naming every line that is no order, and then none is
@@ -72,6 +87,7 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
         Lane::High => Priority::High,
     };
     let mut messages = Vec::new();
+    let mut ids = Vec::new();
     let mut problems = Vec::new();
     for (number, line) in text
         .lines()
@@ -89,13 +105,16 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
             continue;
         }
         match Submission::decode(Some(line.as_bytes())) {
-            Ok(order) => messages.push(Envelope {
-                topic: topics::orders(priority).to_owned(),
-                key: Some(order.order_id.as_str().as_bytes().to_vec()),
-                value: line.as_bytes().to_vec(),
-                headers: Vec::new(),
-                trace: None,
-            }),
+            Ok(order) => {
+                messages.push(Envelope {
+                    topic: topics::orders(priority).to_owned(),
+                    key: Some(order.order_id.as_str().as_bytes().to_vec()),
+                    value: line.as_bytes().to_vec(),
+                    headers: Vec::new(),
+                    trace: None,
+                });
+                ids.push(order.order_id);
+            }
             Err(e) => problems.push(format!("{shown}:{}: {e}", number + 1)),
         }
     }
@@ -118,9 +137,45 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
         }
     }
     if args.json {
-        print_line(&json!({"submitted": count}))?;
+        print_line(&json!({"kind": "summary", "submitted": count}))?;
     } else {
         println!("{count} submitted");
     }
-    Ok(ExitCode::SUCCESS)
+    match args.wait {
+        None => Ok(ExitCode::SUCCESS),
+        Some(patience) => {
+            let waited = until_finished(&args.store.store().await?, ids, patience).await?;
+            tell(&waited, args.json)?;
+            Ok(waited.code())
+        }
+    }
+}
+
+/// Says how the orders ended: so many in each state, and each that is not Processed.
+fn tell(waited: &Waited, as_json: bool) -> Result<()> {
+    let mut states = BTreeMap::<&str, usize>::new();
+    for order in waited.finished.values() {
+        *states.entry(order.state.name()).or_default() += 1;
+    }
+    if as_json {
+        let unfinished = &waited.unfinished;
+        return print_line(&json!({"finished": states, "unfinished": unfinished}));
+    }
+    for (state, orders) in states {
+        println!("{orders} {state}");
+    }
+    let failed = waited.finished.values().filter_map(|order| {
+        let cause = order.state.cause()?;
+        Some(format!("{}  {}  {cause}", order.id, order.state.name()))
+    });
+    let unfinished = waited.unfinished.iter();
+    let unfinished = unfinished.map(|id| format!("{id}  has not finished: triad get {id}"));
+    let lines: Vec<String> = failed.chain(unfinished).collect();
+    for line in lines.iter().take(SHOWN) {
+        println!("{line}");
+    }
+    if lines.len() > SHOWN {
+        println!("and {} more", lines.len() - SHOWN);
+    }
+    Ok(())
 }

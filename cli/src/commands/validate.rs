@@ -1,6 +1,6 @@
 //! `triad validate` and `triad schema`: workflow files, before anything runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -8,7 +8,8 @@ use clap::Args;
 use serde_json::json;
 use triad_core::Timing;
 use triad_core::worst_case::WorstCase;
-use triad_workflow::{Limits, Millis, Workflow, load};
+use triad_workflow::load::{self, LoadError};
+use triad_workflow::{Limits, Millis, Workflow};
 
 use crate::output::{Usage, print_line};
 
@@ -18,7 +19,7 @@ use crate::output::{Usage, print_line};
   triad validate workflows/*.yaml
   triad validate --agents payment,inventory order.yaml
 
-Exit code 2 if anything is wrong; every problem is listed.")]
+Exit code 2 if anything is wrong; every problem of every file is listed, as FILE:LINE:COLUMN: REASON.")]
 pub struct ValidateArgs {
     /// Workflow files
     #[arg(required = true, value_name = "FILE")]
@@ -33,7 +34,8 @@ pub struct ValidateArgs {
     /// Largest clock difference between machines
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
     skew: Millis,
-    /// Print a JSON line for each file
+    /// Print a JSON line for each sound file, and for each problem of the others: file, line, column,
+    /// step, path, reason and hint
     #[arg(long)]
     json: bool,
 }
@@ -42,64 +44,90 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 pub struct SchemaArgs {}
 
-/// Runs `triad validate`. The exit code is 0 where all files are sound.
+/// Runs `triad validate`. The exit code is 0 where all files are sound, else 2; each problem of each
+/// file is told.
 ///
 /// # Errors
-/// [`Usage`] naming every problem of every file.
+/// A fault of standard output.
 pub fn run(args: &ValidateArgs) -> Result<ExitCode> {
     let limits = Limits {
         agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
         skew: args.skew,
     };
-    let workflows = read_all(&args.files, &limits)?;
+    let mut is_sound = true;
+    for file in &args.files {
+        match read(file, &limits) {
+            Ok(workflow) => show(file, &workflow, args)?,
+            Err(wrong) => {
+                is_sound = false;
+                if args.json {
+                    for problem in wrong.json() {
+                        print_line(&problem)?;
+                    }
+                } else {
+                    eprintln!("{wrong}");
+                }
+            }
+        }
+    }
+    Ok(match is_sound {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(2),
+    })
+}
+
+/// Shows what is to be known of a sound file.
+fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
     let timing = Timing {
         skew: args.skew,
         ..Timing::default()
     };
-    for (file, workflow) in args.files.iter().zip(&workflows) {
-        let worst = WorstCase::of(workflow, &timing, args.sweep_every);
-        let tight = workflow.complete_within.filter(|at| *at < worst.processed);
-        if args.json {
-            print_line(&json!({
-                "file": file.display().to_string(),
-                "workflow": workflow.name.as_str(),
-                "hash": workflow.hash.as_str(),
-                "steps": workflow.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(),
-                "worst_case_calls": workflow.worst_case_calls(),
-                "worst_case_processed": worst.processed,
-                "worst_case_compensated": worst.compensated,
-                "detection": worst.detection,
-                "complete_within": workflow.complete_within,
-                "deadline_may_cut_retries_short": tight.is_some(),
-            }))?;
-        } else {
-            println!(
-                "{}: {}@{} is sound",
-                file.display(),
-                workflow.name,
-                workflow.hash
-            );
-            println!(
-                "  {} steps; at worst {} calls an order",
-                workflow.steps.len(),
-                workflow.worst_case_calls()
-            );
-            println!(
-                "  at worst {} until it is processed, {} more to compensate it; waits for a service that may not be called come on top",
-                worst.processed, worst.compensated
-            );
-            println!(
-                "  an attempt that is not answered is noticed {} after its complete-by, with sweeps every {}",
-                worst.detection, args.sweep_every
-            );
-            if let Some(within) = tight {
-                println!(
-                    "  warning: complete_within {within} is less than the worst case: an order that needs its retries may be compensated before it has had them"
-                );
-            }
-        }
+    let worst = WorstCase::of(workflow, &timing, args.sweep_every);
+    let tight = workflow.complete_within.filter(|at| *at < worst.processed);
+    let warnings = workflow.warnings();
+    if args.json {
+        return print_line(&json!({
+            "file": file.display().to_string(),
+            "workflow": workflow.name.as_str(),
+            "hash": workflow.hash.as_str(),
+            "steps": workflow.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(),
+            "worst_case_calls": workflow.worst_case_calls(),
+            "worst_case_processed": worst.processed,
+            "worst_case_compensated": worst.compensated,
+            "detection": worst.detection,
+            "complete_within": workflow.complete_within,
+            "deadline_may_cut_retries_short": tight.is_some(),
+            "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        }));
     }
-    Ok(ExitCode::SUCCESS)
+    println!(
+        "{}: {}@{} is sound",
+        file.display(),
+        workflow.name,
+        workflow.hash
+    );
+    println!(
+        "  {} steps; at worst {} calls an order",
+        workflow.steps.len(),
+        workflow.worst_case_calls()
+    );
+    println!(
+        "  at worst {} until it is processed, {} more to compensate it; waits for a service that may not be called come on top",
+        worst.processed, worst.compensated
+    );
+    println!(
+        "  an attempt that is not answered is noticed {} after its complete-by, with sweeps every {}",
+        worst.detection, args.sweep_every
+    );
+    if let Some(within) = tight {
+        println!(
+            "  warning: complete_within {within} is less than the worst case: an order that needs its retries may be compensated before it has had them"
+        );
+    }
+    for warning in warnings {
+        println!("  warning: {warning}");
+    }
+    Ok(())
 }
 
 /// Runs `triad schema`: prints the JSON Schema of workflow files. The exit code is always 0.
@@ -111,6 +139,19 @@ pub fn schema() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads, checks and compiles a workflow file. `limits` are what the definition is checked against.
+///
+/// # Errors
+/// Every problem of the file; a file that cannot be read has one.
+pub fn read(file: &Path, limits: &Limits) -> Result<Workflow, LoadError> {
+    let shown = file.display().to_string();
+    let bytes = std::fs::read(file)
+        .map_err(|e| LoadError::whole(&shown, format!("cannot be read: {e}")))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| LoadError::whole(&shown, "is not UTF-8: save it as plain text in UTF-8"))?;
+    load::from_yaml(&shown, &text, limits)
+}
+
 /// Reads, checks and compiles workflow files. `limits` are what the definitions are checked
 /// against.
 ///
@@ -119,24 +160,19 @@ pub fn schema() -> Result<ExitCode> {
 /// and those that are not sound.
 pub fn read_all(files: &[PathBuf], limits: &Limits) -> Result<Vec<Workflow>, Usage> {
     let mut workflows = Vec::new();
-    let mut problems = Vec::new();
+    let mut wrong = Vec::new();
     for file in files {
-        let shown = file.display().to_string();
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(e) => {
-                problems.push(format!("{shown}: {e}"));
-                continue;
-            }
-        };
-        match load::from_yaml(&shown, &text, limits) {
+        match read(file, limits) {
             Ok(workflow) => workflows.push(workflow),
-            Err(e) => problems.push(e.to_string()),
+            Err(e) => wrong.push(e.to_string()),
         }
     }
-    if problems.is_empty() {
-        Ok(workflows)
-    } else {
-        Err(Usage(problems.join("\n")))
+    if wrong.is_empty() {
+        return Ok(workflows);
     }
+    let count = match (wrong.len(), files.len()) {
+        (1, 1) => "the workflow file is not sound".to_owned(),
+        (wrong, all) => format!("{wrong} of {all} workflow files are not sound"),
+    };
+    Err(Usage(format!("{count}\n{}", wrong.join("\n"))))
 }

@@ -4,21 +4,23 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use triad_bootstrap::{Account, AgentConfig, Config, Wiring, http_remotes};
+use triad_bootstrap::{Account, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_core::{Timing, WorkflowRef, topics};
+use triad_core::{Timing, topics};
 use triad_dynamodb::{Endpoint, Tables, create_tables};
 use triad_embedded::Embedded;
-use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
-use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_runtime::settings::Settings;
-use triad_workflow::{AgentName, Limits, Millis, Workflow, hash::canonical_json, load};
+use triad_workflow::{Limits, Millis, Workflow, load};
 
+use super::agents::Agents;
+use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::Service;
 
 const BUILT_IN: (&str, &str) = (
@@ -40,8 +42,10 @@ pub struct EngineOptions {
     pub ports: [u16; 3],
     /// Partitions of each topic, at least 1. Topics that exist already keep theirs.
     pub partitions: i32,
-    /// Workflows that are published at the start. Their agents all call the reference service.
-    pub workflows: Vec<Workflow>,
+    /// Workflows that are published at the start.
+    pub workflows: Vec<Arc<Workflow>>,
+    /// Where the services of agents are.
+    pub agents: Agents,
     /// Reply topics that orders may name, of the form `reply.<name>`; they are created.
     pub reply_topics: Vec<String>,
     /// How the reference service misbehaves.
@@ -57,8 +61,10 @@ pub struct Engines {
     pub service: Service,
     /// The clients of the broker and the tables, from which handlers are made.
     pub wiring: Wiring,
-    /// The HTTP clients by which the agents of the workflows call the reference service.
+    /// The HTTP clients by which the agents call their services.
     pub remotes: Remotes,
+    /// What publishes workflows, and knows which agents they need.
+    pub publisher: Publisher,
     _lock: Option<File>,
 }
 
@@ -84,18 +90,18 @@ impl Engines {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
             faults: options.faults.clone(),
+            answers: options.agents.answers.clone(),
             ..triad_reference_service::Config::default()
         })?;
 
         let kafka = KafkaConfig::new(broker.addr().to_string());
-        let agents = agents_of(&options.workflows, service.addr());
         let config = Config {
             kafka: kafka.clone(),
             endpoint: Endpoint::InProcess(embedded.http_client()),
             tables: Tables::with_prefix(""),
             retention: Millis(30 * 24 * 3_600_000),
             details_retention: None,
-            agents,
+            agents: BTreeMap::new(),
             settings: Settings {
                 instance: triad_bootstrap::instance_name(),
                 timing: Timing {
@@ -106,6 +112,7 @@ impl Engines {
                     confirm_within: Millis(2_000),
                 },
                 reply_topics: options.reply_topics.iter().cloned().collect(),
+                refresh_definitions: REFRESH_DEFINITIONS,
                 // Somebody is watching.
                 refresh_downstreams: Millis(500),
                 recheck_held: Millis(1_000),
@@ -116,37 +123,32 @@ impl Engines {
             auth: triad_bootstrap::AuthConfig::default(),
             partial_batch_responses: true,
         };
-        let names: Vec<AgentName> = config.agents.keys().cloned().collect();
-        let new: Vec<Topic> = topics::all(&names, &options.reply_topics)
-            .into_iter()
-            .map(|name| Topic {
-                name,
-                partitions: options.partitions,
-            })
-            .collect();
         let client = triad_dynamodb::connect(config.endpoint.clone()).await;
+        let first = topics::all(&[], &options.reply_topics);
         let (topics_made, tables_made) = tokio::join!(
-            create_topics(&kafka, &new),
+            make_topics(&kafka, first, options.partitions),
             create_tables(&client, &config.tables)
         );
         topics_made?;
         tables_made?;
-        let remotes = http_remotes(&config)?;
         let wiring = Wiring::new(config).await?;
-        for workflow in &options.workflows {
-            let definition = WorkflowRef {
-                name: workflow.name.clone(),
-                hash: workflow.hash.clone(),
-            };
-            let json = canonical_json(&workflow.definition);
-            wiring.store.publish(definition, json).await?;
-        }
+        let mut publisher = Publisher {
+            wiring,
+            agents: options.agents,
+            service: service.addr(),
+            partitions: options.partitions,
+            needed: BTreeMap::new(),
+        };
+        publisher.begin(&options.workflows).await?;
+        let wiring = publisher.wiring.clone();
+        let remotes = http_remotes(&wiring.config)?;
         Ok(Self {
             broker,
             embedded,
             service,
             wiring,
             remotes,
+            publisher,
             _lock: lock,
         })
     }
@@ -169,9 +171,10 @@ impl Engines {
             wiring,
             remotes,
             embedded,
+            publisher,
             _lock,
         } = self;
-        drop((wiring, remotes));
+        drop((wiring, remotes, publisher));
         service.stop();
         let stopped = tokio::time::timeout(Duration::from_secs(10), broker.shutdown()).await;
         drop(embedded);
@@ -212,20 +215,4 @@ pub fn limits() -> Limits {
 
 fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
-}
-
-/// Every agent that a workflow names is an HTTP agent of the reference service.
-fn agents_of(workflows: &[Workflow], service: SocketAddr) -> BTreeMap<AgentName, AgentConfig> {
-    let steps = workflows.iter().flat_map(|w| &w.steps);
-    steps
-        .flat_map(|s| std::iter::once(&s.agent).chain(s.compensation.as_ref().map(|c| &c.agent)))
-        .map(|name| {
-            let config = AgentConfig {
-                // Longer than any stall: what ends a stalled call is the step's deadline.
-                call_timeout: Some(Millis(60_000)),
-                ..AgentConfig::at(format!("http://{service}/{name}"))
-            };
-            (name.clone(), config)
-        })
-        .collect()
 }

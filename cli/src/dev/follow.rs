@@ -10,6 +10,7 @@ use triad_core::message::StatusMessage;
 use triad_core::status::Status;
 use triad_core::{Envelope, Timestamp, topics};
 use triad_kafka::{Read, Reader, ReaderStart};
+use triad_runtime::dead_letter::Entry;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, InputRecord};
 
@@ -37,11 +38,20 @@ impl OrderLine {
     }
 }
 
+/// How an order ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// With this final status.
+    With(Status),
+    /// It was dead-lettered, and so never stored, for this cause.
+    Rejected(String),
+}
+
 /// What became of the orders of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Final status of each order, by its id; `None` for an order that was dead-lettered.
-    pub finished: BTreeMap<String, Option<Status>>,
+    /// How each order ended, by its id.
+    pub finished: BTreeMap<String, Ended>,
     /// How many of the orders ended in this run, and not in an earlier one.
     pub ended_here: usize,
     /// Time from submission to the final status, of each order that this run has submitted and that
@@ -169,7 +179,7 @@ impl<'a> Follower<'a> {
         let begun_at = SystemClock.now();
         let mut last = began;
         let mut open: HashMap<String, Instant> = HashMap::new();
-        let mut ended: BTreeMap<String, Option<Status>> = BTreeMap::new();
+        let mut ended: BTreeMap<String, Ended> = BTreeMap::new();
         let mut ended_here = 0;
         let mut latencies = Vec::with_capacity(self.orders.len());
         let wanted: std::collections::HashSet<&str> =
@@ -196,7 +206,7 @@ impl<'a> Follower<'a> {
             // Everything that is at hand, then back to submitting.
             while let Read::Record(record) = self.statuses.next(wait).await {
                 wait = Duration::ZERO;
-                if let Some(End { id, status, at }) = end_of(&record)
+                if let Some(End { id, how, at }) = end_of(record)
                     && wanted.contains(id.as_str())
                 {
                     // The topics are read from their beginning, beside the submitting: an order
@@ -207,7 +217,7 @@ impl<'a> Follower<'a> {
                         ended_here += 1;
                         latencies.extend(since.map(|since| last.duration_since(since)));
                     }
-                    ended.insert(id, status);
+                    ended.insert(id, how);
                 }
             }
             self.bar.set_position(ended.len() as u64);
@@ -226,20 +236,23 @@ impl<'a> Follower<'a> {
 #[derive(Debug, PartialEq)]
 struct End {
     id: String,
-    /// `None` for one that was dead-lettered.
-    status: Option<Status>,
+    how: Ended,
     /// When it ended: not when this was told, which may be again.
     at: Timestamp,
 }
 
 /// The order that a record says has ended, and how; a dead letter ends the order whose id is
 /// its key.
-fn end_of(record: &InputRecord) -> Option<End> {
+fn end_of(record: InputRecord) -> Option<End> {
     if record.topic == topics::DEAD_LETTER {
+        let at = Timestamp(u64::try_from(record.timestamp_ms).unwrap_or(0));
+        let Ok(Entry::Letter(letter)) = Entry::read(record) else {
+            return None;
+        };
         return Some(End {
-            id: String::from_utf8(record.key.clone()?).ok()?,
-            status: None,
-            at: Timestamp(u64::try_from(record.timestamp_ms).unwrap_or(0)),
+            id: String::from_utf8(letter.key?).ok()?,
+            how: Ended::Rejected(letter.cause),
+            at,
         });
     }
     let message: StatusMessage = serde_json::from_slice(record.value.as_deref()?).ok()?;
@@ -249,7 +262,7 @@ fn end_of(record: &InputRecord) -> Option<End> {
     );
     is_final.then(|| End {
         id: message.order_id.to_string(),
-        status: Some(message.status),
+        how: Ended::With(message.status),
         at: message.at,
     })
 }

@@ -1,11 +1,22 @@
 //! `triad dev`: the whole system in one process, with nothing installed.
 
+mod agents;
+mod beside;
+mod changes;
 pub mod engines;
+mod faults;
+mod files;
 pub mod follow;
+mod live;
+mod project;
+mod publisher;
+mod say;
 mod service;
+mod services;
+mod setup;
 pub mod summary;
+mod told;
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,27 +24,39 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
-use triad_reference_service::{FaultPlan, Faults};
 use triad_worker::Function;
-use triad_workflow::{Millis, Workflow};
+use triad_workflow::Millis;
 
-use crate::commands::validate::read_all;
 use crate::output::{Usage, print_line};
 
-use engines::{EngineOptions, Engines};
+use agents::{AgentArgs, Place, Row};
+use engines::Engines;
+use faults::FaultArgs;
 use follow::Follower;
+use live::Live;
+use say::Say;
+use services::Services;
+use setup::Setup;
 
 /// Run the whole system in this process: embedded broker and tables, all handlers, a reference
 /// remote service.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   triad dev                                        run until Ctrl-C, in memory
+  triad new trip && cd trip && triad dev           run a project: its workflow and its services
+  triad dev --workflow w.yaml --agent bank=http://127.0.0.1:8080
   triad dev --orders orders.jsonl --until-done     run a file of orders and sum up
   triad dev --data ./state --orders orders.jsonl   keep everything in ./state, resume after a kill
-  triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2")]
+  triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2
+
+In a directory with a triad.yaml (see triad new) it runs what that file names, publishes a workflow anew
+when its file changes, and starts a service anew when its files change.
+
+Exit codes: 0 every order was processed, 1 an order did not end well, 2 the options or files are wrong,
+130 interrupted.")]
 pub struct DevArgs {
     /// Keep everything durably in this directory, and resume from it. Default: memory
     #[arg(long, value_name = "DIR")]
@@ -41,16 +64,23 @@ pub struct DevArgs {
     /// Submit the orders of this JSON-lines file, through Kafka
     #[arg(long, value_name = "FILE")]
     pub orders: Option<PathBuf>,
-    /// End when every order of the file is finished, with a summary
-    #[arg(long, requires = "orders")]
+    /// Submit the orders of the project's file
+    #[arg(long, conflicts_with = "orders")]
+    pub submit: bool,
+    /// End when every order of the file is finished, with a summary; in a project, of its file
+    #[arg(long)]
     pub until_done: bool,
     /// Orders of the file under way at once; 0 is no limit. If more wait than can be done in the
     /// steps' time, replies are late, and each late reply costs another attempt
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub in_flight: u32,
-    /// Workflow files to publish. Default: the built-in order-fulfilment
+    /// Workflow files to publish, without a project. Default: those of the project in this directory,
+    /// or else the built-in order-fulfilment
     #[arg(long, value_name = "FILE")]
     pub workflow: Vec<PathBuf>,
+    /// Run the project in this directory, or of this triad.yaml
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "workflow")]
+    pub project: Option<PathBuf>,
     /// Print machine-readable lines: the addresses first, the summary last
     #[arg(long)]
     pub json: bool,
@@ -72,119 +102,33 @@ pub struct DevArgs {
     /// Reply topics that orders may name, such as reply.shop
     #[arg(long, value_name = "TOPIC")]
     pub reply_topic: Vec<String>,
+    /// Which services the agents call
+    #[command(flatten)]
+    pub agents: AgentArgs,
     /// Misbehaviour of the reference service
     #[command(flatten)]
     pub faults: FaultArgs,
-}
-
-/// Options that say how the reference service misbehaves.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Misbehaviour of the reference service")]
-pub struct FaultArgs {
-    /// Percent of calls that fail in a way that may pass; half of them after taking effect
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
-    pub transient: f64,
-    /// Percent of steps that the service refuses for good
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
-    pub permanent: f64,
-    /// Percent of compensations that the service refuses for good
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
-    pub undo_permanent: f64,
-    /// Percent of calls that stall past the step's deadline
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
-    pub stall: f64,
-    /// How long the answer of a stalled call is held back
-    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span)]
-    pub stall_for: Millis,
-    /// Time that the service takes for every call
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
-    pub latency: Millis,
-    /// Seed of the misbehaviour: the same calls with the same seed meet the same faults
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub fault_seed: u64,
 }
 
 fn span(text: &str) -> Result<Millis, String> {
     Millis::try_from(text.to_owned())
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(p) if (0.0..=100.0).contains(&p) => Ok(p),
-        _ => Err("is not a number from 0 to 100".to_owned()),
-    }
-}
-
-impl DevArgs {
-    fn engine_options(&self) -> Result<EngineOptions> {
-        let workflows = if self.workflow.is_empty() {
-            vec![engines::built_in()?]
-        } else {
-            read_all(&self.workflow, &engines::limits())?
-        };
-        self.faults.fit(&workflows)?;
-        Ok(EngineOptions {
-            data: self.data.clone(),
-            ports: [self.kafka_port, self.dynamodb_port, self.service_port],
-            partitions: self.partitions,
-            workflows,
-            reply_topics: self.reply_topic.clone(),
-            faults: self.faults.faults(),
-        })
-    }
-}
-
-impl FaultArgs {
-    /// Whether a call that nothing goes wrong with is answered in the time of every step.
-    fn fit(&self, workflows: &[Workflow]) -> Result<(), Usage> {
-        let steps = workflows
-            .iter()
-            .flat_map(|w| w.steps.iter().map(move |s| (w, s)));
-        let late = steps
-            .filter(|(_, step)| self.latency >= step.complete_within)
-            .map(|(workflow, step)| {
-                format!(
-                    "step {} of {} gives a call {}, and with --latency {} none is answered in that time",
-                    step.id, workflow.name, step.complete_within, self.latency
-                )
-            });
-        let problems: Vec<String> = late.collect();
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(Usage(problems.join("\n"))),
-        }
-    }
-
-    fn faults(&self) -> Faults {
-        Faults {
-            seed: self.fault_seed,
-            default: FaultPlan {
-                transient: self.transient / 100.0,
-                permanent: self.permanent / 100.0,
-                undo_permanent: self.undo_permanent / 100.0,
-                stall: self.stall / 100.0,
-                stall_ms: self.stall_for.0,
-                latency_ms: self.latency.0,
-                ..FaultPlan::default()
-            },
-            services: BTreeMap::new(),
-        }
-    }
-}
-
-/// Runs `triad dev`. The exit code is 0 after good orders, 1 if an order did not end well or was
+/// Runs `triad dev`. The exit code is 0 if every order was processed, 1 if one did not end well or was
 /// lost, 130 if the user interrupted it. Without `--until-done` it runs until then.
 ///
 /// # Errors
-/// If an engine cannot be started, with the address or file it is about; if a handler ends by
-/// itself; or if an order cannot be submitted or a record cannot be read.
+/// If a file or an option is wrong; if an engine cannot be started, with the address or file it is about;
+/// if a handler ends by itself; or if an order cannot be submitted or a record cannot be read.
 pub async fn run(args: DevArgs) -> Result<ExitCode> {
-    let orders = match &args.orders {
+    let say = if args.json { Say::Json } else { Say::Text };
+    let setup = Setup::of(&args)?;
+    let orders = match &setup.orders {
         Some(file) => Some(follow::read_orders(file)?),
         None => None,
     };
-    let engines = Engines::start(args.engine_options()?).await?;
-    announce(&args, &engines)?;
+    let engines = Engines::start(setup.engine_options(&args)).await?;
+    announce(&args, &engines, &setup)?;
     let stop = CancellationToken::new();
     let functions = [
         Function::Submission,
@@ -201,31 +145,62 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         let every = args.sweep_every.as_duration();
         async move { triad_worker::run(wiring, remotes, &functions, every, stop).await }
     });
+    let mut live = Live::start(&setup, &engines, say)?;
     let result = tokio::select! {
-        result = work(&args, &engines, orders) => result,
-        _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+        result = work(&args, &engines, live.services(), orders) => result,
+        result = live.follow_files(args.sweep_every) => result,
+        () = interrupted() => Ok(ExitCode::from(130)),
         // Engines without handlers look alive and do nothing: better no process at all.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);
             let error = ended.err().unwrap_or_else(|| anyhow!("nobody told it to stop"));
             let error = error.context("the handlers have ended");
             tracing::error!("{error:#}");
+            live.stop().await;
             engines.shutdown().await;
             return Err(error);
         }
     };
     stop.cancel();
     let ended = worker.await.context("the worker panicked")?;
+    live.stop().await;
     engines.shutdown().await;
     ended?;
     result
 }
 
+/// Waits for Ctrl-C, or for the signals by which a terminal that is closed or another program ends it.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let told = |kind| async move {
+        match signal(kind) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = told(SignalKind::terminate()) => {}
+        () = told(SignalKind::hangup()) => {}
+    }
+}
+
 async fn work(
     args: &DevArgs,
     engines: &Engines,
+    services: Option<std::sync::Arc<Services>>,
     orders: Option<Vec<follow::OrderLine>>,
 ) -> Result<ExitCode> {
+    if let Some(services) = services {
+        let ended = services.started().await;
+        // Orders would only wait for what does not start.
+        if args.until_done && !ended.is_empty() {
+            return Err(anyhow!(
+                "{} did not start; nothing was submitted",
+                ended.join(", ")
+            ));
+        }
+    }
     let Some(orders) = orders else {
         return std::future::pending().await;
     };
@@ -248,8 +223,9 @@ async fn work(
     })
 }
 
-fn announce(args: &DevArgs, engines: &Engines) -> Result<()> {
+fn announce(args: &DevArgs, engines: &Engines, setup: &Setup) -> Result<()> {
     let (kafka, dynamodb, service) = engines.addresses();
+    let rows = engines.publisher.rows();
     if args.json {
         return print_line(&json!({
             "event": "started",
@@ -257,11 +233,17 @@ fn announce(args: &DevArgs, engines: &Engines) -> Result<()> {
             "dynamodb": format!("http://{dynamodb}"),
             "service": format!("http://{service}"),
             "data": args.data.as_ref().map(|d| d.display().to_string()),
+            "project": setup.project.as_ref().map(|p| p.file.display().to_string()),
+            "agents": rows.iter().map(Row::json).collect::<Vec<Value>>(),
         }));
     }
     println!("Kafka     {kafka}");
     println!("DynamoDB  http://{dynamodb}   (any credentials, region us-east-1)");
-    println!("Service   http://{service}   (GET /_ledger, PUT /_faults)");
+    if rows.iter().any(|row| row.place == Place::Reference) {
+        println!(
+            "Service   http://{service}   (the reference service: GET /_ledger, PUT /_faults)"
+        );
+    }
     println!(
         "State     {}",
         args.data
@@ -269,8 +251,17 @@ fn announce(args: &DevArgs, engines: &Engines) -> Result<()> {
             .map_or_else(|| "memory".to_owned(), |d| d.display().to_string())
     );
     println!();
+    println!("{}", agents::table(&rows));
+    println!();
     println!("In another terminal:");
-    println!("  export TRIAD_BROKERS={kafka} TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb}");
+    match &setup.project {
+        Some(_) => println!(
+            "  . .triad/env      (in this directory; it says where Kafka and DynamoDB are)"
+        ),
+        None => {
+            println!("  export TRIAD_BROKERS={kafka} TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb}")
+        }
+    }
     println!("  triad list");
     println!();
     Ok(())

@@ -11,7 +11,7 @@ use triad_core::{Failure, Order, OrderId, ProcessState};
 use triad_runtime::StateStore;
 
 use super::engines::Engines;
-use super::follow::Outcome;
+use super::follow::{Ended, Outcome};
 
 /// Records read at once.
 const PAGE: usize = 100;
@@ -47,6 +47,61 @@ pub struct Summary {
     /// Failed attempts in the orders' timelines, and failed compensations that ended an order, by
     /// the fingerprint of their cause.
     pub failures: BTreeMap<String, usize>,
+    /// The orders that did not end well, those of most orders first.
+    pub ended_badly: Vec<Badly>,
+}
+
+/// Orders that did not end well for one cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Badly {
+    /// The name of their process state; `Rejected` for orders in the dead-letter topic.
+    pub state: String,
+    /// The fingerprint of the cause.
+    pub cause: String,
+    /// How many orders.
+    pub orders: usize,
+    /// One of them.
+    pub example: String,
+    /// What the cause of this one is, for people. Empty if it says no more.
+    pub message: String,
+}
+
+/// The orders that did not end well, by state and cause.
+#[derive(Debug, Default)]
+struct Causes(BTreeMap<(String, String), Badly>);
+
+impl Causes {
+    fn note(&mut self, state: &str, cause: String, order: &str, message: &str) {
+        let key = (state.to_owned(), cause.clone());
+        let badly = self.0.entry(key).or_insert_with(|| Badly {
+            state: state.to_owned(),
+            cause,
+            orders: 0,
+            example: order.to_owned(),
+            message: message.to_owned(),
+        });
+        badly.orders += 1;
+    }
+
+    fn note_end(&mut self, order: &Order) {
+        let cause = match &order.state {
+            ProcessState::Error { cause, .. }
+            | ProcessState::Compensated { cause, .. }
+            | ProcessState::CompensationFailed { cause, .. } => cause,
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Processed { .. }
+            | ProcessState::Compensating { .. } => return,
+        };
+        let (state, id) = (order.state.name(), order.id.as_str());
+        self.note(state, cause.fingerprint(), id, &cause.message);
+    }
+
+    fn sorted(self) -> Vec<Badly> {
+        let mut all: Vec<Badly> = self.0.into_values().collect();
+        all.sort_by_key(|badly| std::cmp::Reverse(badly.orders));
+        all
+    }
 }
 
 /// Percentiles of times, in milliseconds; all 0 if there are no times.
@@ -70,13 +125,20 @@ impl Summary {
     pub async fn of(engines: &Engines, outcome: &Outcome) -> Result<Self> {
         let mut states: BTreeMap<String, usize> = BTreeMap::new();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+        let mut causes = Causes::default();
         let mut lost = 0;
         let mut with_record = Vec::new();
-        for (id, status) in &outcome.finished {
-            match (status, OrderId::new(id.as_str())) {
-                (Some(_), Ok(id)) => with_record.push(id),
-                _ => *states.entry("Rejected".into()).or_default() += 1,
-            }
+        for (id, how) in &outcome.finished {
+            let why = match (how, OrderId::new(id.as_str())) {
+                (Ended::With(_), Ok(id)) => {
+                    with_record.push(id);
+                    continue;
+                }
+                (Ended::With(_), Err(_)) => "order-id",
+                (Ended::Rejected(why), _) => why,
+            };
+            *states.entry("Rejected".into()).or_default() += 1;
+            causes.note("Rejected", why.to_owned(), id, "");
         }
         for page in with_record.chunks(PAGE) {
             for record in engines.wiring.store.load(page.to_vec()).await {
@@ -84,6 +146,7 @@ impl Summary {
                     Some(order) => {
                         *states.entry(order.state.name().into()).or_default() += 1;
                         count_failures(&order, &mut failures);
+                        causes.note_end(&order);
                     }
                     None => lost += 1,
                 }
@@ -112,18 +175,15 @@ impl Summary {
             undone: ledger.total.undone,
             applied_twice: ledger.keys_applied_twice + ledger.steps_applied_twice,
             failures,
+            ended_badly: causes.sorted(),
         })
     }
 
-    /// Whether every order ended Processed, Compensated or in Error, none is lost, and no effect
-    /// was applied twice.
+    /// Whether every order ended well, which is Processed, and no effect was applied twice.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        let settled: usize = ["Processed", "Compensated", "Error"]
-            .iter()
-            .filter_map(|s| self.states.get(*s))
-            .sum();
-        settled == self.orders && self.lost == 0 && self.applied_twice == 0
+        let processed = self.states.get("Processed").copied().unwrap_or(0);
+        processed == self.orders && self.lost == 0 && self.applied_twice == 0
     }
 
     /// Prints the figures to standard output, as a table for a person.
@@ -156,24 +216,44 @@ impl Summary {
                 l.p50, l.p90, l.p99, l.max
             ),
         );
-        row(
-            "Calls",
-            format!("{}   of which retries {}", self.calls, self.retries),
-        );
-        row(
-            "Effects",
-            format!("{} applied, {} undone", self.effects, self.undone),
-        );
+        // Of services of one's own it knows nothing.
+        if self.calls > 0 {
+            row(
+                "Calls",
+                format!("{}   of which retries {}", self.calls, self.retries),
+            );
+            row(
+                "Effects",
+                format!("{} applied, {} undone", self.effects, self.undone),
+            );
+        }
         if self.applied_twice > 0 {
             row("APPLIED TWICE", self.applied_twice.to_string());
         }
         if !self.failures.is_empty() {
-            row("Failures by cause", String::new());
+            row("Failed attempts by cause", String::new());
             for (cause, count) in &self.failures {
                 row(&format!("  {cause}"), count.to_string());
             }
         }
         println!("{table}");
+        if self.ended_badly.is_empty() {
+            return;
+        }
+        println!("\nOrders that did not end well");
+        for badly in &self.ended_badly {
+            let Badly {
+                state,
+                cause,
+                orders,
+                example,
+                message,
+            } = badly;
+            println!("  {orders} {state}: {cause}, such as {example}");
+            if !message.is_empty() {
+                println!("      {message}");
+            }
+        }
     }
 }
 

@@ -8,13 +8,16 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::OrderId;
 use triad_operator::bulk::{Bulk, Line, Tally};
+use triad_operator::correction::Difference;
+use triad_operator::outcome::Verdict;
 use triad_operator::{Rate, find};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
+use triad_workflow::StepId;
 
-use super::Store;
 use super::select::{self, FilterArgs};
-use crate::output::{Usage, print_line};
+use super::{Store, correct};
+use crate::output::{self, Usage, count, print_line};
 
 /// Options that say on which orders to act, how fast, and whether only to try.
 #[derive(Debug, Clone, Args)]
@@ -25,7 +28,7 @@ pub struct BulkArgs {
     /// Which orders, where no ids are given.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Most orders that a filter takes
+    /// Most orders that a filter takes; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub limit: usize,
     /// Most orders a second
@@ -53,12 +56,13 @@ impl BulkArgs {
         match (self.orders.is_empty(), filter.is_empty()) {
             (false, true) => Ok(select::ids(&self.orders)?),
             (true, false) => {
-                let found = find::orders(store, &filter, self.limit, SystemClock.now()).await?;
+                let limit = output::limit(self.limit);
+                let found = find::orders(store, &filter, limit, SystemClock.now()).await?;
                 super::list::tell(&found.skipped);
                 if found.more {
                     eprintln!(
-                        "triad: only the first {} are taken: raise --limit",
-                        self.limit
+                        "triad: only the first {} are taken; --limit 0 takes all",
+                        count(self.limit as u64, "order", "orders")
                     );
                 }
                 Ok(found.orders.into_iter().map(|o| o.id).collect())
@@ -87,12 +91,13 @@ impl BulkArgs {
         })
     }
 
-    /// What prints the result of each order. A progress bar is shown for more than one order, if
+    /// What prints the result of each order. `done` is the act's word for an order that it was done on,
+    /// such as `resubmitted`. A progress bar is shown for more than one order, if
     /// standard error is a terminal and `--json` is not given.
     ///
     /// # Errors
     /// Never: the bar's template is valid.
-    pub fn progress(&self, orders: &[OrderId]) -> Result<Progress<'_>> {
+    pub fn progress(&self, orders: &[OrderId], done: &'static str) -> Result<Progress<'_>> {
         let shown = !self.json && std::io::stderr().is_terminal() && orders.len() > 1;
         let bar = if shown {
             let style = "{bar:40} {pos}/{len} orders  {elapsed}  {msg}";
@@ -100,7 +105,11 @@ impl BulkArgs {
         } else {
             ProgressBar::hidden()
         };
-        Ok(Progress { args: self, bar })
+        Ok(Progress {
+            args: self,
+            done,
+            bar,
+        })
     }
 }
 
@@ -115,6 +124,7 @@ pub async fn interrupted() {
 /// Prints what came of each order, and of all of them together.
 pub struct Progress<'a> {
     args: &'a BulkArgs,
+    done: &'static str,
     bar: ProgressBar,
 }
 
@@ -125,11 +135,14 @@ impl Progress<'_> {
     /// If standard output fails.
     pub fn line(&self, line: &Line) -> Result<()> {
         if self.args.json {
-            print_line(&serde_json::to_value(line)?)?;
+            output::print("result", line)?;
         } else {
             let Line { order, outcome, .. } = line;
             let would = if line.dry_run { "would be " } else { "" };
-            let result = outcome.verdict().name();
+            let result = match outcome.verdict() {
+                Verdict::Done => self.done,
+                other => other.name(),
+            };
             self.bar
                 .suspend(|| println!("{order}  {would}{result}: {outcome}"));
         }
@@ -137,46 +150,89 @@ impl Progress<'_> {
         Ok(())
     }
 
+    /// Shows what a correction changes for an order, before it is acted on.
+    pub fn show(&self, order: &OrderId, step: &StepId, differences: &[Difference]) {
+        let show = || correct::show(order, step, differences, self.args.json);
+        // A fault of standard output is kept, and told at the end.
+        let _ = self.bar.suspend(show);
+    }
+
     /// Prints the sums. The exit code is 130 if the user interrupted the command, 0 if every order
     /// is done, otherwise 1.
-    #[must_use]
-    pub fn end(&self, tally: Tally) -> ExitCode {
+    ///
+    /// # Errors
+    /// If standard output fails.
+    pub fn end(&self, tally: Tally) -> Result<ExitCode> {
         self.bar.finish_and_clear();
-        self.summary(tally);
-        if tally.stopped {
+        self.summary(tally)?;
+        Ok(if tally.stopped {
             ExitCode::from(130)
-        } else if tally.refused + tally.failed == 0 {
+        } else if tally.refused + tally.failed + tally.left == 0 {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
-        }
+        })
     }
 
-    fn summary(&self, tally: Tally) {
+    fn summary(&self, tally: Tally) -> Result<()> {
+        let dry = self.args.is_dry();
         if self.args.json {
-            return;
+            let mut line = serde_json::to_value(tally)?;
+            line["kind"] = "summary".into();
+            line["dry_run"] = dry.into();
+            return print_line(&line);
         }
         if tally.orders() == 0 {
             println!("no orders");
-            return;
+            return Ok(());
         }
-        let dry = self.args.is_dry();
-        let would = if dry {
-            " (dry run: nothing was written)"
-        } else {
-            ""
-        };
-        let Tally {
-            done,
-            refused,
-            failed,
-            ..
-        } = tally;
-        println!("{done} done, {refused} refused, {failed} failed{would}");
+        println!("{}", sum(tally, self.done, dry));
+        if tally.unsent > 0 {
+            println!("{}", unsent(tally, self.done));
+        } else if tally.left > 0 {
+            println!("{}", left(tally));
+        }
         if dry && !self.args.dry_run {
             println!("add --yes to do it");
         }
+        Ok(())
     }
+}
+
+/// What is to be known when Kafka has not taken the messages of an act.
+fn unsent(tally: Tally, done: &str) -> String {
+    let written = count(tally.unsent as u64, "order", "orders");
+    let sent = format!(
+        "Kafka does not answer: {written} {done} and written, but not told of yet; the Supervisor sends those messages at one of its next sweeps, nothing is to be done for it."
+    );
+    match tally.left {
+        0 => sent,
+        _ => format!("{sent}\n{}", left(tally)),
+    }
+}
+
+/// The orders that had no turn.
+fn left(tally: Tally) -> String {
+    let orders = count(tally.left as u64, "order was", "orders were");
+    format!("{orders} not touched: run the same command again")
+}
+
+/// What came of all orders, in the words of the act.
+fn sum(tally: Tally, done: &str, dry: bool) -> String {
+    let Tally {
+        refused, failed, ..
+    } = tally;
+    let orders = count(tally.done as u64, "order", "orders");
+    if dry {
+        let failed = match failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        return format!(
+            "{orders} would be {done}, {refused} would be refused{failed} (dry run: nothing was written)"
+        );
+    }
+    format!("{orders} {done}, {refused} refused, {failed} failed")
 }
 
 #[cfg(test)]
@@ -211,6 +267,41 @@ mod tests {
         let above = (Rate::MAX + 1).to_string();
         for wrong in ["0", "-1", "many", &above] {
             assert_eq!(rate(&["o-1", "--rate", wrong]), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_sum_is_in_the_words_of_the_act() {
+        let tally = Tally {
+            done: 8,
+            refused: 1,
+            ..Tally::default()
+        };
+        assert_eq!(
+            sum(tally, "resubmitted", true),
+            "8 orders would be resubmitted, 1 would be refused (dry run: nothing was written)"
+        );
+        assert_eq!(
+            sum(tally, "resubmitted", false),
+            "8 orders resubmitted, 1 refused, 0 failed"
+        );
+    }
+
+    #[test]
+    fn what_is_written_and_not_told_of_is_said_with_what_comes_by_itself() {
+        let tally = Tally {
+            done: 3,
+            unsent: 1,
+            left: 9,
+            ..Tally::default()
+        };
+        let said = unsent(tally, "resubmitted");
+        for part in [
+            "Kafka does not answer: 1 order resubmitted and written",
+            "the Supervisor sends those messages",
+            "\n9 orders were not touched: run the same command again",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
         }
     }
 

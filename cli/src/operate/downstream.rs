@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use comfy_table::Cell;
 use serde_json::json;
+use triad_core::breaker::Breaker;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
-use triad_core::{Action, OperatorAct};
+use triad_core::{Action, OperatorAct, Timestamp};
 use triad_operator::downstreams::{
     self, DownstreamError, HoldError, InvalidStepType, Published, StepType,
 };
@@ -24,7 +24,7 @@ use super::orders::{self, OrderArgs};
 use super::pressure;
 use super::{ActArgs, CliOperator, operator};
 use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
-use crate::output::{Usage, moment, print_line};
+use crate::output::{self, Usage, count, print_line, when};
 
 /// Hold orders, a step type or a downstream: nothing is started until it is resumed
 #[derive(Debug, Args)]
@@ -47,8 +47,8 @@ pub struct PauseArgs {
   triad resume --downstream payment --why 'maintenance is over'
   triad resume --state Paused --yes --why 'go ahead'
 
-Work that was waiting is tried again when its time comes: within half a minute, and the time
-between two sweeps of the Supervisor.")]
+Work that was waiting is tried again when its time comes: 33 seconds later at most, and the time between
+two sweeps of the Supervisor (10 seconds of a worker, a minute of the function).")]
 pub struct ResumeArgs {
     #[command(flatten)]
     what: WhatArgs,
@@ -107,6 +107,35 @@ pub struct DownstreamsArgs {
     brokers: Option<String>,
     #[command(flatten)]
     login: LoginArgs,
+}
+
+impl WhatArgs {
+    /// Whether anything is written: it is no dry run.
+    fn changes(&self) -> bool {
+        let is_of_orders = self.downstream.is_none() && self.step_type.is_none();
+        !is_of_orders || !self.bulk.is_dry()
+    }
+}
+
+impl PauseArgs {
+    /// Whether anything is written: it is no dry run.
+    pub fn changes(&self) -> bool {
+        self.what.changes()
+    }
+}
+
+impl ResumeArgs {
+    /// Whether anything is written: it is no dry run.
+    pub fn changes(&self) -> bool {
+        self.what.changes()
+    }
+}
+
+impl DownstreamsArgs {
+    /// Whether a breaker is set.
+    pub fn changes(&self) -> bool {
+        self.force_open.is_some() || self.force_closed.is_some() || self.release.is_some()
+    }
 }
 
 /// Runs `triad pause`, on orders, one downstream or one step type. The exit code is 0 if all of it
@@ -180,23 +209,35 @@ async fn set(
     as_json: bool,
 ) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
+    let (mut number, mut refused) = (0, 0);
     let done = downstreams::operate(operator, agents, action, act, |held| {
         let (result, text) = match &held.operated {
-            DownstreamOperated::Done(record) => ("done", record.last.what.clone()),
+            DownstreamOperated::Done(record) => {
+                number += 1;
+                ("done", record.last.what.clone())
+            }
             DownstreamOperated::Refused(refusal) => {
+                refused += 1;
                 code = ExitCode::FAILURE;
                 ("refused", refusal.to_string())
             }
         };
         let agent = &held.downstream;
         if as_json {
-            print_line(&json!({"downstream": agent, "result": result, "text": text}))?;
+            let line =
+                json!({"kind": "result", "downstream": agent, "result": result, "text": text});
+            print_line(&line)?;
         } else {
             println!("{agent}  {result}: {text}");
         }
         Ok(())
     });
     match done.await {
+        Ok(()) if as_json => {
+            let line = json!({"kind": "summary", "done": number, "refused": refused});
+            print_line(&line)?;
+            Ok(code)
+        }
         Ok(()) => Ok(code),
         Err(HoldError::Operate(error)) => Err(error.into()),
         Err(HoldError::Report(error)) => Err(error),
@@ -241,8 +282,9 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         let agents = BTreeSet::from([published.agent(name).map_err(told)?]);
         return set(&operator, &agents, &action, &act.act()?, args.json).await;
     }
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
+    let now = SystemClock.now();
+    let (mut all, mut not_called) = (0, 0);
+    let mut table = output::table([
         "Downstream",
         "Breaker",
         "Set by hand",
@@ -253,25 +295,51 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     for agent in published.agents() {
         let view = downstreams::view(&store, &agent).await?;
         if args.json {
-            print_line(&serde_json::to_value(&view)?)?;
+            output::print("downstream", &view)?;
         } else {
-            table.add_row(row(&agent, &view.record));
+            table.add_row(row(&agent, &view.record, now));
         }
+        all += 1;
+        not_called += u64::from(is_not_called(&view.record));
     }
-    let now = SystemClock.now();
     let waiting = downstreams::waiting(&store, now).await?;
+    let deferred = downstreams::deferred(&store, &published).await?;
     if args.json {
         for one in &waiting {
-            print_line(&pressure::line(one))?;
+            pressure::print_json(one)?;
         }
+        let further = json!({
+            "not_called": not_called,
+            "waiting": waiting.len(),
+            "deferred": deferred.orders,
+        });
+        output::summary(all, false, None, further)?;
     } else {
-        println!("{table}");
+        if all > 0 {
+            println!("{table}");
+        }
+        let number = count(all as u64, "downstream", "downstreams");
+        println!("{number}, {not_called} not to be called");
+        let least = if deferred.more { "at least " } else { "" };
+        for (agent, orders) in &deferred.orders {
+            let orders = count(*orders, "order", "orders");
+            println!("{least}{orders} deferred at {agent}");
+        }
         pressure::print(&waiting, now);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(agent: &AgentName, record: &Downstream) -> [String; 6] {
+/// Whether no calls are made to it: an operator says so, or its breaker does.
+fn is_not_called(record: &Downstream) -> bool {
+    match record.forced.as_ref().map(|f| f.to) {
+        Some(ForcedTo::Open) => true,
+        Some(ForcedTo::Closed) => false,
+        None => matches!(record.breaker, Breaker::Open { .. }),
+    }
+}
+
+fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {
     let forced = record.forced.as_ref().map_or_else(String::new, |f| {
         let to = match f.to {
             ForcedTo::Open => "open",
@@ -287,15 +355,15 @@ fn row(agent: &AgentName, record: &Downstream) -> [String; 6] {
     let at = if record.last.what.is_empty() {
         String::new()
     } else {
-        moment(record.last.at)
+        when(record.last.at, now)
     };
     [
-        agent.to_string(),
-        record.breaker.name().to_owned(),
-        forced,
-        paused.join(", "),
-        at,
-        record.last.what.clone(),
+        Cell::new(agent),
+        output::state(record.breaker.name()),
+        Cell::new(forced),
+        Cell::new(paused.join(", ")),
+        Cell::new(at),
+        Cell::new(&record.last.what),
     ]
 }
 

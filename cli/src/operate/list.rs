@@ -1,14 +1,15 @@
 //! `triad list`: orders by state, by cause and by age.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use comfy_table::Cell;
 use serde_json::json;
+use triad_core::Order;
 use triad_operator::causes::causes;
-use triad_operator::find;
+use triad_operator::{find, next};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
@@ -16,7 +17,7 @@ use super::Store;
 use super::select::FilterArgs;
 use crate::commands::connection::StoreArgs;
 use crate::commands::get::as_json;
-use crate::output::{moment, print_line};
+use crate::output::{self, count, print_line, shown, when};
 
 /// List orders, by state, by cause and by age
 #[derive(Debug, Args)]
@@ -29,15 +30,16 @@ use crate::output::{moment, print_line};
 Orders in Error, CompensationFailed or paused are found through an index, and so are orders under
 way. Without such a state the whole table is read, page by page, until the limit is reached.
 Orders that were closed by hand are listed only without --state.
-A record that cannot be read is named on standard error, and with --json in a line of its own,
-{\"unreadable\": {\"order_id\", \"why\"}}; the others are listed.")]
+A record that cannot be read is named on standard error, and with --json in a line of its own, of
+the kind `unreadable`; the others are listed. The last line says how many there are, and whether the
+list was cut.")]
 pub struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// Count the orders in Error and CompensationFailed by cause
     #[arg(long)]
     by_cause: bool,
-    /// Most orders to list
+    /// Most orders to list; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
     /// Print a JSON line for each
@@ -56,8 +58,10 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     if args.by_cause {
         return by_cause(&store, &args).await;
     }
+    let timing = args.store.spans()?.timing;
     let filter = args.filter.filter();
-    let found = find::orders(&store, &filter, args.limit, SystemClock.now()).await?;
+    let now = SystemClock.now();
+    let found = find::orders(&store, &filter, output::limit(args.limit), now).await?;
     let find::Found {
         orders,
         more,
@@ -66,9 +70,10 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     tell(&skipped);
     if args.json {
         for order in &orders {
-            print_line(&as_json(order)?)?;
+            print_line(&as_json(order, &timing)?)?;
         }
         print_unreadable(&skipped)?;
+        output::summary(orders.len(), more, None, unread(&skipped))?;
         return Ok(ExitCode::SUCCESS);
     }
     if orders.is_empty() {
@@ -80,14 +85,13 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
         println!("no orders{readable}");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
+    let mut table = output::table([
         "Order",
         "State",
         "Workflow",
         "Submitted",
         "Failures",
-        "Cause",
+        "Cause, or waits for",
     ]);
     for order in &orders {
         let state = match (&order.paused, &order.closed) {
@@ -96,22 +100,37 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
             _ => order.state.name().to_owned(),
         };
         table.add_row([
-            order.id.to_string(),
-            state,
-            order.workflow.name.to_string(),
-            moment(order.submitted_at),
-            order.failure_count().to_string(),
-            order
-                .state
-                .cause()
-                .map_or_else(String::new, ToString::to_string),
+            Cell::new(order.id.to_string()),
+            output::state(&state),
+            Cell::new(order.workflow.name.to_string()),
+            Cell::new(when(order.submitted_at, now)),
+            Cell::new(order.failure_count().to_string()),
+            Cell::new(why(order)),
         ]);
     }
     println!("{table}");
-    if more {
-        println!("and more: raise --limit {}", args.limit);
+    for (what, orders) in waits(&orders) {
+        println!("{orders} wait: {what}");
     }
+    println!("{}", shown(orders.len(), more, None, "order", "orders"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why an order failed or is compensated; of another one what it waits for.
+fn why(order: &Order) -> String {
+    let waits = || next::waits_for(order).unwrap_or_default();
+    order.state.cause().map_or_else(waits, ToString::to_string)
+}
+
+/// What the listed orders wait for, with how many wait for the same, most first.
+fn waits(orders: &[Order]) -> Vec<(String, usize)> {
+    let mut counted = BTreeMap::<String, usize>::new();
+    for what in orders.iter().filter_map(next::waits_for) {
+        *counted.entry(what).or_default() += 1;
+    }
+    let mut counted: Vec<(String, usize)> = counted.into_iter().collect();
+    counted.sort_by_key(|(_, orders)| std::cmp::Reverse(*orders));
+    counted
 }
 
 /// Says on standard error which records cannot be read.
@@ -127,43 +146,53 @@ pub(super) fn tell(skipped: &find::Skipped) {
 /// A line of JSON for each record that cannot be read.
 fn print_unreadable(skipped: &find::Skipped) -> Result<()> {
     for one in &skipped.unreadable {
-        print_line(&json!({"unreadable": {"order_id": one.order_id, "why": one.why}}))?;
+        let line = json!({"kind": "unreadable", "order_id": one.order_id, "why": one.why});
+        print_line(&line)?;
     }
     Ok(())
 }
 
+/// How many records could not be read, for the last line.
+fn unread(skipped: &find::Skipped) -> serde_json::Value {
+    json!({"unreadable": skipped.unreadable.len() as u64 + skipped.others})
+}
+
 async fn by_cause(store: &Store, args: &ListArgs) -> Result<ExitCode> {
-    let found = causes(store, &args.filter.filter(), SystemClock.now()).await?;
+    let now = SystemClock.now();
+    let found = causes(store, &args.filter.filter(), now).await?;
     if found.others > 0 {
         eprintln!("triad: {} orders of further causes", found.others);
     }
     tell(&found.skipped);
     let groups = found.groups;
+    let orders: u64 = groups.iter().map(|g| g.orders).sum();
     if args.json {
         for group in &groups {
-            print_line(&serde_json::to_value(group)?)?;
+            output::print("cause", group)?;
         }
         print_unreadable(&found.skipped)?;
+        let mut further = unread(&found.skipped);
+        further["orders"] = (orders + found.others).into();
+        output::summary(groups.len(), found.others > 0, None, further)?;
         return Ok(ExitCode::SUCCESS);
     }
     if groups.is_empty() {
         println!("no orders need an operator");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(["Orders", "State", "Cause", "Oldest", "Newest", "Example"]);
+    let mut table = output::table(["Orders", "State", "Cause", "Oldest", "Newest", "Example"]);
+    let causes = count(groups.len() as u64, "cause", "causes");
     for g in groups {
         table.add_row([
-            g.orders.to_string(),
-            g.state.name().to_owned(),
-            g.cause,
-            moment(g.oldest),
-            moment(g.newest),
-            g.example.to_string(),
+            Cell::new(g.orders.to_string()),
+            output::state(g.state.name()),
+            Cell::new(g.cause),
+            Cell::new(when(g.oldest, now)),
+            Cell::new(when(g.newest, now)),
+            Cell::new(g.example.to_string()),
         ]);
     }
     println!("{table}");
+    println!("{} of {causes}", count(orders, "order", "orders"));
     Ok(ExitCode::SUCCESS)
 }

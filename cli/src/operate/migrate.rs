@@ -38,6 +38,13 @@ pub struct MigrateArgs {
     kafka: KafkaArgs,
 }
 
+impl MigrateArgs {
+    /// Whether anything is written: it is no dry run.
+    pub fn changes(&self) -> bool {
+        !self.bulk.is_dry()
+    }
+}
+
 /// Runs `triad migrate`. The exit code is 0 if every order is moved, 130 if the user interrupted
 /// it, otherwise 1.
 ///
@@ -52,7 +59,7 @@ pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
     let to = to.map_err(|e| workflows::unknown(&e))?;
     let operator = operator(&args.store, &args.kafka).await?;
     let orders = args.bulk.orders(&store).await?;
-    let progress = args.bulk.progress(&orders)?;
+    let progress = args.bulk.progress(&orders, "migrated")?;
     let tally = acts::migrate(
         &operator,
         &SystemClock,
@@ -63,5 +70,5 @@ pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
         |line| progress.line(line),
     )
     .await?;
-    Ok(progress.end(tally))
+    progress.end(tally)
 }

@@ -2,28 +2,28 @@
 //! after versions of workflows.
 
 pub mod bulk;
+mod correct;
 pub mod downstream;
 pub mod list;
 pub mod migrate;
 pub mod orders;
 mod pressure;
 pub mod select;
+pub mod status;
 pub mod workflows;
 
 use clap::Args;
-use triad_bootstrap::environment;
 use triad_core::OperatorAct;
-use triad_dynamodb::DynamoStore;
 use triad_kafka::KafkaBus;
 use triad_runtime::operator::Operator;
 use triad_runtime::settings::Settings;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
+pub use crate::commands::connection::Store;
 use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::commands::who::who;
 use crate::output::Usage;
 
-/// The state store as commands use it: DynamoDB, with the real clock.
-pub type Store = DynamoStore<SystemClock>;
 /// The acts of an operator as commands use them: over DynamoDB and Kafka, with the real clock and
 /// real random numbers.
 pub type CliOperator = Operator<Store, KafkaBus, SystemClock, SystemEntropy>;
@@ -34,7 +34,7 @@ pub struct ActArgs {
     /// Why: it is written into the timeline
     #[arg(long, value_name = "TEXT")]
     pub why: String,
-    /// Who acts. Default: the variable USER
+    /// Who acts. Default: the variable USER, else LOGNAME
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
 }
@@ -45,12 +45,13 @@ impl ActArgs {
     /// # Errors
     /// [`Usage`] if the name is missing, or the name or the reason is empty.
     pub fn act(&self) -> Result<OperatorAct, Usage> {
-        let by = self.by.clone().or_else(|| environment("USER"));
-        let by = by.ok_or_else(|| Usage("--by is missing: say who does this".into()))?;
-        if self.why.trim().is_empty() || by.trim().is_empty() {
-            return Err(Usage("--why and --by must not be empty".into()));
+        let by = who(self.by.as_deref())?;
+        if self.why.trim().is_empty() {
+            return Err(Usage(
+                "--why must not be empty: say why this is done".into(),
+            ));
         }
-        Ok(OperatorAct::new(by.trim(), self.why.trim()))
+        Ok(OperatorAct::new(&by, self.why.trim()))
     }
 }
 

@@ -7,12 +7,13 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 use triad_core::{Action, Operation};
-use triad_operator::acts;
+use triad_operator::acts::{self, Corrected};
+use triad_operator::correction::{Correction, Set};
 use triad_runtime::system::SystemClock;
 use triad_workflow::StepId;
 
 use super::bulk::{BulkArgs, interrupted};
-use super::{ActArgs, operator};
+use super::{ActArgs, correct, operator};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
 
@@ -33,18 +34,34 @@ pub struct OrderArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad resubmit 10248 --why 'card was unlocked'
-  triad resubmit 10248 --step charge-payment --input '{\"amount\": 12.5}' --why 'typo in amount'
+  triad resubmit 10248 --step charge-payment --set amount=12.5 --why 'typo in amount'
+  triad resubmit 10248 --step charge-payment --edit --why 'typo in amount'
+  triad resubmit --state Error --cause 'permanent/charge/currency' --step charge --set currency=EUR --why 'moved'
   triad resubmit --state Error --cause 'permanent/notify-customer/*' --rate 20 --yes --why 'mail is back'
 
-A corrected input must have the fields of the one it replaces, and is recorded. It is possible
-only while the step has surely had no effect.")]
+A corrected input begins from the present one, or replaces it as a whole (--input). What differs is shown
+before anything is done. It must have the fields of the one it replaces, each of the same type, and is
+recorded. It is possible only while the step has surely had no effect.")]
 pub struct ResubmitArgs {
-    /// The step whose input is replaced
-    #[arg(long, value_name = "STEP", requires = "input")]
+    /// The step whose input is corrected
+    #[arg(long, value_name = "STEP", requires = "correction")]
     step: Option<String>,
-    /// Its new input: JSON, or @FILE
-    #[arg(long, value_name = "JSON", requires = "step")]
+    /// Its new input as a whole: JSON, or @FILE
+    #[arg(long, value_name = "JSON", requires = "step", group = "correction")]
     input: Option<String>,
+    /// A value in its place in the present input, such as amount=12.5 or lines[0].sku=A-1: JSON, or a
+    /// text; may be given several times
+    #[arg(
+        long,
+        value_name = "PATH=VALUE",
+        requires = "step",
+        group = "correction",
+        conflicts_with = "input"
+    )]
+    set: Vec<Set>,
+    /// Open the present input in VISUAL or EDITOR; for a single order
+    #[arg(long, requires = "step", group = "correction", conflicts_with_all = ["input", "set"])]
+    edit: bool,
     #[command(flatten)]
     common: OrderArgs,
 }
@@ -82,18 +99,24 @@ pub struct CloseArgs {
 
 /// Say whether an effect in doubt happened that may not be repeated, and let the order go on
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    group = clap::ArgGroup::new("answer").args(["applied", "not_applied"]).required(true),
+    after_help = "Examples:
   triad settle 10248 --step wire --applied --output '{\"reference\": \"w-17\"}' --why 'bank confirms'
-  triad settle 10248 --step wire --not-applied --why 'bank has nothing'")]
+  triad settle 10248 --step wire --not-applied --why 'bank has nothing'
+
+One of the two answers must be given. An output must have what later steps, and the compensation, read of
+it: what is missing is named."
+)]
 pub struct SettleArgs {
     /// The step in doubt
     #[arg(long, value_name = "STEP")]
     step: String,
     /// The effect happened
-    #[arg(long, required_unless_present = "not_applied")]
+    #[arg(long)]
     applied: bool,
     /// The effect did not happen
-    #[arg(long, conflicts_with = "applied")]
+    #[arg(long)]
     not_applied: bool,
     /// What the service answered: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "applied")]
@@ -101,6 +124,25 @@ pub struct SettleArgs {
     #[command(flatten)]
     common: OrderArgs,
 }
+
+macro_rules! changes {
+    ($($args:ident),*) => {
+        $(impl $args {
+            /// Whether anything is written: it is no dry run.
+            pub fn changes(&self) -> bool {
+                !self.common.bulk.is_dry()
+            }
+        })*
+    };
+}
+
+changes!(
+    ResubmitArgs,
+    CancelArgs,
+    RetryCompensationArgs,
+    CloseArgs,
+    SettleArgs
+);
 
 /// JSON from the command line, or from a file after an @.
 fn json(name: &str, text: &str) -> Result<Value, Usage> {
@@ -128,13 +170,52 @@ pub fn step(name: &str) -> Result<StepId, Usage> {
 /// Runs `triad resubmit`. Exit codes are those of [`run`].
 ///
 /// # Errors
-/// [`Usage`] if the step's id or the input cannot be read, and those of [`run`].
+/// [`Usage`] if the step's id or the input cannot be read or edited, and those of [`run`].
 pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
-    let input = match (&args.step, &args.input) {
-        (Some(name), Some(text)) => Some((step(name)?, json("--input", text)?)),
-        _ => None,
+    let ResubmitArgs {
+        step: name,
+        input,
+        set,
+        edit,
+        common,
+    } = args;
+    let Some(name) = name else {
+        return run(common, Action::Resubmit { input: None }).await;
     };
-    run(args.common, Action::Resubmit { input }).await
+    let step = step(&name)?;
+    let whole = input.map(|text| json("--input", &text)).transpose()?;
+    let bulk = &common.bulk;
+    if edit && bulk.orders.len() != 1 {
+        let text = "--edit is for a single order, named by its id; --set corrects many";
+        return Err(Usage(text.into()).into());
+    }
+    let act = common.act.act()?;
+    let store = common.store.store().await?;
+    let operator = operator(&common.store, &common.kafka).await?;
+    let orders = bulk.orders(&store).await?;
+    let correction = match (whole, orders.first()) {
+        (Some(input), _) => Correction::Whole(input),
+        (None, Some(order)) if edit => correct::edited(&operator, order, &step).await?,
+        (None, _) => Correction::Set(set),
+    };
+    let corrected = Corrected {
+        step: &step,
+        correction: &correction,
+        act: &act,
+    };
+    let progress = bulk.progress(&orders, done(&Action::Resubmit { input: None }))?;
+    let tally = acts::resubmit_corrected(
+        &operator,
+        &SystemClock,
+        orders,
+        corrected,
+        bulk.how()?,
+        interrupted(),
+        |order, differences| progress.show(order, &step, differences),
+        |line| progress.line(line),
+    )
+    .await?;
+    progress.end(tally)
 }
 
 /// Runs `triad cancel`. Exit codes are those of [`run`].
@@ -178,6 +259,19 @@ pub async fn settle(args: SettleArgs) -> Result<ExitCode> {
     run(args.common, action).await
 }
 
+/// What an order is when the action is done on it.
+fn done(action: &Action) -> &'static str {
+    match action {
+        Action::Resubmit { .. } => "resubmitted",
+        Action::Cancel => "cancelled",
+        Action::RetryCompensation => "told to compensate again",
+        Action::Close => "closed",
+        Action::Pause => "paused",
+        Action::Resume => "resumed",
+        Action::Settle { .. } => "settled",
+    }
+}
+
 /// Does one action on the orders that the options name, and prints what came of each. The exit code
 /// is 0 if it is done on every order, 130 if the user interrupted it, otherwise 1.
 ///
@@ -185,6 +279,7 @@ pub async fn settle(args: SettleArgs) -> Result<ExitCode> {
 /// [`Usage`] if the options do not fit together; if the store fails while orders are looked for, no
 /// broker lets the command in, or standard output fails.
 pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
+    let done = done(&action);
     let operation = Operation {
         action,
         act: args.act.act()?,
@@ -193,7 +288,7 @@ pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
     let operator = operator(&args.store, &args.kafka).await?;
     let bulk = &args.bulk;
     let orders = bulk.orders(&store).await?;
-    let progress = bulk.progress(&orders)?;
+    let progress = bulk.progress(&orders, done)?;
     let tally = acts::operate(
         &operator,
         &SystemClock,
@@ -204,5 +299,5 @@ pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
         |line| progress.line(line),
     )
     .await?;
-    Ok(progress.end(tally))
+    progress.end(tally)
 }

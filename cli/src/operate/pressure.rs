@@ -1,11 +1,10 @@
 //! What is held back, and why: the part of `triad downstreams` about load.
 
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
-use serde_json::{Value, json};
 use triad_core::{Priority, Timestamp};
 use triad_operator::downstreams::{Waiting, Why};
 use triad_runtime::pressure::Pressure;
+
+use crate::output;
 
 /// Prints a table of the orders that wait, by downstream and lane, to standard output. Prints
 /// nothing if `all` is empty. `now` is the time from which the age of the oldest order is told.
@@ -13,8 +12,7 @@ pub fn print(all: &[Waiting], now: Timestamp) {
     if all.is_empty() {
         return;
     }
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
+    let mut table = output::table([
         "Orders wait for",
         "Lane",
         "Waiting",
@@ -49,10 +47,21 @@ pub fn print(all: &[Waiting], now: Timestamp) {
     );
 }
 
-/// The same for programs: one object with `waiting_for` and `pressure`.
-#[must_use]
-pub fn line(waiting: &Waiting) -> Value {
-    json!({"waiting_for": waiting.waiting_for, "pressure": waiting.pressure})
+/// The same for programs: one object of the kind `waiting`, with `waiting_for` and `pressure`.
+///
+/// # Errors
+/// As [`output::print_line`].
+pub fn print_json(waiting: &Waiting) -> anyhow::Result<()> {
+    #[derive(serde::Serialize)]
+    struct Line<'a> {
+        waiting_for: &'a str,
+        pressure: &'a Pressure,
+    }
+    let line = Line {
+        waiting_for: &waiting.waiting_for,
+        pressure: &waiting.pressure,
+    };
+    output::print("waiting", &line)
 }
 
 fn lane(pressure: &Pressure) -> &'static str {

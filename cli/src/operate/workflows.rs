@@ -4,14 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use serde_json::json;
 use triad_operator::versions::{self, FindError};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
 use crate::commands::connection::StoreArgs;
-use crate::output::{Usage, moment, print_line};
+use crate::output::{self, Usage, count, print_line, when};
 
 /// Show the stored versions of workflows, and how many orders are pinned to each
 #[derive(Debug, Args)]
@@ -37,6 +36,13 @@ pub struct WorkflowsArgs {
     store: StoreArgs,
 }
 
+impl WorkflowsArgs {
+    /// Whether versions are removed.
+    pub fn changes(&self) -> bool {
+        self.prune && !self.dry_run
+    }
+}
+
 /// Runs `triad workflows`. The exit code is always 0.
 ///
 /// # Errors
@@ -44,9 +50,10 @@ pub struct WorkflowsArgs {
 /// fails.
 pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
-    let versions = versions::versions(&store, SystemClock.now()).await?;
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
+    let now = SystemClock.now();
+    let versions = versions::versions(&store, now).await?;
+    let mut gone: u64 = 0;
+    let mut table = output::table([
         "Workflow",
         "Version",
         "Published",
@@ -57,23 +64,32 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
     ]);
     for version in &versions {
         let removed = args.prune && !version.needed;
-        if removed && !args.dry_run {
-            versions::remove(&store, version).await?;
+        if removed
+            && !args.dry_run
+            && let Err(error) = versions::remove(&store, version).await
+        {
+            // Those before it are removed, and said to be.
+            if !args.json {
+                println!("{table}");
+            }
+            let name = format!("{}@{}", version.workflow, version.version);
+            return Err(anyhow::Error::new(error).context(format!("{name} was not removed")));
         }
+        gone += u64::from(removed);
         let what = match (removed, args.dry_run) {
             (true, true) => "would be removed",
             (true, false) => "removed",
             (false, _) => "",
         };
         if args.json {
-            let mut line = serde_json::to_value(version)?;
+            let mut line = triad_operator::json::line("version", version)?;
             line["result"] = what.into();
             print_line(&line)?;
         } else {
             table.add_row([
                 version.workflow.to_string(),
                 version.version.to_string(),
-                moment(version.published_at),
+                when(version.published_at, now),
                 if version.present { "yes" } else { "" }.to_owned(),
                 version.under_way.to_string(),
                 version.finished.to_string(),
@@ -81,9 +97,21 @@ pub async fn run(args: WorkflowsArgs) -> Result<ExitCode> {
             ]);
         }
     }
-    if !args.json {
+    let number = versions.len();
+    if args.json {
+        let further = json!({"removed": gone, "dry_run": args.dry_run});
+        output::summary(number, false, None, further)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if number > 0 {
         println!("{table}");
     }
+    let removed = match (args.prune, args.dry_run) {
+        (false, _) => String::new(),
+        (true, true) => format!(", {gone} would be removed (dry run: nothing was removed)"),
+        (true, false) => format!(", {gone} removed"),
+    };
+    println!("{}{removed}", count(number as u64, "version", "versions"));
     Ok(ExitCode::SUCCESS)
 }
 

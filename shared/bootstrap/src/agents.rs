@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
+use triad_runtime::AnswerMeans;
 use triad_runtime::settings::DownstreamSettings;
 use triad_workflow::{AgentName, Millis};
 
@@ -38,6 +39,10 @@ pub struct AgentConfig {
     /// When its circuit breaker opens and closes. If absent, [`BreakerSettings::default`].
     #[serde(default)]
     pub breaker: BreakerSettings,
+    /// What statuses mean that this service uses in its own way: `refused`, `may-pass` or
+    /// `caller-refused`, by the status as a text of three digits. If absent, none.
+    #[serde(default)]
+    pub statuses: BTreeMap<u16, AnswerMeans>,
     /// How many calls may repeat earlier ones, in each process by itself. If absent,
     /// [`RetryBudgetSettings::default`].
     #[serde(default)]
@@ -56,11 +61,26 @@ impl AgentConfig {
             concurrency: None,
             rate_per_second: None,
             breaker: BreakerSettings::default(),
+            statuses: BTreeMap::new(),
             retry_budget: RetryBudgetSettings::default(),
         }
     }
 
-    pub(crate) fn limits(&self) -> DownstreamSettings {
+    /// The address for people: the URL without user, password and query, which may be secrets.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let url = self.base_url.split(['?', '#']).next().unwrap_or_default();
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return "(not a URL)".to_owned();
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = host.rsplit('@').next().unwrap_or_default();
+        format!("{scheme}://{host}{path}")
+    }
+
+    /// What bounds the calls of this agent, and when its circuit breaker opens and closes.
+    #[must_use]
+    pub fn limits(&self) -> DownstreamSettings {
         DownstreamSettings {
             breaker: self.breaker,
             retry_budget: self.retry_budget,
@@ -79,16 +99,17 @@ impl fmt::Debug for AgentConfig {
             .field("concurrency", &self.concurrency)
             .field("rate_per_second", &self.rate_per_second)
             .field("breaker", &self.breaker)
+            .field("statuses", &self.statuses)
             .field("retry_budget", &self.retry_budget)
             .finish_non_exhaustive()
     }
 }
 
-/// Reads `TRIAD_AGENTS`: a JSON object of agents by name.
+/// Reads agents as `TRIAD_AGENTS` has them: a JSON object of agents by name.
 ///
 /// # Errors
-/// Every problem, each with its agent and its setting.
-pub(crate) fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
+/// Every problem, each with its agent and its setting. No value that may be a secret is in one.
+pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
     let form = r#"is not a JSON object such as {"payment": {"base_url": "https://…"}}"#;
     let agents = match serde_json::from_str(text) {
         Ok(Value::Object(agents)) => agents,
@@ -98,6 +119,14 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<
             return Err(vec![format!("{form} (line {line}, column {column})")]);
         }
     };
+    read(agents)
+}
+
+/// Reads agents from a JSON object of their settings by name.
+///
+/// # Errors
+/// As [`parse`].
+pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
     let mut read = BTreeMap::new();
     let mut problems = Vec::new();
     for (name, settings) in agents {
@@ -213,6 +242,21 @@ mod tests {
                 !error.contains("hidden") && !error.contains("4711"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_has_host_and_path_and_no_secret() {
+        for (url, shown) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            (
+                "https://u:hidden@h:1/v1/bank?key=hidden#hidden",
+                "https://h:1/v1/bank",
+            ),
+            ("https://u:p@ss@h/a@b", "https://h/a@b"),
+            ("hidden", "(not a URL)"),
+        ] {
+            assert_eq!(AgentConfig::at(url.to_owned()).address(), shown);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Everything that runs the handlers (the Lambda functions, the worker, the embedded run) comes
 //! through here, so that a setting has one name and one meaning.
 
-mod agents;
+pub mod agents;
 mod auth;
 mod config;
 mod instance;
@@ -15,6 +15,7 @@ pub mod logging;
 mod reader;
 #[cfg(feature = "http")]
 mod remotes;
+mod served;
 mod spans;
 mod wiring;
 
@@ -26,6 +27,7 @@ pub use auth::{AuthConfig, Way};
 pub use config::Config;
 pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
-pub use remotes::http_remotes;
+pub use remotes::{http_remotes, remotes_of};
+pub use served::{Served, agents_of, needed_agents};
 pub use spans::Spans;
 pub use wiring::{Bus, SchedulerHandler, Store, Wiring};

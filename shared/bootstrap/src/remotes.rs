@@ -1,10 +1,13 @@
 //! The generic HTTP agents of a configuration.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use triad_http::{HttpService, HttpSettings};
 use triad_runtime::agent::Remotes;
+use triad_workflow::AgentName;
 
+use crate::agents::AgentConfig;
 use crate::config::Config;
 use crate::reader::ConfigError;
 
@@ -15,24 +18,36 @@ const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`ConfigError`] with one line for each agent whose URL or headers cannot be used.
 pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
+    remotes_of(&config.agents).map_err(|problems| {
+        let named = problems.iter().map(|why| format!("TRIAD_AGENTS: {why}"));
+        ConfigError(named.collect())
+    })
+}
+
+/// Makes an HTTP client for each of these agents. No service is called yet.
+///
+/// # Errors
+/// One line for each agent whose URL or headers cannot be used. No secret is in it.
+pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, Vec<String>> {
     let mut remotes = Remotes::new();
     let mut problems = Vec::new();
-    for (name, agent) in &config.agents {
+    for (name, agent) in agents {
         let settings = HttpSettings {
             base_url: agent.base_url.clone(),
             call_timeout: agent
                 .call_timeout
                 .map_or(DEFAULT_CALL_TIMEOUT, |t| t.as_duration()),
             headers: agent.headers.clone().into_iter().collect(),
+            statuses: agent.statuses.clone(),
         };
         match HttpService::new(&settings) {
             Ok(service) => remotes = remotes.with(name.clone(), service),
-            Err(e) => problems.push(format!("TRIAD_AGENTS: agent {name}: {e}")),
+            Err(e) => problems.push(format!("agent {name}: {e}")),
         }
     }
     if problems.is_empty() {
         Ok(remotes)
     } else {
-        Err(ConfigError(problems))
+        Err(problems)
     }
 }

@@ -202,11 +202,11 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A moment, in milliseconds since the Unix epoch.
+/// A moment, in milliseconds since the Unix epoch. Stored and sent it is that number; what people and
+/// their programs read says RFC 3339, which knows a moment from a number by this type's name.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {

@@ -15,11 +15,8 @@ pub(crate) fn scope(
     output: Option<&Value>,
 ) -> Result<Scope, NeedsDetails> {
     let details = ctx.details.ok_or(NeedsDetails)?;
-    let facts = json!({
-        "id": order.id.as_str(),
-        "workflow": order.workflow.name.as_str(),
-        "priority": match order.priority { Priority::Normal => "normal", Priority::High => "high" },
-    });
+    let is_high = order.priority == Priority::High;
+    let facts = Scope::order(order.id.as_str(), order.workflow.name.as_str(), is_high);
     let outputs = order.steps.iter().filter_map(|s| {
         let output = match &s.state {
             StepState::Completed { output, .. } => output,

@@ -142,8 +142,9 @@ pub const OF_WRITE: [(&str, OfWrite); 13] = [
         !by_operator(b)
             || b.version != a.version.next()
             || b.incidents
-                .last()
-                .is_some_and(|i| i.act.is_some() || i.what == IncidentKind::CompensationBegan)
+                .iter()
+                .rfind(|i| !follows_an_act(i.what))
+                .is_some_and(|i| i.act.is_some())
     }),
     ("g4-a-claim-is-not-taken-over", |a, b, _| {
         match (a.state.locked_by(), b.state.locked_by()) {
@@ -303,6 +304,17 @@ fn finished_at(state: &StepState) -> Option<Timestamp> {
         }
         _ => None,
     }
+}
+
+/// Whether lines of this kind may be written after an operator's in the same write.
+fn follows_an_act(kind: IncidentKind) -> bool {
+    matches!(
+        kind,
+        IncidentKind::CompensationBegan
+            | IncidentKind::Completed
+            | IncidentKind::Compensated
+            | IncidentKind::Abandoned
+    )
 }
 
 fn is_undo(state: &StepState) -> bool {

@@ -269,8 +269,13 @@ pub enum Outcome {
     /// The attempt is deferred: the service is paused, its circuit breaker is open, or its limits
     /// are reached. Not a failure.
     Deferred {
-        /// When to try again. The Scheduler waits 15 minutes at most.
+        /// When to try again. The Scheduler waits 15 minutes at most. Orders that wait for the same
+        /// moment come back spread over a while after it.
         until: Timestamp,
+        /// The moment itself, without that spread: before it the downstream is not to be called for any
+        /// order. `None` from an earlier version of Triad, and then `until` counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        opens: Option<Timestamp>,
         /// Why the attempt is deferred.
         failure: Failure,
         /// True if a call that was made before the attempt was deferred may have had its effect.

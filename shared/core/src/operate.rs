@@ -3,7 +3,9 @@
 use serde_json::Value;
 use triad_workflow::StepId;
 
-use crate::order::OperatorAct;
+use crate::context::{Context, NeedsDetails};
+use crate::input;
+use crate::order::{OperatorAct, Order};
 
 /// Largest corrected input of a step, as JSON, in bytes, inclusive: 8 KiB. The process record holds
 /// it.
@@ -70,6 +72,23 @@ impl Action {
             Self::Resume => "resume",
             Self::Settle { .. } => "settle",
         }
+    }
+}
+
+/// The input that a step's action has now: the operator's, where one has corrected it, else the value of
+/// the definition's expressions. `None` if they have no value for this order, or the workflow has no such
+/// step. A corrected input is held against this one.
+///
+/// # Errors
+/// [`NeedsDetails`] if the expressions are to be computed and the context has no details.
+pub fn present_input(
+    ctx: &Context<'_>,
+    order: &Order,
+    step: &StepId,
+) -> Result<Option<Value>, NeedsDetails> {
+    match ctx.workflow.step_index(step.as_str()) {
+        Some(index) => Ok(input::forward(ctx, order, index)?.ok()),
+        None => Ok(None),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::failure::Failure;
 use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::{Outbox, Writer};
 use crate::step::StepRecord;
-use crate::timeline::MAX_NOTE_BYTES;
-pub use crate::timeline::{Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
+pub use crate::timeline::{Dropped, Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
+use crate::timeline::{MAX_FULL_INCIDENTS, MAX_NOTE_BYTES};
 
 /// A process record: the whole state of one order.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Order {
     /// The timeline: recoveries, failures and operators' acts, oldest first, at most
     /// [`MAX_INCIDENTS`].
     pub incidents: Vec<Incident>,
+    /// Lines that the timeline no longer has; `None` if it has all.
+    pub dropped: Option<Dropped>,
     /// How often an operator has set the order going again after it had finished; 0 at first.
     pub round: u32,
     /// Since when the order is set aside: it waits for room under its workflow's cap on orders in
@@ -234,6 +236,7 @@ impl Order {
             outbox: Outbox::empty(Writer::Submission),
             due: Some(due),
             incidents: Vec::new(),
+            dropped: None,
             round: 0,
             set_aside: None,
             deadline: accepted.deadline,
@@ -262,16 +265,25 @@ impl Order {
     }
 
     /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,
-    /// or the oldest of all where there are only acts.
+    /// or the oldest of all where there are only acts, and is counted.
     pub(crate) fn note(&mut self, mut incident: Incident) {
         incident.note = incident
             .note
             .map(|text| crate::failure::cut(&text, MAX_NOTE_BYTES));
         if self.incidents.len() >= MAX_INCIDENTS {
             let oldest = self.incidents.iter().position(|i| i.act.is_none());
-            self.incidents.remove(oldest.unwrap_or(0));
+            let gone = self.incidents.remove(oldest.unwrap_or(0));
+            let before = self.dropped;
+            self.dropped = Some(Dropped {
+                lines: before.map_or(0, |d| d.lines).saturating_add(1),
+                latest: before.map_or(gone.at, |d| d.latest.max(gone.at)),
+            });
         }
         self.incidents.push(incident);
+        let aged = self.incidents.len().checked_sub(MAX_FULL_INCIDENTS + 1);
+        if let Some(aged) = aged.and_then(|at| self.incidents.get_mut(at)) {
+            aged.age();
+        }
     }
 
     /// The pattern's `FailureCount`, as it is for an order of several steps: the most failures of any

@@ -104,8 +104,8 @@ pub fn announcement(accepted: Accepted) -> Envelope {
     )
 }
 
-/// The status `rejected` of a submission that was not accepted because too many orders are in
-/// flight. It has sequence 0: no order was stored. A `reply_topic` of `None` is the topic `status`.
+/// The status `rejected` of a submission that was not accepted: because too many orders are in flight,
+/// or because it can never be. It has sequence 0: no order was stored. A `reply_topic` of `None` is the topic `status`.
 #[must_use]
 pub fn rejected(
     order: &OrderId,

@@ -57,6 +57,9 @@ pub mod attribute {
     pub const OUTBOX: &str = "Outbox";
     /// The timeline, as a JSON list; absent while it is empty.
     pub const INCIDENTS: &str = "Incidents";
+    /// How many lines the timeline no longer has, and when the last of them was written, as JSON;
+    /// absent if it has all.
+    pub const DROPPED: &str = "IncidentsDropped";
     /// How often an operator has set the order going again; absent for 0.
     pub const ROUND: &str = "Round";
     /// Since when the order is set aside until its workflow has room, in milliseconds since the
@@ -172,6 +175,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if !order.incidents.is_empty() {
         put(attr::INCIDENTS, json(&order.incidents));
     }
+    if let Some(dropped) = &order.dropped {
+        put(attr::DROPPED, json(dropped));
+    }
     if order.round > 0 {
         put(attr::ROUND, Scalar::Number(order.round.into()));
     }
@@ -254,6 +260,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<O
         outbox: parse(&item.string(attr::OUTBOX)?, attr::OUTBOX)?,
         due: item.optional_integer(attr::DUE_AT)?.map(Timestamp),
         incidents: item.optional_json(attr::INCIDENTS)?.unwrap_or_default(),
+        dropped: item.optional_json(attr::DROPPED)?,
         round: item
             .optional_integer(attr::ROUND)?
             .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::ROUND, e)))?,

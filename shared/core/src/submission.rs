@@ -53,10 +53,29 @@ pub enum SubmissionRefusal {
     /// The value is not UTF-8; the text says where.
     #[error("the value is not UTF-8: {0}")]
     NotUtf8(String),
-    /// The value is not JSON, is nested deeper than 128, or is not a [`Submission`]; the text says
-    /// what is wrong.
+    /// The value is not JSON, or is nested deeper than 128; the text says where.
+    #[error("the value is not JSON: {0}")]
+    NotJson(String),
+    /// The value is JSON, and not one object with each field once; the text says what it is.
     #[error("the value is not an order: {0}")]
     NotAnOrder(String),
+    /// The order has a field that orders do not have; the text says which, and what else is wrong.
+    #[error("{0}")]
+    UnknownField(String),
+    /// The order lacks a field; the text says which, and what else is wrong.
+    #[error("{0}")]
+    MissingField(String),
+    /// A field of the order has a value of the wrong kind; the text says which, and what else is wrong.
+    #[error("{0}")]
+    WrongField(String),
+    /// The details do not fit the workflow's `details_schema`; the text says where.
+    #[error("the details do not fit workflow {workflow}: {misfits}")]
+    Details {
+        /// Name of the workflow.
+        workflow: String,
+        /// Where they do not fit, and why.
+        misfits: String,
+    },
     /// The order's id, given here, is not [portable](OrderId::check_portable).
     #[error("the order id {0:?} cannot be taken: {NotPortable}")]
     OrderId(String),
@@ -78,14 +97,39 @@ pub enum SubmissionRefusal {
 }
 
 impl SubmissionRefusal {
-    /// The refusal's name: short and stable, fit for grouping, such as `not-utf8`.
+    /// Every code that there is, for filters and documents.
+    pub const CODES: [&str; 15] = [
+        "tombstone",
+        "too-large",
+        "not-utf8",
+        "not-json",
+        "not-an-order",
+        "unknown-field",
+        "missing-field",
+        "wrong-field",
+        "order-id",
+        "complete-within",
+        "unknown-workflow",
+        "details-do-not-fit",
+        "reply-topic",
+        "unstorable",
+        "conflicting-submission",
+    ];
+
+    /// The refusal's name: short and stable, fit for grouping, such as `not-utf8`; one of
+    /// [`CODES`](Self::CODES).
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Tombstone => "tombstone",
             Self::TooLarge(_) => "too-large",
             Self::NotUtf8(_) => "not-utf8",
+            Self::NotJson(_) => "not-json",
             Self::NotAnOrder(_) => "not-an-order",
+            Self::UnknownField(_) => "unknown-field",
+            Self::MissingField(_) => "missing-field",
+            Self::WrongField(_) => "wrong-field",
+            Self::Details { .. } => "details-do-not-fit",
             Self::OrderId(_) => "order-id",
             Self::CompleteWithin(_) => "complete-within",
             Self::UnknownWorkflow(_) => "unknown-workflow",
@@ -102,8 +146,11 @@ impl Submission {
     ///
     /// # Errors
     /// [`SubmissionRefusal::Tombstone`], [`TooLarge`](SubmissionRefusal::TooLarge),
-    /// [`NotUtf8`](SubmissionRefusal::NotUtf8), [`NotAnOrder`](SubmissionRefusal::NotAnOrder),
-    /// [`OrderId`](SubmissionRefusal::OrderId) or
+    /// [`NotUtf8`](SubmissionRefusal::NotUtf8), [`NotJson`](SubmissionRefusal::NotJson),
+    /// [`NotAnOrder`](SubmissionRefusal::NotAnOrder), then what is wrong with the fields, all of it in
+    /// one text: [`UnknownField`](SubmissionRefusal::UnknownField),
+    /// [`MissingField`](SubmissionRefusal::MissingField),
+    /// [`WrongField`](SubmissionRefusal::WrongField), [`OrderId`](SubmissionRefusal::OrderId) or
     /// [`CompleteWithin`](SubmissionRefusal::CompleteWithin), in this order of checks.
     ///
     /// # Example
@@ -121,8 +168,7 @@ impl Submission {
         let text =
             std::str::from_utf8(bytes).map_err(|e| SubmissionRefusal::NotUtf8(e.to_string()))?;
         // The parser refuses nesting deeper than 128 by itself.
-        let order: Self =
-            serde_json::from_str(text).map_err(|e| SubmissionRefusal::NotAnOrder(e.to_string()))?;
+        let order: Self = serde_json::from_str(text).map_err(|e| why_not(text, &e))?;
         let stored = serde_json::to_string(&order.details).map_or(0, |json| json.len());
         if stored > MAX_SUBMISSION_BYTES {
             return Err(SubmissionRefusal::TooLarge(stored));
@@ -136,6 +182,22 @@ impl Submission {
             }
             _ => Ok(order),
         }
+    }
+
+    /// Whom the value of a record is about and where its application listens, read as far as they can
+    /// be from a value that is no order: for the status `rejected`. `None` without an id that a new order
+    /// may have.
+    #[must_use]
+    pub fn sender(value: Option<&[u8]>) -> Option<(OrderId, Option<String>)> {
+        let bytes = value.filter(|bytes| bytes.len() <= MAX_SUBMISSION_BYTES)?;
+        let value: Value = serde_json::from_slice(bytes).ok()?;
+        let id = OrderId::new(value.get("order_id")?.as_str()?).ok()?;
+        id.check_portable().ok()?;
+        let topic = match value.get("reply_topic") {
+            None | Some(Value::Null) => None,
+            Some(topic) => Some(topic.as_str()?.to_owned()),
+        };
+        Some((id, topic))
     }
 
     /// By when the order must have finished if it is accepted at `now`; `None` if neither it nor its
@@ -166,9 +228,237 @@ impl Submission {
     }
 }
 
+/// The fields of an order: name, and what it is to be.
+const FIELDS: [(&str, &str); 5] = [
+    ("order_id", "a text"),
+    ("workflow", "the name of a workflow, a text"),
+    ("details", "an object"),
+    ("reply_topic", "a text"),
+    ("complete_within", "a duration such as \"30m\", a text"),
+];
+
+/// What is wrong with a text that is no order, all of it, in the words of those who send orders.
+fn why_not(text: &str, error: &serde_json::Error) -> SubmissionRefusal {
+    let value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(e) => return SubmissionRefusal::NotJson(e.to_string()),
+    };
+    let Some(fields) = value.as_object() else {
+        let is = match value {
+            Value::Array(_) => "a list; send each order as a record of its own",
+            Value::String(_) => "a text; send the object itself and not its text",
+            _ => "no object",
+        };
+        return SubmissionRefusal::NotAnOrder(format!("it is {is}"));
+    };
+    let mut unknown = Vec::new();
+    let mut missing = Vec::new();
+    let mut wrong = Vec::new();
+    for name in fields.keys().filter(|n| FIELDS.iter().all(|(f, _)| f != n)) {
+        let shown: String = name.chars().take(64).collect();
+        unknown.push(match meant(name) {
+            Some(near) => format!("unknown field {shown:?}, did you mean {near:?}?"),
+            None => format!(
+                "unknown field {shown:?}: orders have {}; what is yours belongs into \"details\"",
+                FIELDS.map(|(f, _)| f).join(", ")
+            ),
+        });
+    }
+    for name in ["order_id", "workflow"] {
+        let is_meant = fields.keys().any(|key| meant(key) == Some(name));
+        if !fields.contains_key(name) && !is_meant {
+            missing.push(format!("the field {name:?} is missing"));
+        }
+    }
+    let mut refusal = None;
+    for (name, wanted) in FIELDS {
+        let Some(value) = fields.get(name) else {
+            continue;
+        };
+        let is_optional = matches!(name, "reply_topic" | "complete_within");
+        match (name, value) {
+            (_, Value::Null) if is_optional => {}
+            ("details", Value::Object(_)) | ("reply_topic", Value::String(_)) => {}
+            ("order_id", Value::String(id)) if OrderId::new(id.as_str()).is_err() => {
+                let shown = id.chars().take(200).collect();
+                refusal = refusal.or(Some(SubmissionRefusal::OrderId(shown)));
+            }
+            ("workflow", Value::String(name)) => {
+                if let Err(e) = WorkflowName::new(name) {
+                    wrong.push(format!("\"workflow\": {e}"));
+                }
+            }
+            ("complete_within", Value::String(within)) => {
+                if let Err(e) = Millis::try_from(within.clone()) {
+                    wrong.push(format!("\"complete_within\": {e}"));
+                }
+            }
+            ("order_id", Value::String(_)) => {}
+            (_, other) => wrong.push(format!(
+                "{name:?} is {}, and has to be {wanted}",
+                kind(other)
+            )),
+        }
+    }
+    let all = |lists: &[&Vec<String>]| {
+        lists
+            .iter()
+            .flat_map(|l| l.iter().cloned())
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    if !unknown.is_empty() {
+        return SubmissionRefusal::UnknownField(all(&[&unknown, &missing, &wrong]));
+    }
+    if !missing.is_empty() {
+        return SubmissionRefusal::MissingField(all(&[&missing, &wrong]));
+    }
+    if !wrong.is_empty() {
+        return SubmissionRefusal::WrongField(all(&[&wrong]));
+    }
+    // A field that stands twice is left.
+    refusal.unwrap_or_else(|| SubmissionRefusal::NotAnOrder(error.to_string()))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The field that a misspelt name means, if it differs in case, in `_` and `-`, or in a letter or two.
+fn meant(name: &str) -> Option<&'static str> {
+    let others = [
+        ("id", "order_id"),
+        ("order", "order_id"),
+        ("deadline", "complete_within"),
+    ];
+    let known = FIELDS.iter().map(|(field, _)| *field);
+    triad_workflow::nearest(name, known).or_else(|| {
+        let (_, field) = others.iter().find(|(other, _)| *other == name)?;
+        Some(field)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_order_is_told_by_its_own_cause() {
+        for (value, code, said) in [
+            ("", "not-json", "EOF"),
+            ("{\"order_id\": \"7\"", "not-json", "line 1"),
+            ("{'order_id': '7'}", "not-json", "key"),
+            ("[]", "not-an-order", "each order as a record of its own"),
+            ("\"{}\"", "not-an-order", "not its text"),
+            ("7", "not-an-order", "no object"),
+            (
+                r#"{"order_id": "7", "order_id": "8", "workflow": "w"}"#,
+                "not-an-order",
+                "duplicate",
+            ),
+            (
+                "{}",
+                "missing-field",
+                "\"order_id\" is missing; the field \"workflow\" is missing",
+            ),
+            (
+                r#"{"order_id": "7"}"#,
+                "missing-field",
+                "\"workflow\" is missing",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "w", "detials": {}}"#,
+                "unknown-field",
+                "did you mean \"details\"?",
+            ),
+            (
+                r#"{"orderId": "7", "workflow": "w"}"#,
+                "unknown-field",
+                "did you mean \"order_id\"?",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "w", "amount": 3}"#,
+                "unknown-field",
+                "belongs into \"details\"",
+            ),
+            (
+                r#"{"x": 1, "order_id": 7}"#,
+                "unknown-field",
+                "\"workflow\" is missing; \"order_id\" is a number",
+            ),
+            (
+                r#"{"order_id": 7, "workflow": "w"}"#,
+                "wrong-field",
+                "\"order_id\" is a number, and has to be a text",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "W W"}"#,
+                "wrong-field",
+                "not a valid name",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "w", "details": []}"#,
+                "wrong-field",
+                "\"details\" is a list, and has to be an object",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "w", "details": null}"#,
+                "wrong-field",
+                "null",
+            ),
+            (
+                r#"{"order_id": "7", "workflow": "w", "reply_topic": 3}"#,
+                "wrong-field",
+                "reply_topic",
+            ),
+            (
+                r#"{"order_id": "a/b", "workflow": "w"}"#,
+                "order-id",
+                "a-z, A-Z, 0-9",
+            ),
+            (
+                r#"{"order_id": "", "workflow": "w"}"#,
+                "order-id",
+                "1 to 128",
+            ),
+        ] {
+            let refusal = Submission::decode(Some(value.as_bytes())).expect_err(value);
+            assert_eq!(refusal.code(), code, "{value}: {refusal}");
+            assert!(refusal.to_string().contains(said), "{value}: {refusal}");
+            assert!(SubmissionRefusal::CODES.contains(&code));
+        }
+        let deep = format!("{{\"details\": {}", "[".repeat(200));
+        let refusal = Submission::decode(Some(deep.as_bytes())).expect_err("too deep");
+        assert_eq!(refusal.code(), "not-json");
+    }
+
+    #[test]
+    fn the_sender_is_known_of_what_is_no_order_where_it_can_be_read() {
+        let sender = |text: &str| Submission::sender(Some(text.as_bytes()));
+        let id = |text: &str| OrderId::new(text).expect("a good id");
+        let plain = sender(r#"{"order_id": "7", "x": 1}"#);
+        assert_eq!(plain, Some((id("7"), None)));
+        let own = sender(r#"{"order_id": "7", "reply_topic": "reply.shop"}"#);
+        assert_eq!(own, Some((id("7"), Some("reply.shop".to_owned()))));
+        for unknown in [
+            "{",
+            "[]",
+            "{}",
+            r#"{"order_id": 7}"#,
+            r#"{"order_id": "a b"}"#,
+            r#"{"order_id": "7", "reply_topic": 3}"#,
+        ] {
+            assert_eq!(sender(unknown), None, "{unknown}");
+        }
+        assert_eq!(Submission::sender(None), None);
+    }
 
     #[test]
     fn details_that_grow_beyond_the_bound_when_they_are_stored_are_refused() {
@@ -229,7 +519,7 @@ mod tests {
         let refusal = Submission::decode(Some(value("999ms").as_bytes())).expect_err("too short");
         assert_eq!(refusal.code(), "complete-within");
         let refusal = Submission::decode(Some(value("soon").as_bytes())).expect_err("no time");
-        assert_eq!(refusal.code(), "not-an-order");
+        assert_eq!(refusal.code(), "wrong-field");
     }
 
     #[test]

@@ -1,14 +1,22 @@
-//! What an operator finds in an order's timeline: recoveries, failures and operators' acts.
+//! What an operator finds in an order's timeline: attempts that have ended, recoveries and operators'
+//! acts. [`crate::history`] says which attempts are in it.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
 
 use crate::failure::Failure;
-use crate::ids::{Attempt, Timestamp};
+use crate::ids::{Attempt, Direction, Timestamp};
 
 /// Most lines of a timeline that a record keeps. For each line above this number the oldest one
-/// without an operator's act is dropped, or the oldest of all if there are only acts.
-pub const MAX_INCIDENTS: usize = 40;
+/// without an operator's act is dropped, or the oldest of all if there are only acts; how many were
+/// is in the record ([`Dropped`]).
+pub const MAX_INCIDENTS: usize = 100;
+/// So many of the newest lines are kept as they were written. Older ones keep the class and code of
+/// their failure without its text, and at most [`MAX_OLD_TEXT_BYTES`] of a note and of an operator's
+/// reason.
+pub const MAX_FULL_INCIDENTS: usize = 20;
+/// Longest note and longest reason in an older line, in bytes each, inclusive.
+pub const MAX_OLD_TEXT_BYTES: usize = 64;
 /// Longest name and longest reason of an operator, in bytes each, inclusive; longer ones are cut.
 pub const MAX_ACT_BYTES: usize = 256;
 /// Longest note of a line, in bytes, inclusive; longer ones are cut. What the note is about is in
@@ -48,6 +56,14 @@ pub struct Incident {
     /// The attempt; `None` if the line is about none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
+    /// The last of several attempts of which the line says the same, from `attempt` on; `None` if it
+    /// is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<Attempt>,
+    /// What the attempt asked for, where [`kind`](Self::what) does not tell: see
+    /// [`direction`](Self::direction).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toward: Option<Direction>,
     /// When that attempt's request was made; of a wait that ended as a failure, when it began.
     /// `None` if not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,12 +92,52 @@ impl Incident {
             what,
             step: None,
             attempt: None,
+            through: None,
+            toward: None,
             started: None,
             calls: None,
             failure: None,
             act: None,
             note: None,
         }
+    }
+
+    /// What the attempt of the line asked for: the action, the probe or the compensation. In a record
+    /// of an earlier version the action may stand for the others.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        match self.what {
+            IncidentKind::CompensationFailed | IncidentKind::Compensated => Direction::Compensate,
+            IncidentKind::Probed => Direction::Probe,
+            _ => self.toward.unwrap_or(Direction::Forward),
+        }
+    }
+
+    /// The same line, about an attempt in this direction.
+    #[must_use]
+    pub(crate) fn toward(self, direction: Direction) -> Self {
+        let told = Self {
+            toward: None,
+            ..self
+        };
+        Self {
+            toward: (told.direction() != direction).then_some(direction),
+            ..told
+        }
+    }
+
+    /// Shortens a line that is no longer among the newest.
+    pub(crate) fn age(&mut self) {
+        let short = |text: &mut String| {
+            if text.len() > MAX_OLD_TEXT_BYTES {
+                *text = crate::failure::cut(text, MAX_OLD_TEXT_BYTES);
+            }
+        };
+        if let Some(failure) = &mut self.failure {
+            failure.message.clear();
+        }
+        self.note.iter_mut().for_each(short);
+        self.act.iter_mut().map(|act| &mut act.why).for_each(short);
     }
 
     /// The same line, about this failure and the step of it.
@@ -95,6 +151,15 @@ impl Incident {
     }
 }
 
+/// Lines of a timeline that a record no longer has, because there were more than [`MAX_INCIDENTS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// How many lines.
+    pub lines: u32,
+    /// When the last of them was written.
+    pub latest: Timestamp,
+}
+
 /// What a line of the timeline is about. In records and messages some names are older than the
 /// variants, such as `parked` and `undo-failed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,6 +171,14 @@ pub enum IncidentKind {
     /// An attempt at a compensation failed and was counted.
     #[serde(rename = "undo-failed")]
     CompensationFailed,
+    /// An attempt at the action had succeeded, and the step is compensated since, or done again.
+    Completed,
+    /// An attempt at the compensation had succeeded, and the step is done again since.
+    #[serde(rename = "undone")]
+    Compensated,
+    /// An attempt was out, or its failure not counted yet, and nobody waits for it any more: the
+    /// order stopped, turned to compensation or began a new round.
+    Abandoned,
     /// The compensation of the order began.
     #[serde(rename = "undo-began")]
     CompensationBegan,

@@ -1,12 +1,19 @@
 //! Making a client: AWS, LocalStack or an embedded engine.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{
     BehaviorVersion, Credentials, Region, SharedCredentialsProvider, SharedHttpClient,
     StalledStreamProtectionConfig,
 };
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::{Client, Config};
 use triad_aws::{Account, SdkConfig};
+
+use crate::error::{is_of_set_up, unanswered};
+use crate::tables::{Tables, attr};
 
 /// Which DynamoDB a client talks to.
 #[derive(Debug, Clone)]
@@ -50,5 +57,41 @@ pub async fn connect(endpoint: Endpoint) -> Client {
                 .allow_no_auth()
                 .build(),
         ),
+    }
+}
+
+/// Why DynamoDB has not answered at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreached {
+    /// Nothing was sent: there are no credentials or no region, or the endpoint is no address. The
+    /// text is for people.
+    #[error("{0}")]
+    SetUp(String),
+    /// Nobody has answered in time, or not as DynamoDB does. The text is for people.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+/// Asks for one record that does not exist, to see that somebody answers. Any answer of the service
+/// is enough, a refusal too: what it says of the table is for the call that needs it. Costs half a
+/// read unit at most, and takes at most `within`.
+///
+/// # Errors
+/// [`Unreached`]: no answer of the service.
+pub async fn reach(client: &Client, tables: &Tables, within: Duration) -> Result<(), Unreached> {
+    let asked = client
+        .get_item()
+        .table_name(&tables.order_state)
+        // No order has such an id.
+        .key(attr::ORDER_ID, AttributeValue::S("/".to_owned()))
+        .send();
+    match tokio::time::timeout(within, asked).await {
+        Ok(Ok(_) | Err(SdkError::ServiceError(_))) => Ok(()),
+        Ok(Err(error)) if is_of_set_up(&error) => Err(Unreached::SetUp(unanswered(&error))),
+        Ok(Err(error)) => Err(Unreached::NoAnswer(unanswered(&error))),
+        Err(_) => {
+            let text = format!("no answer within {} s", within.as_secs());
+            Err(Unreached::NoAnswer(text))
+        }
     }
 }

@@ -26,7 +26,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
             .set_return_consumed_capacity(self.capacity.wanted())
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.control))?;
         self.capacity.add(Kind::Read, got.consumed_capacity());
         let Some(found) = got.item else {
             return Ok(None);

@@ -36,12 +36,12 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
             .item(DEFINITION, text(canonical_json))
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.workflows))?;
         put(CURRENT)
             .item(HASH, text(definition.hash.as_str()))
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.workflows))?;
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .consistent_read(true)
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.workflows))?;
         Ok(got.item)
     }
 }
@@ -103,7 +103,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 .set_exclusive_start_key(start)
                 .send()
                 .await
-                .map_err(|e| classify(&e))?;
+                .map_err(|e| classify(&e, &self.tables.workflows))?;
             start = got.last_evaluated_key().cloned();
             items.extend(got.items.unwrap_or_default());
             if start.is_none() {
@@ -153,7 +153,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .key(attr::VERSION, text(definition.hash.as_str()))
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.workflows))?;
         Ok(())
     }
 }

@@ -97,6 +97,9 @@ const ITEM_IS_INVALID: [&str; 8] = [
     "may not contain an empty string",
 ];
 
+/// The code of an answer that has none.
+const UNKNOWN: &str = "unknown";
+
 fn meaning(code: &str, message: &str) -> Meaning {
     if code == "ValidationException" || code == "ValidationError" {
         let is_of_item = ITEM_IS_INVALID.iter().any(|text| message.contains(text));
@@ -114,6 +117,8 @@ fn advice(code: &str) -> &'static str {
         "; log in again, and see that the clock is right"
     } else if code == "ResourceNotFoundException" {
         "; are the prefix of the tables and the region right? `triad init` makes the tables"
+    } else if code == UNKNOWN {
+        "; is DynamoDB at this address?"
     } else {
         ""
     }
@@ -127,31 +132,68 @@ fn error(meaning: Meaning, text: String) -> StoreError {
     }
 }
 
-/// Classifies an error that is not one of the outcomes the caller knows.
-pub(crate) fn classify<E, R>(error_of_sdk: &SdkError<E, R>) -> StoreError
+/// Classifies an error that is not one of the outcomes the caller knows. The text names `table`, which
+/// was asked for; the SDK's own words as a whole go to the log, at the level `debug`.
+pub(crate) fn classify<E, R>(error_of_sdk: &SdkError<E, R>, table: &str) -> StoreError
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     match error_of_sdk {
         SdkError::ServiceError(s) => {
-            let code = s.err().code().unwrap_or("unknown");
+            let code = s.err().code().unwrap_or(UNKNOWN);
             let message = s.err().message().unwrap_or("no message");
-            let text = format!("{code}: {message}{}", advice(code));
+            let text = format!("table {table}: {code}: {message}{}", advice(code));
             error(meaning(code, message), text)
         }
-        // No credentials, no region, an endpoint that is no URL: nothing was sent.
-        SdkError::ConstructionFailure(_) => {
-            StoreError::Configuration(DisplayErrorContext(error_of_sdk).to_string())
+        other => {
+            let whole = DisplayErrorContext(other);
+            tracing::debug!(table, error = %whole, "DynamoDB has not answered");
+            let text = format!("table {table}: {}", unanswered(other));
+            if is_of_set_up(other) {
+                StoreError::Configuration(text)
+            } else {
+                // Sent or not, answered or not: nobody knows, so the same write is tried again and
+                // recognises itself by its token.
+                StoreError::Transient(text)
+            }
         }
-        // No provider of credentials had any: it is told as a failure to send.
-        SdkError::DispatchFailure(failure) if failure.is_user() => {
-            StoreError::Configuration(DisplayErrorContext(error_of_sdk).to_string())
-        }
-        // Sent or not, answered or not: nobody knows, so the same write is tried again and
-        // recognises itself by its token.
-        other => StoreError::Transient(DisplayErrorContext(other).to_string()),
     }
+}
+
+/// Whether nothing was sent because of what only a person can mend: no credentials, no region, an
+/// endpoint that is no URL. That no provider of credentials had any is told as a failure to send.
+pub(crate) fn is_of_set_up<E, R>(error: &SdkError<E, R>) -> bool {
+    match error {
+        SdkError::ConstructionFailure(_) => true,
+        SdkError::DispatchFailure(failure) => failure.is_user(),
+        _ => false,
+    }
+}
+
+/// Why there is no answer of the service, in a few words: the SDK's have a page.
+pub(crate) fn unanswered<E, R>(error: &SdkError<E, R>) -> String
+where
+    E: std::error::Error + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let what = match error {
+        SdkError::TimeoutError(_) => return "no answer in time".to_owned(),
+        SdkError::DispatchFailure(failure) if failure.is_timeout() => {
+            return "no connection in time".to_owned();
+        }
+        SdkError::ConstructionFailure(_) => "the call cannot be made",
+        SdkError::DispatchFailure(failure) if failure.is_user() => "the call cannot be signed",
+        SdkError::DispatchFailure(_) => "no connection",
+        _ => "an answer that is none of DynamoDB",
+    };
+    let mut deepest: &dyn std::error::Error = error;
+    // Bounded: a chain of causes is finite.
+    while let Some(next) = deepest.source() {
+        deepest = next;
+    }
+    let deepest = deepest.to_string();
+    format!("{what}: {}", deepest.trim_end_matches('.'))
 }
 
 /// Why a transaction was cancelled.

@@ -124,7 +124,7 @@ pub(crate) fn optional_json<T: DeserializeOwned>(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use triad_core::order::{Hold, Incident, IncidentKind, OperatorAct};
+    use triad_core::order::{Dropped, Hold, Incident, IncidentKind, OperatorAct};
     use triad_core::outbox::{Emission, Outbox, Writer};
     use triad_core::{Applied, Direction, Leg, Out, StepRecord, StepState, Work};
     use triad_core::{Attempt, Failure, FailureKind};
@@ -139,11 +139,15 @@ mod tests {
             action: Leg {
                 failures: 1,
                 calls: 2,
+                made: 5,
+                unreported: 1,
                 earlier: 4,
             },
             compensation: Leg {
                 failures: 2,
                 calls: 3,
+                made: 3,
+                unreported: 0,
                 earlier: 0,
             },
             key: 1,
@@ -203,6 +207,10 @@ mod tests {
                     ..Incident::new(IncidentKind::Paused, Timestamp(4_500))
                 },
             ],
+            dropped: Some(Dropped {
+                lines: 3,
+                latest: Timestamp(1_500),
+            }),
             round: 1,
             set_aside: None,
             deadline: Some(Timestamp(3_500)),
@@ -246,7 +254,9 @@ mod tests {
         fields.collect()
     }
 
-    const GOLDEN: &str = include_str!("../tests/golden/order-state-deadline.json");
+    const GOLDEN: &str = include_str!("../tests/golden/order-state-history.json");
+    /// As records were written before they said what their history had lost.
+    const BEFORE_HISTORY: &str = include_str!("../tests/golden/order-state-deadline.json");
     /// As records were written before orders had deadlines.
     const BEFORE_DEADLINE: &str = include_str!("../tests/golden/order-state.json");
     /// As records were written while consecutive ids shared a shard.
@@ -265,7 +275,7 @@ mod tests {
         let text = serde_json::to_string_pretty(&to_json(&encode(&full(), 42, Millis(0)))).unwrap();
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/golden/order-state-deadline.json"
+            "/tests/golden/order-state-history.json"
         );
         let text = text + "\n";
         match std::fs::read_to_string(path) {
@@ -276,13 +286,19 @@ mod tests {
 
     #[test]
     fn every_golden_item_still_decodes() {
+        let mut before_history = full();
+        before_history.dropped = None;
+        for step in &mut before_history.steps {
+            (step.action.made, step.action.unreported) = (step.action.calls, 0);
+        }
         let earlier = Order {
             deadline: None,
             late_since: None,
-            ..full()
+            ..before_history.clone()
         };
         for (golden, order) in [
             (GOLDEN, full()),
+            (BEFORE_HISTORY, before_history),
             (BEFORE_DEADLINE, earlier.clone()),
             (BEFORE_MIXED_SHARDS, earlier),
         ] {

@@ -21,7 +21,7 @@ mod write;
 /// The client of AWS's SDK, made by [`connect`]. Only this crate calls it; others pass it on.
 pub use aws_sdk_dynamodb::Client;
 pub use capacity::{Capacity, Units};
-pub use connect::{Endpoint, connect};
+pub use connect::{Endpoint, Unreached, connect, reach};
 pub use item::{Item, decode as read_record};
 pub use store::DynamoStore;
 pub use tables::{Tables, create_tables};

@@ -45,7 +45,7 @@ impl<C: Clock + Clone> OperatorStore for DynamoStore<C> {
             .set_exclusive_start_key(start)
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.order_state))?;
         let (rows, unreadable) = item::readable(got.items().iter(), row);
         let next = got.last_evaluated_key().and_then(|key| {
             let at = key.get(attr::ATTENTION_AT)?.as_n().ok()?;

@@ -116,7 +116,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .set_return_consumed_capacity(self.capacity.wanted())
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, table))?;
         self.capacity.add(Kind::Read, got.consumed_capacity());
         Ok(got.item)
     }
@@ -161,7 +161,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                 .await;
             match got {
                 Err(e) => {
-                    failure = Some(classify(&e));
+                    failure = Some(classify(&e, table));
                     break;
                 }
                 Ok(got) => {
@@ -269,7 +269,7 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
             .set_return_consumed_capacity(self.capacity.wanted())
             .send()
             .await
-            .map_err(|e| classify(&e))?;
+            .map_err(|e| classify(&e, &self.tables.order_state))?;
         self.capacity.add(Kind::Read, got.consumed_capacity());
         let rows = got
             .items()
@@ -307,7 +307,10 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
                 .filter_expression("ProcessState = :state")
                 .expression_attribute_values(":state", text(state));
         }
-        let got = request.send().await.map_err(|e| classify(&e))?;
+        let got = request
+            .send()
+            .await
+            .map_err(|e| classify(&e, &self.tables.order_state))?;
         let now = self.clock.now();
         let there = got.items().iter().filter(|i| !item::is_expired(i, now));
         let (orders, unreadable) = item::readable(there, item::decode);

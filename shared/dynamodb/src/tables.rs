@@ -88,7 +88,7 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key(attr::ORDER_ID, hash.clone())?)
         .attribute_definitions(attribute(attr::ORDER_ID, text.clone())?);
-    if created(orders.send().await)? {
+    if created(orders.send().await, &tables.orders)? {
         expire(client, &tables.orders).await?;
     }
 
@@ -122,7 +122,7 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .attribute_definitions(attribute(attr::ATTENTION_AT, number)?)
         .global_secondary_indexes(build(due)?)
         .global_secondary_indexes(build(attention)?);
-    if created(order_state.send().await)? {
+    if created(order_state.send().await, &tables.order_state)? {
         expire(client, &tables.order_state).await?;
     }
     let control = client
@@ -131,7 +131,7 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key(attr::KEY, hash.clone())?)
         .attribute_definitions(attribute(attr::KEY, text.clone())?);
-    if created(control.send().await)? {
+    if created(control.send().await, &tables.control)? {
         expire(client, &tables.control).await?;
     }
 
@@ -143,7 +143,7 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .key_schema(key(attr::VERSION, KeyType::Range)?)
         .attribute_definitions(attribute(attr::NAME, text.clone())?)
         .attribute_definitions(attribute(attr::VERSION, text)?);
-    created(workflows.send().await)?;
+    created(workflows.send().await, &tables.workflows)?;
     Ok(())
 }
 
@@ -159,13 +159,14 @@ async fn expire(client: &Client, table: &str) -> Result<(), StoreError> {
         .time_to_live_specification(build(ttl)?)
         .send()
         .await
-        .map_err(|e| classify(&e))?;
+        .map_err(|e| classify(&e, table))?;
     Ok(())
 }
 
 /// True if the call created the table, false if it was there.
 fn created<T, R>(
     result: Result<T, SdkError<aws_sdk_dynamodb::operation::create_table::CreateTableError, R>>,
+    table: &str,
 ) -> Result<bool, StoreError>
 where
     R: std::fmt::Debug + Send + Sync + 'static,
@@ -174,7 +175,7 @@ where
         Ok(_) => Ok(true),
         Err(e) => match e.as_service_error() {
             Some(s) if s.is_resource_in_use_exception() => Ok(false),
-            _ => Err(classify(&e)),
+            _ => Err(classify(&e, table)),
         },
     }
 }

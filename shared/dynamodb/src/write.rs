@@ -82,7 +82,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
                         Cancelled::Error(e) => Err(e),
                     };
                 }
-                Err(classify(&e))
+                Err(classify(
+                    &e,
+                    &format!("{} and {}", self.tables.orders, self.tables.order_state),
+                ))
             }
         }
     }
@@ -173,7 +176,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
             e.as_service_error()
         else {
-            return Err(classify(&e));
+            return Err(classify(
+                &e,
+                &format!("{} and {}", self.tables.orders, self.tables.order_state),
+            ));
         };
         let reasons = cancelled.cancellation_reasons();
         match error::cancelled(reasons) {
@@ -231,6 +237,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let request = request
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .set_return_consumed_capacity(self.capacity.wanted());
+        let table = request.get_table_name().clone().unwrap_or_default();
         match request.send().await {
             Ok(done) => {
                 self.capacity.add(Kind::Write, done.consumed_capacity());
@@ -249,7 +256,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                         Put::Refused(failed.item().cloned())
                     })
                 }
-                _ => Err(classify(&e)),
+                _ => Err(classify(&e, &table)),
             },
         }
     }

@@ -7,6 +7,7 @@
 //! How answers are classified, and what the service must honour, is in the README's section
 //! "The contract of a remote service".
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,7 +16,7 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Call, Clock as _, Fault, RemoteService};
+use triad_runtime::{AnswerMeans, Call, Clock as _, Fault, RemoteService};
 use triad_workflow::Millis;
 
 mod tls;
@@ -45,6 +46,9 @@ pub struct HttpSettings {
     pub call_timeout: Duration,
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
+    /// What statuses mean that this service uses in its own way. For the others see the README's
+    /// section "The contract of a remote service".
+    pub statuses: BTreeMap<u16, AnswerMeans>,
 }
 
 /// Why settings cannot be used. No secret is in it.
@@ -59,6 +63,10 @@ pub enum HttpSettingsError {
     /// No HTTP client can be made; the text says why.
     #[error("no HTTP client can be made: {0}")]
     Client(String),
+    /// A meaning is given to a status that is none of an answer without success: below 300 or above
+    /// 599.
+    #[error("{0} in its statuses is not from 300 to 599")]
+    Status(u16),
 }
 
 impl fmt::Debug for HttpSettings {
@@ -77,6 +85,7 @@ pub struct HttpService {
     client: Client,
     base: Url,
     call_timeout: Duration,
+    statuses: BTreeMap<u16, AnswerMeans>,
 }
 
 impl fmt::Debug for HttpService {
@@ -103,6 +112,10 @@ impl HttpService {
         base.path_segments_mut()
             .map_err(|()| wrong())?
             .pop_if_empty();
+        let odd = settings.statuses.keys().find(|s| !(300..600).contains(*s));
+        if let Some(status) = odd {
+            return Err(HttpSettingsError::Status(*status));
+        }
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             let bad = || HttpSettingsError::Header(name.clone());
@@ -122,6 +135,7 @@ impl HttpService {
             client,
             base,
             call_timeout: settings.call_timeout,
+            statuses: settings.statuses.clone(),
         })
     }
 
@@ -158,15 +172,9 @@ impl RemoteService for HttpService {
             .timeout(time_left)
             .header(TIME_LEFT, time_left.as_millis().to_string())
             .header(DEADLINE, deadline.to_string())
-            .header("content-type", "application/json")
-            .header("idempotency-key", &call.idempotency_key.0)
-            .header("triad-order", call.order_id.as_str())
-            .header("triad-step", call.step.as_str())
-            .header("triad-direction", call.direction.to_string())
-            .header("triad-attempt", call.attempt)
             .body(body);
-        if let Some(undoes) = call.undoes {
-            request = request.header("triad-undoes", &undoes.0);
+        for (name, value) in contract_headers(&call) {
+            request = request.header(name, value);
         }
         if let Some(trace) = call.traceparent {
             request = request.header("traceparent", trace);
@@ -185,8 +193,26 @@ impl RemoteService for HttpService {
             };
         }
         let text = body.unwrap_or_default();
-        Err(refused(status, &text, retry_after))
+        let means = self.statuses.get(&status.as_u16()).copied();
+        let means = means.unwrap_or_else(|| meaning(status));
+        Err(refused(means, status, &text, retry_after))
     }
+}
+
+/// The headers by which a service knows what a call is about, whoever makes it: all of the contract but
+/// how long the answer is waited for.
+#[must_use]
+pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
+    let mut headers = vec![
+        ("content-type", "application/json".to_owned()),
+        ("idempotency-key", call.idempotency_key.0.clone()),
+        ("triad-order", call.order_id.to_string()),
+        ("triad-step", call.step.to_string()),
+        ("triad-direction", call.direction.to_string()),
+        ("triad-attempt", call.attempt.to_string()),
+    ];
+    headers.extend(call.undoes.map(|key| ("triad-undoes", key.0.clone())));
+    headers
 }
 
 /// No answer: whether the call arrived is unknown unless it could not even connect.
@@ -205,21 +231,38 @@ fn unanswered(error: reqwest::Error) -> Fault {
     transient(code, cause, None, !error.is_connect())
 }
 
-/// An answer other than success. `408`, `425`, `429` and whatever is no `4xx` may pass; the other `4xx`
-/// are refusals. A `3xx` is no word on the effect: whoever answered so may have carried it out first.
-fn refused(status: StatusCode, body: &[u8], retry_after: Option<Millis>) -> Fault {
+/// What an answer other than success means. `408`, `425`, `429` and whatever is no `4xx` may pass; `401`,
+/// `403` and `407` are about the caller; the other `4xx` are refusals. A `3xx` is no word on the effect:
+/// whoever answered so may have carried it out first.
+fn meaning(status: StatusCode) -> AnswerMeans {
+    match status {
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
+            AnswerMeans::MayPass
+        }
+        StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::PROXY_AUTHENTICATION_REQUIRED => AnswerMeans::CallerRefused,
+        other if other.is_client_error() => AnswerMeans::Refused,
+        _ => AnswerMeans::MayPass,
+    }
+}
+
+/// The fault of an answer other than success.
+fn refused(
+    means: AnswerMeans,
+    status: StatusCode,
+    body: &[u8],
+    retry_after: Option<Millis>,
+) -> Fault {
     let (code, message) = error_of(status, body);
-    let passing = !status.is_client_error()
-        || matches!(
-            status,
-            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
-        );
-    if passing {
-        // A service that says 429 has not begun; of the others nobody can be sure.
-        let maybe = status != StatusCode::TOO_MANY_REQUESTS;
-        transient(&code, message, retry_after, maybe)
-    } else {
-        Fault::Permanent { code, message }
+    match means {
+        AnswerMeans::Refused => Fault::Permanent { code, message },
+        AnswerMeans::CallerRefused => Fault::CallerRefused { code, message },
+        AnswerMeans::MayPass => {
+            // A service that says 429 has not begun; of the others nobody can be sure.
+            let maybe = status != StatusCode::TOO_MANY_REQUESTS;
+            transient(&code, message, retry_after, maybe)
+        }
     }
 }
 
@@ -310,6 +353,7 @@ mod tests {
             base_url,
             call_timeout: Duration::from_secs(5),
             headers: vec![("x-key".to_owned(), "hidden".to_owned())],
+            statuses: BTreeMap::new(),
         }
     }
 
@@ -406,7 +450,7 @@ mod tests {
     fn only_a_4xx_says_that_there_was_no_effect() {
         for code in (300..400).chain(500..1_000) {
             let status = StatusCode::from_u16(code).expect("a status");
-            let fault = refused(status, b"", None);
+            let fault = refused(meaning(status), status, b"", None);
             let maybe = matches!(
                 fault,
                 Fault::Transient {
@@ -418,10 +462,40 @@ mod tests {
         }
         for code in 400..500 {
             let status = StatusCode::from_u16(code).expect("a status");
-            let fault = refused(status, b"", None);
+            let fault = refused(meaning(status), status, b"", None);
             let is_refusal = matches!(fault, Fault::Permanent { .. });
-            assert_eq!(is_refusal, ![408, 425, 429].contains(&code), "{code}");
+            let others = [401, 403, 407, 408, 425, 429];
+            assert_eq!(is_refusal, !others.contains(&code), "{code}");
+            let is_about_the_caller = matches!(fault, Fault::CallerRefused { .. });
+            assert_eq!(
+                is_about_the_caller,
+                [401, 403, 407].contains(&code),
+                "{code}"
+            );
         }
+    }
+
+    #[tokio::test]
+    async fn a_team_says_what_a_status_means_for_its_service() {
+        let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+        for (means, name) in [
+            (None, "Permanent"),
+            (Some(AnswerMeans::CallerRefused), "CallerRefused"),
+            (Some(AnswerMeans::MayPass), "Transient"),
+        ] {
+            let (address, asked) = answering(answer);
+            let mut settings = settings(format!("http://{address}"));
+            settings.statuses = means.map(|means| (404, means)).into_iter().collect();
+            let fault = call(&settings, Millis(5_000))
+                .await
+                .expect_err("it is a 404");
+            assert!(format!("{fault:?}").starts_with(name), "{fault:?}");
+            asked.join().expect("it has answered");
+        }
+        let mut wrong = settings("http://127.0.0.1:1".to_owned());
+        wrong.statuses = BTreeMap::from([(204, AnswerMeans::Refused)]);
+        let error = HttpService::new(&wrong).expect_err("204 is a success");
+        assert!(error.to_string().contains("204"), "{error}");
     }
 
     /// An id goes through headers and paths as it is, whichever of its characters comes where.

@@ -131,12 +131,13 @@ impl Context {
     fn explain(&self, brokers: &str, error: &RdError) -> KafkaError {
         let brokers = brokers.to_owned();
         let Some(Fault { login, reason }) = self.fault() else {
-            let reason = error.to_string();
+            let reason = words(&error.to_string());
             return KafkaError::Unreachable { brokers, reason };
         };
+        tracing::debug!(reason, "Kafka does not answer");
         let reason = match advice(&reason) {
             Some(advice) => format!("{reason}; {advice}"),
-            None => reason,
+            None => words(&reason),
         };
         if login {
             KafkaError::Login { brokers, reason }
@@ -144,6 +145,25 @@ impl Context {
             KafkaError::Unreachable { brokers, reason }
         }
     }
+}
+
+/// A reason in plain words, where librdkafka's are those of its own parts: states, milliseconds, names
+/// of threads.
+fn words(reason: &str) -> String {
+    const KNOWN: [(&str, &str); 7] = [
+        ("Connection refused", "the connection is refused"),
+        (
+            "Failed to resolve",
+            "the name of the host cannot be resolved",
+        ),
+        ("No route to host", "there is no way to that host"),
+        ("Network is unreachable", "there is no way to that host"),
+        ("Connection setup timed out", "no answer in time"),
+        ("Timed out", "no answer in time"),
+        ("Broker transport failure", "no connection, or no answer"),
+    ];
+    let known = KNOWN.iter().find(|(part, _)| reason.contains(part));
+    known.map_or(reason, |(_, plain)| plain).to_owned()
 }
 
 /// What can be done about a reason, where librdkafka's words do not say it.
@@ -264,7 +284,7 @@ mod tests {
     #[test]
     fn a_refused_login_is_told_whatever_comes_after_it() {
         let context = Context::new(None);
-        assert!(told(&context).contains("Broker transport failure"));
+        assert!(told(&context).contains("no connection, or no answer"));
         event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
         event(
             &context,
@@ -275,6 +295,28 @@ mod tests {
         event(&context, RDKafkaErrorCode::Authentication, "refused");
         event(&context, RDKafkaErrorCode::BrokerTransportFailure, "away");
         assert_eq!(told(&context), "cannot log in to Kafka at b:9092: refused");
+    }
+
+    #[test]
+    fn what_everybody_meets_is_told_in_plain_words() {
+        for (reason, plain) in [
+            (
+                "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT)",
+                "the connection is refused",
+            ),
+            (
+                "nowhere:1/bootstrap: Failed to resolve 'nowhere:1': Name or service not known",
+                "the name of the host cannot be resolved",
+            ),
+        ] {
+            let context = Context::new(None);
+            event(&context, RDKafkaErrorCode::BrokerTransportFailure, reason);
+            let expected = format!("no Kafka broker answers at b:9092: {plain}");
+            assert_eq!(told(&context), expected);
+        }
+        let late = RdError::MetadataFetch(RDKafkaErrorCode::OperationTimedOut);
+        let told = Context::new(None).explain("b:9092", &late).to_string();
+        assert_eq!(told, "no Kafka broker answers at b:9092: no answer in time");
     }
 
     #[test]

@@ -1,12 +1,19 @@
 //! Acts on many orders.
 
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 
-use triad_core::{Operation, OperatorAct, OrderId, WorkflowRef};
+use serde_json::Value;
+use triad_core::operate::present_input;
+use triad_core::{Action, Operation, OperatorAct, OrderId, WorkflowRef};
 use triad_runtime::operator::Operator;
 use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use triad_workflow::StepId;
 
 use crate::bulk::{Bulk, Line, Tally, each};
+use crate::correction::{Correction, Difference, differences};
+use crate::outcome::Outcome;
+use crate::settling::lacking;
 
 /// Does one operation on many orders, one after the other, and reports each; rate, dry run and
 /// `stop` are as in [`each`].
@@ -29,8 +36,136 @@ where
     C: Clock,
     N: Entropy,
 {
-    let act = async |id: OrderId| operator.operate(&id, operation, how.dry_run).await.into();
+    let act = async |id: OrderId| one(operator, &id, operation, how.dry_run).await;
     each(clock, orders, how, stop, act, report).await
+}
+
+/// One operation on one order. An output with which a step is settled must have what others read of it.
+async fn one<S, B, C, N>(
+    operator: &Operator<S, B, C, N>,
+    id: &OrderId,
+    operation: &Operation,
+    dry_run: bool,
+) -> Outcome
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    N: Entropy,
+{
+    if let Action::Settle {
+        step,
+        applied: Some(output),
+    } = &operation.action
+    {
+        let read = match operator.snapshot(id).await {
+            Ok(Some(read)) => read,
+            Ok(None) => return Outcome::NotFound,
+            Err(error) => return Outcome::Failed(error),
+        };
+        // A step that the workflow does not have is refused by the act itself.
+        let lacking = match read.workflow.step_index(step.as_str()) {
+            Some(index) => lacking(&read.workflow, index, output),
+            None => Vec::new(),
+        };
+        if !lacking.is_empty() {
+            let step = step.clone();
+            return Outcome::OutputLacks { step, lacking };
+        }
+    }
+    operator.operate(id, operation, dry_run).await.into()
+}
+
+/// The input that a step of an order has now; `None` if its expressions have no value, or the workflow has
+/// no such step.
+///
+/// # Errors
+/// The [`Outcome`] of an act that cannot read the order: it is not found, or the store failed.
+pub async fn input_of<S, B, C, N>(
+    operator: &Operator<S, B, C, N>,
+    id: &OrderId,
+    step: &StepId,
+) -> Result<Option<Value>, Outcome>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    N: Entropy,
+{
+    let read = operator.snapshot(id).await.map_err(Outcome::Failed)?;
+    let read = read.ok_or(Outcome::NotFound)?;
+    let context = read.context(operator.timing());
+    // The details were read.
+    Ok(present_input(&context, &read.order, step).unwrap_or_default())
+}
+
+/// Which step is done again with a corrected input, how it is corrected, and who says so and why.
+#[derive(Debug, Clone, Copy)]
+pub struct Corrected<'a> {
+    /// The step.
+    pub step: &'a StepId,
+    /// What its input becomes.
+    pub correction: &'a Correction,
+    /// Who, and why.
+    pub act: &'a OperatorAct,
+}
+
+/// Resubmits many orders with a corrected input of one step, one after the other: each from its own
+/// present input. `show` gets what differs before it is acted on, and is called in a dry run too; rate,
+/// dry run and `stop` are as in [`each`].
+///
+/// # Errors
+/// What `report` returns; no further order is acted on. The failure of one order is in its
+/// [`Line`].
+#[expect(
+    clippy::too_many_arguments,
+    reason = "they are those of every act, and what is shown before it"
+)]
+pub async fn resubmit_corrected<S, B, C, N, F>(
+    operator: &Operator<S, B, C, N>,
+    clock: &impl Clock,
+    orders: Vec<OrderId>,
+    corrected: Corrected<'_>,
+    how: Bulk,
+    stop: impl Future<Output = ()>,
+    show: impl FnMut(&OrderId, &[Difference]),
+    report: impl FnMut(&Line) -> Result<(), F>,
+) -> Result<Tally, F>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    N: Entropy,
+{
+    // One order is in hand at a time: nobody waits for it.
+    let show = Mutex::new(show);
+    let Corrected {
+        step,
+        correction,
+        act,
+    } = corrected;
+    let one = async |id: OrderId| {
+        let present = match input_of(operator, &id, step).await {
+            Ok(present) => present,
+            Err(outcome) => return outcome,
+        };
+        let input = match correction.of(step.as_str(), present.as_ref()) {
+            Ok(input) => input,
+            Err(error) => return Outcome::NotCorrected(error),
+        };
+        {
+            let mut show = show.lock().unwrap_or_else(PoisonError::into_inner);
+            (*show)(&id, &differences(present.as_ref(), &input));
+        }
+        let operation = Operation {
+            action: Action::Resubmit {
+                input: Some((step.clone(), input)),
+            },
+            act: act.clone(),
+        };
+        operator.operate(&id, &operation, how.dry_run).await.into()
+    };
+    each(clock, orders, how, stop, one, report).await
 }
 
 /// Moves many orders to the version `to` of their workflow, one after the other, and reports each;

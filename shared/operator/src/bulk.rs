@@ -23,7 +23,7 @@ pub struct Bulk {
 }
 
 /// What came of one order. As JSON an object with `order_id`, `result` (`done`, `refused` or
-/// `failed`), `text` and `dry_run`.
+/// `failed`), `text`, `dry_run` and `unsent` (whether the Supervisor sends messages of it).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// The order that the act was on.
@@ -36,11 +36,12 @@ pub struct Line {
 
 impl Serialize for Line {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut line = to.serialize_struct("Line", 4)?;
+        let mut line = to.serialize_struct("Line", 5)?;
         line.serialize_field("order_id", &self.order)?;
         line.serialize_field("result", self.outcome.verdict().name())?;
         line.serialize_field("text", &self.outcome.to_string())?;
         line.serialize_field("dry_run", &self.dry_run)?;
+        line.serialize_field("unsent", &self.outcome.is_unsent())?;
         line.end()
     }
 }
@@ -54,6 +55,10 @@ pub struct Tally {
     pub refused: usize,
     /// Orders on which the act failed; trying again is safe.
     pub failed: usize,
+    /// Of those done: orders whose messages the bus has not taken. The Supervisor sends them.
+    pub unsent: usize,
+    /// Orders that were not acted on, because it ended before their turn.
+    pub left: usize,
     /// Whether `stop` completed before every order was acted on.
     pub stopped: bool,
 }
@@ -75,7 +80,9 @@ impl Tally {
 }
 
 /// Acts on every order with `act`, one after the other, no faster than the rate, and calls `report`
-/// after each. When `stop` completes, it ends before the next order; to run it again is safe.
+/// after each. When `stop` completes, it ends before the next order, and so it does after an order whose
+/// messages the bus has not taken: each further one would wait for the bus in vain. To run it again is
+/// safe.
 ///
 /// One order is in hand at a time.
 ///
@@ -95,7 +102,10 @@ where
 {
     let mut stop = pin!(stop);
     let mut pacer = Pacer::new(how.rate);
-    let mut tally = Tally::default();
+    let mut tally = Tally {
+        left: orders.len(),
+        ..Tally::default()
+    };
     for order in orders {
         let wait = pin!(clock.sleep(pacer.turn(clock)));
         if let Either::Left(_) = select(stop.as_mut(), wait).await {
@@ -108,7 +118,12 @@ where
             dry_run: how.dry_run,
         };
         tally.count(line.outcome.verdict());
+        tally.left -= 1;
+        tally.unsent += usize::from(line.outcome.is_unsent());
         report(&line)?;
+        if line.outcome.is_unsent() {
+            return Ok(tally);
+        }
     }
     Ok(tally)
 }

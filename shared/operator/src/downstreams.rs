@@ -1,15 +1,16 @@
 //! Downstreams and step types: which there are, how they are, what waits for them, and holding them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use serde::Serialize;
 use triad_core::downstream::{Downstream, DownstreamAction};
-use triad_core::{OperatorAct, Timestamp, WorkflowRef};
+use triad_core::due::SHARDS;
+use triad_core::{Direction, OperatorAct, Order, StepRecord, Timestamp, WorkflowRef};
 use triad_runtime::operator::{DownstreamOperated, OperateError, Operator, read_downstream};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::pressure::{Pressure, present};
-use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StoreError};
+use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore, StoreError};
 use triad_workflow::{AgentName, Step, StepId, Workflow, WorkflowName};
 
 /// Why a downstream or a step type cannot be found among the stored workflows.
@@ -121,6 +122,23 @@ impl Published {
                 known,
             }),
         }
+    }
+
+    /// The agents of the steps of an order that are deferred.
+    fn waited_for(&self, order: &Order) -> BTreeSet<AgentName> {
+        let is_its = |w: &&Workflow| w.name == order.workflow.name && w.hash == order.workflow.hash;
+        let Some(workflow) = self.0.iter().find(is_its) else {
+            return BTreeSet::new();
+        };
+        let steps = order.steps.iter().zip(&workflow.steps);
+        let deferred = steps.filter(|(record, _)| record.state.deferred_until().is_some());
+        let agent = |(record, step): (&StepRecord, &Step)| match &step.compensation {
+            Some(compensation) if record.direction() == Direction::Compensate => {
+                compensation.agent.clone()
+            }
+            _ => step.agent.clone(),
+        };
+        deferred.map(agent).collect()
     }
 
     /// The agents that a step and its compensation have, in all stored versions of the workflow.
@@ -277,4 +295,43 @@ impl Waiting {
             why,
         }
     }
+}
+
+/// Orders looked at in each shard of the due index, those that are due first.
+const DEFERRED_PAGE: u32 = 64;
+
+/// Orders under way of which a step is deferred, counted by the downstream that it waits for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Deferred {
+    /// How many orders, by downstream; one that waits for two is counted for both.
+    pub orders: BTreeMap<AgentName, u64>,
+    /// Whether further orders are under way than were looked at.
+    pub more: bool,
+}
+
+/// Counts the orders whose steps are deferred, among those of each shard that are due first: at most
+/// 1,024 records are read, eventually consistently.
+///
+/// # Errors
+/// The store's own.
+pub async fn deferred<S: StateStore>(
+    store: &S,
+    published: &Published,
+) -> Result<Deferred, StoreError> {
+    let mut counted = Deferred::default();
+    for shard in 0..SHARDS {
+        let page = store
+            .due(shard, Timestamp(u64::MAX), DEFERRED_PAGE, None)
+            .await?;
+        counted.more |= page.next.is_some();
+        let ids = page.rows.into_iter().map(|row| row.order).collect();
+        for order in store.load_eventually(ids).await {
+            // One that cannot be read is told of by `triad list`.
+            let Ok(Some(order)) = order else { continue };
+            for agent in published.waited_for(&order) {
+                *counted.orders.entry(agent).or_default() += 1;
+            }
+        }
+    }
+    Ok(counted)
 }

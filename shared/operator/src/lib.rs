@@ -4,18 +4,23 @@
 //! |---|---|---|
 //! | [`find`] | finds orders by state, cause, workflow and age | what it finds; the whole table only for orders that ended well |
 //! | [`causes`] | counts the orders that need an operator by cause | the attention index |
-//! | [`order`], [`timeline`] | shows one order, with everything that happened to it | one record |
+//! | [`order`], [`timeline`], [`next`] | shows one order, with everything that happened to it and what will | one record |
+//! | [`inputs`] | shows what an order's steps ask of their services | the order's details and definition |
+//! | [`correction`], [`settling`] | makes a corrected input of the present one; holds an output against what is read of it | nothing |
 //! | [`bulk`], [`acts`], [`outcome`] | acts on many orders: dry run, rate, a report of each, stop between two | one record an order, and writes it |
 //! | [`downstreams`] | shows and holds downstreams and step types, and says what waits for them | one control record a downstream |
+//! | [`status`] | one look at an installation: what is under way, waits, and needs an operator | indexes and control records |
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
+//!
+//! [`json`] has the form of all of it for programs: one line a thing, moments in RFC 3339.
 //!
 //! Single acts on an order or a downstream are those of [`triad_runtime::operator::Operator`]; what
 //! is here is around them.
 //!
 //! Everything is generic over the ports of `triad-runtime`, answers with typed values and fails
 //! with typed errors. Values have the JSON form that the command line prints with `--json`, where
-//! they have one. Each function says what bounds its work and its memory.
+//! they have one, through [`json::line`]. Each function says what bounds its work and its memory.
 //!
 //! Architecture invariant: nothing here prints, reads the environment, or knows of DynamoDB, Kafka,
 //! HTTP or a terminal. Now is an argument, or comes from a [`Clock`](triad_runtime::Clock).
@@ -24,13 +29,19 @@ pub mod acts;
 mod attention;
 pub mod bulk;
 pub mod causes;
+pub mod correction;
 pub mod dead_letters;
 pub mod downstreams;
 pub mod find;
+pub mod inputs;
+pub mod json;
+pub mod next;
 pub mod order;
 pub mod outcome;
 mod pace;
+pub mod settling;
 mod skipped;
+pub mod status;
 pub mod timeline;
 pub mod versions;
 

@@ -2,17 +2,22 @@
 
 use serde::Serialize;
 use triad_core::StepRecord;
-use triad_core::order::{Hold, Incident};
-use triad_core::{ClaimId, Failure, Order, OrderId, Priority, Timestamp, Version, WorkflowRef};
+use triad_core::order::{Dropped, Hold, Incident};
+use triad_core::{
+    ClaimId, Failure, Order, OrderId, Priority, Timestamp, Timing, Version, WorkflowRef,
+};
 
-/// An order's whole record, in the names that people use for its parts. Times are milliseconds
-/// since the Unix epoch.
+use crate::next::{self, Next};
+use crate::timeline::{Entry, gaps, timeline};
+
+/// An order's whole record, in the names that people use for its parts. Its form for programs is
+/// [`json::line`](crate::json::line)'s, of the kind `order`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OrderView<'a> {
     /// The order's id.
     pub order_id: &'a OrderId,
     /// The name of the order's process state, such as `Processing`.
-    pub process_state: &'static str,
+    pub state: &'static str,
     /// The definition that the order is pinned to: name and hash.
     pub workflow: &'a WorkflowRef,
     /// The order's lane: normal or high.
@@ -35,8 +40,11 @@ pub struct OrderView<'a> {
     pub failure_count: u32,
     /// Attempts made for the order in all rounds, at actions, probes and compensations.
     pub attempts: u32,
-    /// Why the order failed or is compensated; `None` if neither is so.
-    pub cause: Option<&'a Failure>,
+    /// The fingerprint of why the order failed or is compensated, by which orders are grouped and
+    /// chosen; `None` if neither is so.
+    pub cause: Option<String>,
+    /// The same as a whole: class, step, code and message.
+    pub failure: Option<&'a Failure>,
     /// The record's version: every write raises it by one.
     pub version: Version,
     /// Sequence number of the last status message; they are counted from 1 without gaps.
@@ -51,15 +59,24 @@ pub struct OrderView<'a> {
     pub steps: &'a [StepRecord],
     /// Recoveries, failures and operators' acts that the record still keeps, oldest first.
     pub incidents: &'a [Incident],
+    /// Lines that were dropped because there were too many; `None` if none was.
+    pub dropped: Option<Dropped>,
+    /// The history in lines for people, oldest first.
+    pub timeline: Vec<Entry>,
+    /// Attempts of which the history no longer tells, in words; empty for most orders.
+    pub gaps: Vec<String>,
+    /// What will happen next.
+    pub next: Vec<Next>,
 }
 
 impl<'a> OrderView<'a> {
-    /// The view of a process record. Lists and texts are borrowed from the record.
+    /// The view of a process record in an installation with this timing. Lists and texts are borrowed
+    /// from the record.
     #[must_use]
-    pub fn of(order: &'a Order) -> Self {
+    pub fn of(order: &'a Order, timing: &Timing) -> Self {
         Self {
             order_id: &order.id,
-            process_state: order.state.name(),
+            state: order.state.name(),
             workflow: &order.workflow,
             priority: order.priority,
             submitted_at: order.submitted_at,
@@ -70,7 +87,8 @@ impl<'a> OrderView<'a> {
             late_since: order.late_since,
             failure_count: order.failure_count(),
             attempts: order.attempts(),
-            cause: order.state.cause(),
+            cause: order.state.cause().map(Failure::fingerprint),
+            failure: order.state.cause(),
             version: order.version,
             status_sequence: order.sequence,
             round: order.round,
@@ -78,6 +96,10 @@ impl<'a> OrderView<'a> {
             closed: order.closed.as_ref(),
             steps: &order.steps,
             incidents: &order.incidents,
+            dropped: order.dropped,
+            timeline: timeline(order),
+            gaps: gaps(order),
+            next: next::of(order, timing),
         }
     }
 }

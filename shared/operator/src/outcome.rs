@@ -5,6 +5,10 @@ use std::fmt;
 use triad_core::migrate::Change;
 use triad_core::{OperationRefusal, Order, WorkflowRef};
 use triad_runtime::operator::{Migrated, OperateError, Operated};
+use triad_workflow::StepId;
+
+use crate::correction::CorrectionError;
+use crate::settling::Lacking;
 
 /// What came of an act on one order; in a dry run: what would come of it. Its text is one line for
 /// a person.
@@ -18,6 +22,18 @@ pub enum Outcome {
         to: WorkflowRef,
         /// What has changed for the order, a step each; empty if nothing has.
         changes: Vec<Change>,
+        /// Whether the bus has not taken all of its messages: the Supervisor sends them.
+        unsent: bool,
+    },
+    /// The input cannot be corrected so; nothing was written.
+    NotCorrected(CorrectionError),
+    /// The output that the step was to be settled with lacks what other steps read; nothing was
+    /// written.
+    OutputLacks {
+        /// The step that was to be settled.
+        step: StepId,
+        /// What is missing, at least one.
+        lacking: Vec<Lacking>,
     },
     /// The act does not fit the order's state; nothing was written.
     Refused(OperationRefusal),
@@ -31,6 +47,9 @@ pub enum Outcome {
     Failed(OperateError),
 }
 
+/// What follows the text of an act whose messages the bus has not taken.
+const UNSENT: &str = "; its messages are not sent yet, the Supervisor sends them";
+
 /// The state of an order in short: its process state, and what operators have set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
@@ -40,6 +59,8 @@ pub struct Now {
     pub paused: bool,
     /// Whether an operator has closed it by hand.
     pub closed: bool,
+    /// Whether the bus has not taken all messages of the act: the Supervisor sends them.
+    pub unsent: bool,
 }
 
 /// What came of an act, in one word.
@@ -71,6 +92,7 @@ impl Now {
             state: order.state.name(),
             paused: order.paused.is_some(),
             closed: order.closed.is_some(),
+            unsent: false,
         }
     }
 }
@@ -81,8 +103,23 @@ impl Outcome {
     pub fn verdict(&self) -> Verdict {
         match self {
             Self::Done(_) | Self::Migrated { .. } => Verdict::Done,
-            Self::Refused(_) | Self::NotMovable(_) | Self::NotFound => Verdict::Refused,
+            Self::Refused(_)
+            | Self::NotMovable(_)
+            | Self::NotCorrected(_)
+            | Self::OutputLacks { .. }
+            | Self::NotFound => Verdict::Refused,
             Self::Failed(_) => Verdict::Failed,
+        }
+    }
+
+    /// Whether the act is written and the bus has not taken all of its messages. The Supervisor sends
+    /// them at one of its next sweeps.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Done(now) => now.unsent,
+            Self::Migrated { unsent, .. } => *unsent,
+            _ => false,
         }
     }
 }
@@ -93,17 +130,37 @@ impl fmt::Display for Outcome {
             Self::Done(now) => {
                 f.write_str(now.state)?;
                 f.write_str(if now.paused { ", paused" } else { "" })?;
-                f.write_str(if now.closed { ", closed" } else { "" })
+                f.write_str(if now.closed { ", closed" } else { "" })?;
+                f.write_str(if now.unsent { UNSENT } else { "" })
             }
-            Self::Migrated { to, changes } if changes.is_empty() => {
-                write!(f, "on {to}: nothing changes for it")
+            Self::Migrated {
+                to,
+                changes,
+                unsent,
+            } if changes.is_empty() => {
+                let unsent = if *unsent { UNSENT } else { "" };
+                write!(f, "on {to}: nothing changes for it{unsent}")
             }
-            Self::Migrated { to, changes } => {
+            Self::Migrated {
+                to,
+                changes,
+                unsent,
+            } => {
                 let lines: Vec<String> = changes
                     .iter()
                     .map(|c| format!("{} {}", c.step, c.what))
                     .collect();
-                write!(f, "on {to}: {}", lines.join(", "))
+                let unsent = if *unsent { UNSENT } else { "" };
+                write!(f, "on {to}: {}{unsent}", lines.join(", "))
+            }
+            Self::NotCorrected(error) => error.fmt(f),
+            Self::OutputLacks { step, lacking } => {
+                let lacking: Vec<String> = lacking.iter().map(ToString::to_string).collect();
+                let lacking = lacking.join(", ");
+                write!(
+                    f,
+                    "the output of {step} lacks what is read of it: {lacking}"
+                )
             }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::NotMovable(against) => f.write_str(&against.join("; ")),
@@ -117,6 +174,10 @@ impl From<Result<Operated, OperateError>> for Outcome {
     fn from(came: Result<Operated, OperateError>) -> Self {
         match came {
             Ok(Operated::Done(order)) => Self::Done(Now::of(&order)),
+            Ok(Operated::Unsent(order)) => Self::Done(Now {
+                unsent: true,
+                ..Now::of(&order)
+            }),
             Ok(Operated::Refused(refusal)) => Self::Refused(refusal),
             Ok(Operated::NotFound) => Self::NotFound,
             Err(error) => Self::Failed(error),
@@ -130,6 +191,12 @@ impl From<Result<Migrated, OperateError>> for Outcome {
             Ok(Migrated::Done(order, changes)) => Self::Migrated {
                 to: order.workflow,
                 changes,
+                unsent: false,
+            },
+            Ok(Migrated::Unsent(order, changes)) => Self::Migrated {
+                to: order.workflow,
+                changes,
+                unsent: true,
             },
             Ok(Migrated::Refused(against)) => Self::NotMovable(against),
             Ok(Migrated::NotFound) => Self::NotFound,

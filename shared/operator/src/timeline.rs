@@ -1,13 +1,14 @@
 //! An order's timeline, attempt by attempt, from what its record knows.
 
 use serde::Serialize;
+use triad_core::history::{Untold, untold};
 use triad_core::order::{Incident, IncidentKind};
-use triad_core::{Direction, Order, StepState, Timestamp, Work};
+use triad_core::{Attempt, Direction, Leg, Order, StepState, Timestamp, Work};
 
 /// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// When it happened; for a step that is deferred: until when it waits.
+    /// When it happened, in milliseconds since the Unix epoch.
     pub at: Timestamp,
     /// What happened, in one line for a person. The text is no contract.
     pub what: String,
@@ -27,8 +28,47 @@ pub fn attempt(state: &StepState) -> Option<u32> {
     }
 }
 
-/// Everything that the record still knows, oldest first. There are at most two entries for each
-/// step and each incident, and one each for the submission and the end.
+/// The state of a step in words, such as `compensating` or `deferred`.
+#[must_use]
+pub fn state_in_words(state: &StepState) -> &'static str {
+    match state {
+        StepState::Waiting => "waiting",
+        StepState::Skipped => "skipped",
+        StepState::Acting(work) => match work {
+            Work::Due { .. } => "retry due",
+            Work::Out(out) if out.direction == Direction::Probe => "probing",
+            Work::Out(_) => "running",
+            Work::Deferred { .. } => "deferred",
+            Work::Failed { .. } => "failed",
+        },
+        StepState::Completed { .. } => "completed",
+        StepState::Refused { .. } => "refused",
+        StepState::Ambiguous { .. } => "in doubt",
+        StepState::Compensating { work, .. } => match work {
+            Work::Due { .. } => "compensation due",
+            Work::Out(_) => "compensating",
+            Work::Deferred { .. } => "compensation deferred",
+            Work::Failed { .. } => "compensation failed",
+        },
+        StepState::NotCompensated { .. } => "not compensated",
+        StepState::Compensated { .. } => "compensated",
+    }
+}
+
+/// The calls of both legs in words: how many were made, and how many more may have been by attempts
+/// that were never answered.
+#[must_use]
+pub fn calls_in_words(action: Leg, compensation: Leg) -> String {
+    let made = action.made.saturating_add(compensation.made);
+    match action.unreported.saturating_add(compensation.unreported) {
+        0 => made.to_string(),
+        unknown => format!("{made} to {}", made.saturating_add(unknown)),
+    }
+}
+
+/// Everything that the record still knows, oldest first, and what it no longer knows. There are at
+/// most two entries for each step and each incident, and one each for the submission, the end and what
+/// was dropped.
 #[must_use]
 pub fn timeline(order: &Order) -> Vec<Entry> {
     let entry = |(at, what)| Entry { at, what };
@@ -37,6 +77,13 @@ pub fn timeline(order: &Order) -> Vec<Entry> {
 
 fn events(order: &Order) -> Vec<(Timestamp, String)> {
     let mut events = vec![(order.submitted_at, "submitted".to_owned())];
+    if let Some(dropped) = order.dropped {
+        let lines = dropped.lines;
+        events.push((
+            dropped.latest,
+            format!("({lines} lines up to here are no longer kept)"),
+        ));
+    }
     for step in &order.steps {
         of_step(step.step.as_str(), &step.state, &mut events);
     }
@@ -50,42 +97,87 @@ fn events(order: &Order) -> Vec<(Timestamp, String)> {
     events
 }
 
-fn of_step(name: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>) {
+/// What the history has lost, in words: attempts of which no line tells. Empty for most orders.
+#[must_use]
+pub fn gaps(order: &Order) -> Vec<String> {
+    let gap = |gap: Untold| {
+        let kind = match gap.at_compensation {
+            true => Direction::Compensate,
+            false => Direction::Forward,
+        };
+        format!("{}: {}", gap.step, name_of(kind, gap.from, Some(gap.to)))
+    };
+    untold(order).into_iter().map(gap).collect()
+}
+
+/// `attempt 2`, `compensation attempts 1 to 3`.
+fn name_of(direction: Direction, first: Attempt, last: Option<Attempt>) -> String {
+    let kind = match direction {
+        Direction::Forward => "attempt",
+        Direction::Probe => "probe, attempt",
+        Direction::Compensate => "compensation attempt",
+    };
+    match last.filter(|last| *last != first) {
+        None => format!("{kind} {first}"),
+        Some(last) => format!("{kind}s {first} to {last}"),
+    }
+}
+
+fn of_step(step: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>) {
+    let began =
+        |direction, attempt| format!("{step}: {} started", name_of(direction, attempt, None));
     match state {
-        StepState::Acting(Work::Out(out)) => {
-            let what = match out.direction {
-                Direction::Probe => "asks whether the effect happened",
-                Direction::Forward | Direction::Compensate => "started",
-            };
-            events.push((
-                out.started,
-                format!("{name}: attempt {} {what}", out.attempt),
-            ));
-        }
-        StepState::Acting(Work::Deferred { attempt, until }) => events.push((
-            *until,
-            format!("{name}: attempt {attempt} is put off until here"),
-        )),
+        StepState::Acting(work) | StepState::Compensating { work, .. } => match work {
+            Work::Out(out) => events.push((out.started, began(out.direction, out.attempt))),
+            Work::Failed {
+                direction,
+                attempt,
+                started,
+                calls,
+            } => {
+                let began = began(*direction, *attempt);
+                let calls = after(Some(*calls));
+                events.push((
+                    *started,
+                    format!("{began}; it failed{calls}, not counted yet"),
+                ));
+            }
+            Work::Due { .. } | Work::Deferred { .. } => {}
+        },
         StepState::Completed {
             attempt,
             started,
             finished,
             ..
         } => {
-            events.push((*started, format!("{name}: attempt {attempt} started")));
-            events.push((*finished, format!("{name}: completed")));
+            if let Some(started) = started {
+                events.push((*started, began(Direction::Forward, *attempt)));
+            }
+            events.push((*finished, format!("{step}: completed")));
         }
-        StepState::Compensating {
-            work: Work::Out(out),
-            ..
-        } => events.push((
-            out.started,
-            format!("{name}: undo attempt {} started", out.attempt),
-        )),
-        StepState::Compensated { finished, .. } => {
-            events.push((*finished, format!("{name}: undone")));
+        StepState::Compensated {
+            attempt,
+            started,
+            finished,
+        } => {
+            if let Some(started) = started {
+                events.push((*started, began(Direction::Compensate, *attempt)));
+            }
+            events.push((*finished, format!("{step}: compensated")));
         }
-        _ => {}
+        StepState::Waiting
+        | StepState::Skipped
+        | StepState::Refused { .. }
+        | StepState::Ambiguous { .. }
+        | StepState::NotCompensated { .. } => {}
+    }
+}
+
+fn after(calls: Option<u32>) -> String {
+    match calls {
+        Some(1) => " after 1 call".to_owned(),
+        Some(n) => format!(" after {n} calls"),
+        None => String::new(),
     }
 }
 
@@ -94,29 +186,35 @@ fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
         .step
         .as_ref()
         .map_or_else(String::new, |s| format!("{s}: "));
-    let attempt = incident
-        .attempt
-        .map_or_else(String::new, |a| format!(" {a}"));
-    let undo = matches!(incident.what, IncidentKind::CompensationFailed);
-    if let (Some(started), Some(_)) = (incident.started, incident.attempt) {
-        let kind = if undo { "undo attempt" } else { "attempt" };
-        events.push((started, format!("{step}{kind}{attempt} started")));
+    let direction = incident.direction();
+    let attempt = incident.attempt.map(|first| (first, incident.through));
+    if let (Some(started), Some((first, _))) = (incident.started, attempt) {
+        let began = name_of(direction, first, None);
+        events.push((started, format!("{step}{began} started")));
     }
-    let calls = match incident.calls {
-        Some(1) => " after 1 call".to_owned(),
-        Some(n) => format!(" after {n} calls"),
-        None => String::new(),
+    let named = match (attempt, direction) {
+        (Some((first, last)), _) => name_of(direction, first, last),
+        (None, Direction::Compensate) => "compensation".to_owned(),
+        (None, _) => "attempt".to_owned(),
     };
+    let calls = after(incident.calls);
     let what = match incident.what {
-        IncidentKind::AttemptFailed => format!("attempt{attempt} failed{calls}"),
-        IncidentKind::CompensationFailed => format!("undo attempt{attempt} failed{calls}"),
-        IncidentKind::CompensationBegan => "undo began".to_owned(),
-        IncidentKind::Deferred => format!("attempt{attempt} put off"),
+        IncidentKind::AttemptFailed | IncidentKind::CompensationFailed => {
+            format!("{named} failed{calls}")
+        }
+        IncidentKind::Completed => "completed".to_owned(),
+        IncidentKind::Compensated => "compensated".to_owned(),
+        IncidentKind::Abandoned if incident.failure.is_some() => {
+            format!("{named} failed{calls}, and was not counted")
+        }
+        IncidentKind::Abandoned => format!("{named} is waited for no longer"),
+        IncidentKind::CompensationBegan => "compensation began".to_owned(),
+        IncidentKind::Deferred => format!("{named} deferred"),
         IncidentKind::Late => "the deadline of the order has passed; it goes on".to_owned(),
         IncidentKind::Probed => "the service was asked whether the effect happened".to_owned(),
         IncidentKind::Resubmitted => "resubmitted".to_owned(),
         IncidentKind::Cancelled => "cancelled".to_owned(),
-        IncidentKind::CompensationRetried => "undo retried".to_owned(),
+        IncidentKind::CompensationRetried => "compensation retried".to_owned(),
         IncidentKind::Closed => "closed".to_owned(),
         IncidentKind::Paused => "paused".to_owned(),
         IncidentKind::Resumed => "resumed".to_owned(),

@@ -42,4 +42,4 @@ pub use ports::{
     StoreError, Write, Written,
 };
 pub use record::InputRecord;
-pub use remote::{Call, Fault, RemoteService};
+pub use remote::{AnswerMeans, Call, Fault, RemoteService};

@@ -39,6 +39,9 @@ pub struct Operator<S, B, C, E> {
 pub enum Operated {
     /// The act is written; the order as it is now. In a dry run: as it would be.
     Done(Box<Order>),
+    /// The act is written, and the order is as it is now; but the bus has not taken all of its
+    /// messages. The Supervisor sends them: nothing is left to do for it.
+    Unsent(Box<Order>),
     /// The act does not fit the order's present state; nothing was written.
     Refused(OperationRefusal),
     /// There is no such order, or it has expired.
@@ -51,6 +54,8 @@ pub enum Migrated {
     /// The move is written, or in a dry run would be: the order afterwards, and what changes for
     /// it.
     Done(Box<Order>, Vec<Change>),
+    /// The move is written, but the bus has not taken all of its messages. The Supervisor sends them.
+    Unsent(Box<Order>, Vec<Change>),
     /// The order cannot be moved; nothing was written. One line for each reason, for people.
     Refused(Vec<String>),
     /// There is no such order, or it has expired.
@@ -133,7 +138,13 @@ where
                     return Ok(Operated::Refused(refusal.clone()));
                 }
                 Task::Ended(_) => {
-                    return Ok(Operated::Done(Box::new(written(carried)?)));
+                    let (order, is_sent) = written(carried)?;
+                    let order = Box::new(order);
+                    return Ok(if is_sent {
+                        Operated::Done(order)
+                    } else {
+                        Operated::Unsent(order)
+                    });
                 }
             }
         }
@@ -175,9 +186,33 @@ where
             report_breaches(&carried.pass.take(read, change, timing, now));
             carry_out(&self.store, &self.bus, &self.entropy, vec![&mut carried]).await;
             if matches!(carried.pass.task(), Task::Ended(_)) {
-                return Ok(Migrated::Done(Box::new(written(carried)?), changes));
+                let (order, is_sent) = written(carried)?;
+                let order = Box::new(order);
+                return Ok(if is_sent {
+                    Migrated::Done(order, changes)
+                } else {
+                    Migrated::Unsent(order, changes)
+                });
             }
         }
+    }
+
+    /// Reads an order with its definition and its details, consistently; `None` if there is no such
+    /// order, or it has expired.
+    ///
+    /// # Errors
+    /// [`OperateError`]: the store fails, or the definition or the details are not stored.
+    pub async fn snapshot(&self, id: &OrderId) -> Result<Option<Snapshot>, OperateError> {
+        let Some(read) = self.read(id, None).await? else {
+            return Ok(None);
+        };
+        let details = Some(self.details(id).await?);
+        Ok(Some(Snapshot { details, ..read }))
+    }
+
+    /// The spans of the installation, with which the acts are decided.
+    pub fn timing(&self) -> triad_core::Timing {
+        self.settings.timing
     }
 
     async fn read(
@@ -203,10 +238,12 @@ where
     }
 }
 
-/// The record that an ended pass has written. What of it is unsent, the Supervisor sends.
-fn written(carried: Carried) -> Result<Order, OperateError> {
-    let order = match carried.pass.task() {
-        Task::Ended(End::Done(done) | End::Unsent(done)) => (*done.order).clone(),
+/// The record that an ended pass has written, and whether all its messages are sent. What is unsent, the
+/// Supervisor sends.
+fn written(carried: Carried) -> Result<(Order, bool), OperateError> {
+    let (order, is_sent) = match carried.pass.task() {
+        Task::Ended(End::Done(done)) => ((*done.order).clone(), true),
+        Task::Ended(End::Unsent(done)) => ((*done.order).clone(), false),
         Task::Ended(End::Raced) => return Err(OperateError::Contended),
         Task::Ended(End::Illegal(illegal)) => {
             return Err(OperateError::Unsound(illegal.to_string()));
@@ -221,7 +258,7 @@ fn written(carried: Carried) -> Result<Order, OperateError> {
     if let Some(e) = carried.unsent {
         tracing::warn!(order = %order.id, error = %e, "written, but not all messages could be sent: the Supervisor sends them");
     }
-    Ok(order)
+    Ok((order, is_sent))
 }
 
 /// What came of an act on one downstream.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use serde::Deserialize;
 use serde_json::Value;
 use triad_core::{Direction, IdempotencyKey, OrderId};
 use triad_workflow::{Millis, StepId};
@@ -60,6 +61,28 @@ pub enum Fault {
         /// The refusal in words, for people.
         message: String,
     },
+    /// The service does not accept the caller: its credentials have expired, a right is missing, the
+    /// address is another one's. The call had no effect, and the fault is not the order's: the circuit
+    /// breaker opens at once, which operators are told of, and the work is deferred without counting
+    /// as failed.
+    CallerRefused {
+        /// A short, stable word for the refusal, such as `http-401`.
+        code: String,
+        /// The refusal in words, for people.
+        message: String,
+    },
+}
+
+/// How an agent takes an answer that is no success, where a team says so for a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnswerMeans {
+    /// The service refused the request, and it had no effect: [`Fault::Permanent`].
+    Refused,
+    /// It may pass, and says nothing of the effect: [`Fault::Transient`].
+    MayPass,
+    /// The service does not accept the caller, and the call had no effect: [`Fault::CallerRefused`].
+    CallerRefused,
 }
 
 /// A remote service, as its agent calls it.
@@ -72,7 +95,7 @@ pub trait RemoteService: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Fault::Transient`] where another try may succeed, [`Fault::Permanent`] where the service
-    /// refused.
+    /// refused, [`Fault::CallerRefused`] where it does not accept the caller.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<Value, Fault>> + Send;
 }
 

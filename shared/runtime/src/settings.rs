@@ -33,8 +33,8 @@ pub struct Settings {
     /// How long a downstream's shared record is remembered before it is read again: so long an
     /// operator's pause takes to reach every process. Default: 2,000 ms.
     pub refresh_downstreams: Millis,
-    /// How long work for a paused downstream or step type waits before it is looked at again. Each
-    /// look costs an order three writes. Default: 30,000 ms.
+    /// How long work for a paused downstream or step type waits at most before it is looked at again;
+    /// at least half of it. Each look costs an order three writes. Default: 30,000 ms.
     pub recheck_held: Millis,
     /// How many orders one Submission process lets in, in each lane, before it looks whether a
     /// Scheduler has taken earlier ones up; 0 counts as 1. The bound grows to four times this while

@@ -18,7 +18,9 @@ use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
 use crate::misconfigured::Misconfigured;
-use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
+use crate::ports::{
+    Bus, BusError, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError,
+};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
@@ -89,6 +91,9 @@ impl fmt::Display for Room {
     }
 }
 
+/// Who has sent an order, as far as a status needs it: the order's id, and its reply topic.
+type Sender = (OrderId, Option<String>);
+
 /// Messages of one record.
 struct ToSend {
     index: usize,
@@ -96,9 +101,13 @@ struct ToSend {
 }
 
 /// Messages in two waves: those of `first` are acknowledged before those of `then` are sent.
+#[derive(Default)]
 struct Messages {
     first: Vec<Envelope>,
     then: Vec<Envelope>,
+    /// Sent last, and left out where the bus refuses its topic: the letter and its alert say the same,
+    /// and what comes behind in the partition does not need it.
+    beside: Vec<Envelope>,
 }
 
 impl<S, B, C> Submission<S, B, C>
@@ -148,7 +157,13 @@ where
                     answers[index] = Handled::Redeliver(Redelivery::Behind);
                 }
                 Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
-                Ok(Err(refusal)) => letters.push(self.refuse(index, record, &refusal)),
+                Ok(Err(refusal)) => match self.sender(record, &admitted).await {
+                    Ok(sender) => letters.push(self.refuse(index, record, &refusal, sender)),
+                    Err((id, e)) => {
+                        waiting.hold(&id);
+                        answers[index] = e.into();
+                    }
+                },
                 Err((id, e)) => {
                     waiting.hold(&id);
                     answers[index] = e.into();
@@ -217,6 +232,30 @@ where
         } else {
             Priority::Normal
         };
+        if let Some(schema) = &workflow.details {
+            let misfits = match schema.misfits(&Value::Object(event.details.clone())) {
+                Ok(misfits) => misfits,
+                Err(why) => {
+                    let why = format!("the details_schema of {} is damaged: {why}", workflow.name);
+                    return Err((event.order_id, StoreError::Item(why)));
+                }
+            };
+            // One that was let in before, under another version of its workflow, has its place.
+            if !misfits.is_empty() {
+                match self.is_stored(&event.order_id).await {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        let misfits: Vec<String> =
+                            misfits.iter().map(ToString::to_string).collect();
+                        return Ok(Err(SubmissionRefusal::Details {
+                            workflow: workflow.name.to_string(),
+                            misfits: misfits.join("; "),
+                        }));
+                    }
+                    Err(e) => return Err((event.order_id, e)),
+                }
+            }
+        }
         let digest = event.digest(priority);
         // The hint must not be later than any due time that the first claim may set.
         let timing = &self.settings.timing;
@@ -278,7 +317,7 @@ where
                     admitted.push(order);
                 }
                 Ok(Room::Capped(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
-                    match self.is_stored(&order).await {
+                    match self.is_stored(&order.accepted.order_id).await {
                         // Accepted before and delivered again: it has its place.
                         Ok(true) => admitted.push(order),
                         Ok(false) => rejected.push(self.reject(order, &why)),
@@ -338,8 +377,33 @@ where
         self.backlog.has_room(lane)
     }
 
-    async fn is_stored(&self, order: &Admitted) -> Result<bool, StoreError> {
-        let mut found = self.store.load(vec![order.accepted.order_id.clone()]).await;
+    /// Whom the status `rejected` of a refused record is told, and where: the id and the topic that its
+    /// application has written. `None` where they cannot be read, where the topic is not allowed, and
+    /// where an order of this id was let in, now or before: that one's statuses go on. An error is the
+    /// store's, with the order that it is about.
+    async fn sender(
+        &self,
+        record: &InputRecord,
+        admitted: &[(OrderId, Admitted)],
+    ) -> Result<Option<Sender>, (OrderId, StoreError)> {
+        let Some((id, topic)) = OrderEvent::sender(record.value.as_deref()) else {
+            return Ok(None);
+        };
+        let is_allowed = topic.as_ref().is_none_or(|topic| {
+            topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic)
+        });
+        if !is_allowed || admitted.iter().any(|(other, _)| *other == id) {
+            return Ok(None);
+        }
+        match self.is_stored(&id).await {
+            Ok(true) => Ok(None),
+            Ok(false) => Ok(Some((id, topic))),
+            Err(e) => Err((id, e)),
+        }
+    }
+
+    async fn is_stored(&self, order: &OrderId) -> Result<bool, StoreError> {
+        let mut found = self.store.load(vec![order.clone()]).await;
         Ok(found.pop().transpose()?.flatten().is_some())
     }
 
@@ -361,7 +425,7 @@ where
             index: order.index,
             messages: Messages {
                 first: vec![status],
-                then: Vec::new(),
+                ..Messages::default()
             },
         }
     }
@@ -389,7 +453,7 @@ where
                 Ok(Created::Created) if order.set_aside => {
                     let messages = Messages {
                         first: vec![render::received(&order.record())],
-                        then: Vec::new(),
+                        ..Messages::default()
                     };
                     to_send.push(ToSend {
                         index: order.index,
@@ -410,11 +474,15 @@ where
                 }
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
-                    to_send.push(self.refuse(order.index, &records[order.index], &refusal));
+                    let record = &records[order.index];
+                    // The order that has this id goes on, and so do its statuses.
+                    to_send.push(self.refuse(order.index, record, &refusal, None));
                 }
                 Err(StoreError::Item(why)) => {
                     let refusal = SubmissionRefusal::Unstorable(why);
-                    to_send.push(self.refuse(order.index, &records[order.index], &refusal));
+                    let sender = (order.accepted.order_id, order.accepted.reply_topic);
+                    let record = &records[order.index];
+                    to_send.push(self.refuse(order.index, record, &refusal, Some(sender)));
                 }
                 Err(e) => answers[order.index] = e.into(),
             }
@@ -446,7 +514,7 @@ where
                     index: order.index,
                     messages: Messages {
                         first: vec![render::received(&record)],
-                        then: Vec::new(),
+                        ..Messages::default()
                     },
                 }),
                 Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
@@ -466,6 +534,7 @@ where
                         messages: Messages {
                             first: vec![render::received(&record)],
                             then: vec![render::announcement(accepted)],
+                            ..Messages::default()
                         },
                     });
                 }
@@ -477,7 +546,14 @@ where
         to_send
     }
 
-    fn refuse(&self, index: usize, record: &InputRecord, refusal: &SubmissionRefusal) -> ToSend {
+    /// The dead letter of a record, its alert, and the status `rejected` for its sender.
+    fn refuse(
+        &self,
+        index: usize,
+        record: &InputRecord,
+        refusal: &SubmissionRefusal,
+        sender: Option<Sender>,
+    ) -> ToSend {
         tracing::warn!(
             metric = metric::DEAD_LETTER,
             topic = record.topic,
@@ -487,11 +563,17 @@ where
             "record dead-lettered"
         );
         let cause = Cause::new(refusal.code(), refusal.to_string());
+        let now = self.clock.now();
+        let rejected = sender.map(|(id, topic)| {
+            let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
+            render::rejected(&id, topic.as_deref(), record.trace(), cause, now)
+        });
         ToSend {
             index,
             messages: Messages {
-                first: dead_letter(record, &cause, self.clock.now()).to_vec(),
-                then: Vec::new(),
+                first: dead_letter(record, &cause, now).to_vec(),
+                beside: rejected.into_iter().collect(),
+                ..Messages::default()
             },
         }
     }
@@ -500,26 +582,42 @@ where
     async fn send(&self, to_send: Vec<ToSend>, answers: &mut [Handled]) {
         let mut first = Vec::new();
         let mut then = Vec::new();
+        let mut beside = Vec::new();
         for item in to_send {
             first.extend(item.messages.first.into_iter().map(|m| (item.index, m)));
             then.extend(item.messages.then.into_iter().map(|m| (item.index, m)));
+            beside.extend(item.messages.beside.into_iter().map(|m| (item.index, m)));
         }
-        self.publish(first, answers).await;
+        for (index, why) in self.publish(first).await {
+            answers[index] = why.into();
+        }
         then.retain(|(index, _)| answers[*index].is_done());
-        self.publish(then, answers).await;
+        for (index, why) in self.publish(then).await {
+            answers[index] = why.into();
+        }
+        beside.retain(|(index, _)| answers[*index].is_done());
+        for (index, why) in self.publish(beside).await {
+            match why {
+                BusError::Permanent(_) => {
+                    tracing::warn!(error = %why, "nobody is told that a record was refused");
+                    self.misconfigured.note_bus(&why);
+                }
+                why => answers[index] = why.into(),
+            }
+        }
     }
 
-    async fn publish(&self, messages: Vec<(usize, Envelope)>, answers: &mut [Handled]) {
+    /// Sends messages; those that were not acknowledged, and why.
+    async fn publish(&self, messages: Vec<(usize, Envelope)>) -> Vec<(usize, BusError)> {
         if messages.is_empty() {
-            return;
+            return Vec::new();
         }
         let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
         let results = self.bus.publish(messages).await;
-        for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result {
-                answers[index] = e.into();
-            }
-        }
+        let failed = owners.into_iter().zip(results);
+        failed
+            .filter_map(|(index, result)| Some((index, result.err()?)))
+            .collect()
     }
 }
 
@@ -530,5 +628,6 @@ fn announce(accepted: Accepted, workflow: &Workflow) -> Messages {
     Messages {
         first: vec![render::received(&order)],
         then: vec![render::announcement(accepted)],
+        ..Messages::default()
     }
 }

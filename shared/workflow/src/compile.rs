@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::check::{self, Limits, Problem};
+use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::hash::DefinitionHash;
@@ -11,6 +12,7 @@ use crate::model::{
     StepDefinition, ThenDefinition,
 };
 use crate::names::{AgentName, StepId, WorkflowName};
+use crate::problem::At;
 use crate::template::Template;
 use crate::workflow::{
     Above, Compensation, DEFAULT_COMPLETE_WITHIN, Policy, Probe, Repeat, Retry, Step, Workflow,
@@ -26,42 +28,48 @@ impl Workflow {
     /// Checks a definition as a whole and compiles it, with every default resolved.
     ///
     /// # Errors
-    /// Every problem that was found, at least one. Problems that only compiled steps show are
-    /// looked for once there are no others.
+    /// Every problem that was found, at least one.
     pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
-        let order = check::check(&definition, limits)?;
-        let defaults = &definition.defaults;
+        let mut checked = check::check(&definition, limits);
+        let planned = checked.order.take().ok_or(());
+        match planned.map(|order| Self::put_together(definition, &order)) {
+            Ok(Ok(workflow)) => {
+                checked.problems.extend(check::check_compiled(&workflow));
+                if checked.problems.is_empty() {
+                    return Ok(workflow);
+                }
+            }
+            // What does not compile was told of.
+            Ok(Err(problem)) if checked.problems.is_empty() => checked.problems.push(*problem),
+            Ok(Err(_)) | Err(()) => {}
+        }
+        Err(checked.problems)
+    }
+
+    /// Compiles the steps in their run order.
+    fn put_together(
+        definition: Definition,
+        order: &[check::Planned],
+    ) -> Result<Self, Box<Problem>> {
         let mut steps: Vec<Step> = Vec::with_capacity(order.len());
-        for planned in &order {
+        for planned in order {
             let written = &definition.steps[planned.written];
-            let step = step(written, defaults, planned).map_err(|reason| {
-                vec![Problem {
-                    step: Some(written.id.clone()),
-                    reason,
-                }]
+            let step = step(written, &definition.defaults, planned).map_err(|e| {
+                Box::new(Problem::new(At::step(planned.written), e).named(&definition))
             })?;
             steps.push(step);
         }
-        let name = WorkflowName::new(&definition.workflow).map_err(|e| {
-            vec![Problem {
-                step: None,
-                reason: e.to_string(),
-            }]
-        })?;
-        let workflow = Self {
+        let name = WorkflowName::new(&definition.workflow)
+            .map_err(|e| Box::new(Problem::new(At::top().key("workflow"), e.to_string())))?;
+        Ok(Self {
             name,
             hash: DefinitionHash::of(&definition),
             complete_within: definition.complete_within,
             progress: definition.progress,
+            details: definition.details_schema.as_ref().map(DetailsSchema::new),
             steps,
             definition,
-        };
-        let problems = check::check_compiled(&workflow, limits);
-        if problems.is_empty() {
-            Ok(workflow)
-        } else {
-            Err(problems)
-        }
+        })
     }
 
     /// Compiles a published definition from its canonical JSON. Agents and skew were checked when
@@ -71,10 +79,9 @@ impl Workflow {
     /// The problems, at least one, if the stored definition is damaged or of a later format.
     pub fn from_published(canonical_json: &str) -> Result<Self, Vec<Problem>> {
         let definition: Definition = serde_json::from_str(canonical_json).map_err(|e| {
-            vec![Problem {
-                step: None,
-                reason: format!("the published definition cannot be read: {e}"),
-            }]
+            vec![Problem::of_all(format!(
+                "the published definition cannot be read: {e}"
+            ))]
         })?;
         Self::compile(definition, &Limits::published())
     }

@@ -10,6 +10,7 @@
 pub mod bounds;
 pub mod check;
 mod compile;
+pub mod details;
 pub mod duration;
 pub mod expr;
 pub mod hash;
@@ -17,15 +18,20 @@ pub mod hash;
 pub mod load;
 pub mod model;
 pub mod names;
+mod problem;
 pub mod template;
+#[cfg(feature = "load")]
+mod types;
 mod warn;
 pub mod workflow;
 
-pub use check::{Limits, Problem};
+pub use check::{Limits, Place, Problem};
+pub use details::DetailsSchema;
 pub use duration::Millis;
-pub use expr::{EvalError, Expression, MAX_WORK, Scope};
+pub use expr::{EvalError, Expression, MAX_WORK, ReadOf, Scope};
 pub use hash::DefinitionHash;
 pub use model::Definition;
 pub use names::{AgentName, InvalidName, StepId, WorkflowName};
+pub use problem::nearest;
 pub use template::Template;
 pub use workflow::{Above, Compensation, Policy, Probe, Repeat, Retry, Step, StepIndex, Workflow};

@@ -3,7 +3,7 @@
 //! Unknown fields are refused, so a misspelt field is an error and never a silent default.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::duration::Millis;
 
@@ -26,6 +26,11 @@ pub struct Definition {
     /// The submitting application is told of each completed step, with the status `step-completed`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// The form of an order's details: a JSON Schema, draft 2020-12, at most 32 KiB, with references to
+    /// its own parts alone. An order that does not fit is not let in: it is a dead letter with the cause
+    /// `details-do-not-fit`, and its application is told `rejected`. Absent: any details.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details_schema: Option<Map<String, Value>>,
     /// What steps use where they say nothing themselves.
     #[serde(default, skip_serializing_if = "Defaults::is_empty")]
     pub defaults: Defaults,

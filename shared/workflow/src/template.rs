@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::bounds;
 use crate::expr::{EvalError, Expression, Scope};
+use crate::problem::At;
 
 /// Largest value that one template may come to, as JSON, in bytes, inclusive: 128 KiB.
 pub const MAX_RESULT_BYTES: usize = 128 * 1024;
@@ -156,6 +157,68 @@ impl Template {
                     .collect::<Result<_, EvalError>>()?,
             ),
         })
+    }
+}
+
+/// What a check of a definition looks at in a string.
+pub(crate) enum Piece {
+    /// The source of an expression, without spaces around it.
+    Expression(String),
+    /// The text from a `${` on that has no `}`.
+    Unclosed(String),
+}
+
+/// Every expression in a value of a definition, in the order of reading, with its place.
+pub(crate) fn pieces(value: &Value, at: &At) -> Vec<(At, Piece)> {
+    let mut found = Vec::new();
+    collect(value, at, &mut found);
+    found
+}
+
+/// The pieces of a string that stand outside of its expressions.
+#[cfg(feature = "load")]
+pub(crate) fn outside(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        found.push(&rest[..start]);
+        let body = &rest[start + 2..];
+        match closing_brace(body) {
+            Some(end) => rest = &body[end + 1..],
+            None => return found,
+        }
+    }
+    found.push(rest);
+    found
+}
+
+/// Bounded: the caller has checked the value's nesting.
+fn collect(value: &Value, at: &At, found: &mut Vec<(At, Piece)>) {
+    match value {
+        Value::String(text) => {
+            let mut rest = text.as_str();
+            while let Some(start) = rest.find("${") {
+                let body = &rest[start + 2..];
+                let Some(end) = closing_brace(body) else {
+                    found.push((at.clone(), Piece::Unclosed(rest[start..].to_owned())));
+                    return;
+                };
+                let source = body[..end].trim().to_owned();
+                found.push((at.clone(), Piece::Expression(source)));
+                rest = &body[end + 1..];
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect(item, &at.index(index), found);
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map {
+                collect(item, &at.key(key), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -16,8 +16,8 @@ use cel::common::ast::{
 use cel::{Context, Value as CelValue};
 use serde_json::{Value, json};
 
-use crate::check::Problem;
 use crate::expr::{Expression, Scope, with_stack};
+use crate::problem::{At, Problem};
 use crate::workflow::{Repeat, Step, Workflow};
 
 const OUTPUT: &str = "output";
@@ -46,7 +46,11 @@ impl Workflow {
         };
         self.steps
             .iter()
-            .flat_map(|step| reader.warnings_of(step))
+            .flat_map(|step| {
+                let written = self.definition.steps.iter();
+                let at = written.map(|s| &s.id).position(|id| id == step.id.as_str());
+                reader.warnings_of(step, at.unwrap_or(0))
+            })
             .collect()
     }
 }
@@ -66,7 +70,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn warnings_of(&self, step: &Step) -> Vec<Problem> {
+    fn warnings_of(&self, step: &Step, written: usize) -> Vec<Problem> {
         let when = match step.repeat {
             Repeat::Safe => "it is not known whether the step was applied",
             Repeat::Probe(_) => "the answer to the probe has no output",
@@ -76,12 +80,15 @@ impl Reader<'_> {
         let inputs = step.compensation.iter().flat_map(|c| c.input.expressions());
         inputs
             .filter(|e| self.fails(e))
-            .map(|e| Problem {
-                step: Some(step.id.to_string()),
-                reason: format!(
-                    "compensation.input: `{0}` has no value where {when}, for output is null then: write `output == null ? null : {0}`, or give the service ${{output}} whole",
+            .map(|e| {
+                let at = At::step(written).keys("compensation.input");
+                let reason = format!(
+                    "`{0}` has no value where {when}, for output is null then: write `output == null ? null : {0}`, or give the service ${{output}} whole",
                     e.source()
-                ),
+                );
+                let mut problem = Problem::new(at, reason).on_text([e.source().to_owned()]);
+                problem.step = Some(step.id.to_string());
+                problem
             })
             .collect()
     }

@@ -1,5 +1,6 @@
 //! A checked and compiled workflow: what the core runs.
 
+use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::hash::DefinitionHash;
@@ -25,6 +26,8 @@ pub struct Workflow {
     pub complete_within: Option<Millis>,
     /// Whether the submitting application is told of each completed step.
     pub progress: bool,
+    /// What the details of its orders have to fit; `None`: any do.
+    pub details: Option<DetailsSchema>,
     /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
     pub steps: Vec<Step>,
     /// The definition as its author wrote it.

@@ -53,7 +53,7 @@ fn a_sound_file_is_taken() {
 
 #[test]
 fn what_is_not_yaml_is_refused() {
-    refused("steps: [", None, "is not YAML");
+    refused("steps: [", None, "close it with `]`");
 }
 
 #[test]
@@ -222,7 +222,7 @@ steps:
     refused(
         &bad,
         None,
-        "complete_within 34s cannot hold: the steps may take 35s",
+        "complete_within: 34s cannot hold: the steps may take 35s",
     );
     assert_eq!(told(&text.replace("TIME", "35s")), Vec::<String>::new());
 }
@@ -238,7 +238,7 @@ fn a_retry_at_once_with_a_delay_is_refused() {
 #[test]
 fn a_bad_default_is_refused_too() {
     let text = one("").replace("steps:", "defaults: {retry: {calls: 0}}\nsteps:");
-    refused(&text, None, "retry.calls is 0");
+    refused(&text, None, "retry.calls: is 0");
 }
 
 #[test]
@@ -252,21 +252,21 @@ fn a_compensations_deadline_that_cannot_fit_is_refused() {
 
 #[test]
 fn no_calls_and_too_many_calls_are_refused() {
-    refused(&one(", retry: {calls: 0}"), Some("a"), "retry.calls is 0");
+    refused(&one(", retry: {calls: 0}"), Some("a"), "retry.calls: is 0");
     let many = format!(", retry: {{calls: {}}}", MAX_CALLS + 1);
-    refused(&one(&many), Some("a"), "retry.calls is 101");
+    refused(&one(&many), Some("a"), "retry.calls: is 101");
 }
 
 #[test]
 fn a_total_below_the_calls_of_one_attempt_is_refused() {
     let text = one(", retry: {calls: 3, total: 2}");
-    refused(&text, Some("a"), "retry.total is below retry.calls");
+    refused(&text, Some("a"), "below retry.calls");
     assert_eq!(told(&one(", retry: {calls: 3, total: 3}")), [""; 0]);
     let undo = one("").replace(
         "compensation: none",
         "compensation: {action: undo, retry: {calls: 3, total: 2}}",
     );
-    refused(&undo, Some("a"), "retry.total is below retry.calls");
+    refused(&undo, Some("a"), "below retry.calls");
 }
 
 #[test]
@@ -331,15 +331,19 @@ fn thresholds_above_the_bound_are_refused() {
     refused(
         &one(&format!(", supervisor: {{threshold: {above}}}")),
         Some("a"),
-        "threshold is above",
+        "threshold: is 101, above 100",
     );
     let waits = format!(", supervisor: {{threshold: 1, wait: {{delay: 1h, times: {above}}}}}");
-    refused(&one(&waits), Some("a"), "supervisor.wait.times is above");
+    refused(
+        &one(&waits),
+        Some("a"),
+        "supervisor.wait.times: is 101, above",
+    );
     let undo = one("").replace(
         "compensation: none",
         &format!("compensation: {{action: undo, threshold: {above}}}"),
     );
-    refused(&undo, Some("a"), "threshold is above");
+    refused(&undo, Some("a"), "threshold: is 101, above 100");
 }
 
 #[test]
@@ -351,7 +355,7 @@ fn more_calls_than_an_order_may_cause_are_refused() {
 #[test]
 fn expressions_that_do_not_compile_are_refused_with_their_place() {
     refused(&one(", when: 'details.x >'"), Some("a"), "when: ");
-    refused(&one(", input: {n: '${1 +}'}"), Some("a"), "input: ");
+    refused(&one(", input: {n: '${1 +}'}"), Some("a"), "input.n: ");
     let text = one("").replace(
         "compensation: none",
         "compensation: {action: undo, input: '${oops}'}",
@@ -409,11 +413,263 @@ fn a_file_beyond_the_bound_is_refused_unread() {
 #[test]
 fn all_problems_of_a_file_are_told_at_once() {
     let text = "workflow: W\nsteps:\n  - {id: a, agent: nobody, action: go}\n  - {id: b, agent: shop, action: 'x y', after: [zz], compensation: none, retry: {calls: 0}}";
-    let shown = load::from_yaml(FILE, text, &limits())
-        .unwrap_err()
-        .to_string();
     let told = told(text);
-    assert_eq!(shown, told.join("\n"), "each on its line");
     assert_eq!(told.len(), 6, "{told:#?}");
     assert!(told.iter().all(|t| t.starts_with(FILE)));
+}
+
+/// The problems with their places, `LINE:COLUMN: what is wrong`.
+fn placed(text: &str) -> Vec<String> {
+    let error = load::from_yaml(FILE, text, &limits()).expect_err("it is not sound");
+    let start = format!("{FILE}:");
+    let cut = |line: String| line.strip_prefix(&start).map(str::to_owned).unwrap_or(line);
+    error.lines().map(cut).collect()
+}
+
+#[test]
+fn each_problem_has_its_line_and_column() {
+    let text = "workflow: w
+steps:
+  - id: a
+    agent: shop
+    action: go
+    compensation: none
+    supervisor:
+      treshold: 3
+  - id: b
+    agent: shpo
+    action: go
+    compensation: none
+    when: details.x >
+    input:
+      n: \"to ${details.city} and ${steps.c.x}\"
+    after: [a, zz]
+";
+    assert_eq!(
+        placed(text),
+        [
+            "8:7: step a: supervisor.treshold: unknown key, did you mean `threshold`?",
+            "10:12: step b: agent: unknown agent \"shpo\"; configured are: bank, shop, did you mean `shop`?",
+            "13:11: step b: when: `details.x >` is not an expression: it ends too early",
+            "15:42: step b: input.n: reads the output of \"c\", and there is no such step",
+            "16:16: step b: after[1]: there is no step \"zz\"",
+        ]
+    );
+}
+
+#[test]
+fn a_line_shows_what_is_meant() {
+    let error = load::from_yaml(FILE, "workflow: w\nstps: []", &limits()).expect_err("misspelt");
+    assert_eq!(
+        error.to_string(),
+        "flows/w.yaml:2:1: stps: unknown key, did you mean `steps`?\n    2 | stps: []\n      | ^^^^"
+    );
+}
+
+#[test]
+fn a_key_that_stands_twice_is_told_with_the_first_and_hides_nothing() {
+    let text = one("") + "\n    \n";
+    let text = text.replace("compensation: none", "agent: bank, action: b, when: oops");
+    let told = placed(&text);
+    assert_eq!(told.len(), 4, "{told:#?}");
+    assert!(
+        told[0].starts_with("3:5: step a: has no compensation"),
+        "{told:#?}"
+    );
+    assert!(
+        told[1].contains("3:38: step a: agent: this key stands twice; first in line 3"),
+        "{told:#?}"
+    );
+    assert!(
+        told[2].contains("action: this key stands twice"),
+        "{told:#?}"
+    );
+    assert!(told[3].contains("unknown variable `oops`"), "{told:#?}");
+}
+
+#[test]
+fn what_cannot_be_used_hides_nothing_else_and_makes_nothing_up() {
+    let text = "workflow: w
+steps:
+  - {agent: shop, action: go, compensation: none, retry: 3, when: 1, input: '${steps.later.x}'}
+  - charge
+  - {id: c, agent: shop, action: go, compensation: {actoin: undo}, complete_within: 30, input: '${1 +}'}
+  - {id: d, agnt: bank, action: go, compensation: nothing, at_most_once: yes, after: [c, 7]}
+";
+    let told = placed(text);
+    let starts = [
+        "3:5: step number 1: `id` is missing",
+        "3:58: step number 1: retry: is 3, and has to be a mapping",
+        "3:67: step number 1: when: is 1, and has to be a text; put it in quotes",
+        "4:5: step number 2: is \"charge\", and has to be a mapping",
+        "5:53: step c: compensation.actoin: unknown key, did you mean `action`?",
+        "5:85: step c: complete_within: is 30, and has to be a duration; say of what: `30ms`",
+        "5:99: step c: input: `1 +` is not an expression",
+        "6:13: step d: agnt: unknown key, did you mean `agent`?",
+        "6:51: step d: compensation: is \"nothing\", and cannot be used; write `none`, or a mapping with `action`",
+        "6:74: step d: at_most_once: is \"yes\", and has to be true or false; write `true`",
+        "6:90: step d: after[1]: is 7, and has to be a text",
+    ];
+    assert_eq!(told.len(), starts.len(), "{told:#?}");
+    for (told, start) in told.iter().zip(starts) {
+        assert!(told.starts_with(start), "{told}\n{start}");
+    }
+}
+
+#[test]
+fn what_is_no_yaml_is_told_in_plain_words() {
+    let sound = one("");
+    for (text, told) in [
+        ("", "1:1: the file says nothing"),
+        ("# nothing\n", "1:1: the file says nothing"),
+        ("- a\n- b\n", "1:1: the file is a list, and no workflow"),
+        ("workflow", "1:1: the file is a text, and no workflow"),
+        (
+            "workflow: w\nsteps:\n\t- id: a\n",
+            "3:1: a tab stands where the line is indented",
+        ),
+        ("workflow: \"w\nsteps: []\n", "its quote is not closed"),
+        ("workflow: 'w", "a quote that is never closed"),
+        ("workflow: w\nsteps: {a: 1\n", "has no `}`"),
+        (
+            "workflow: w\nsteps:\n  - a: [b\n    c: d\n",
+            "3:8: a list that begins with `[` has no `]`",
+        ),
+        (
+            "workflow: w\nsteps:\n  - id: a\n\tagent: b\n",
+            "4:1: a tab stands where the line is indented",
+        ),
+        ("workflow: w: x\n", "1:12: a `:` stands where no key can be"),
+        (
+            "workflow: w\n steps: []\n",
+            "2:7: a `:` stands where no key can be",
+        ),
+        (
+            "workflow: w\nsteps: *s\n",
+            "2:8: an alias (`*name`) names an anchor",
+        ),
+        ("workflow: @w\n", "1:11: a text cannot begin like this"),
+        (
+            "workflow: w\nsteps: [.nan]\n",
+            "2:9: this is no number that JSON has",
+        ),
+        ("workflow: w\nsteps: ]\n", "2:8: a bracket is closed"),
+        ("workflow: \"a\\qb\"\n", "a backslash in double quotes"),
+        (
+            "workflow: 'a' b\n",
+            "1:15: something stands behind the closing quote",
+        ),
+        (
+            "workflow: \u{1}w\n",
+            "1:11: the character U+0001 cannot stand",
+        ),
+    ] {
+        let found = placed(text);
+        assert_eq!(found.len(), 1, "{text:?}: {found:#?}");
+        assert!(found[0].contains(told), "{text:?}: {}", found[0]);
+    }
+    let two = format!("{sound}\n---\n{sound}");
+    let found = placed(&two);
+    assert!(
+        found[0].starts_with("4:1: a second document begins here"),
+        "{found:?}"
+    );
+    let levels: String = (1..9)
+        .map(|n| {
+            format!(
+                "l{n}: &l{n} [{}]\n",
+                vec![format!("*l{}", n - 1); 12].join(", ")
+            )
+        })
+        .collect();
+    let found = placed(&format!("l0: &l0 [x, x]\n{levels}{sound}"));
+    assert!(found[0].contains("its aliases"), "{found:?}");
+    let deep = format!("workflow: w\nsteps: {}", "[".repeat(100_000));
+    let found = placed(&deep);
+    assert!(
+        found[0].contains("nested") || found[0].contains("has no `]`"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn problems_are_given_to_programs_whole() {
+    let error = load::from_yaml(FILE, &one(", retires: 3"), &limits()).expect_err("misspelt");
+    let json: Vec<_> = error.json().collect();
+    assert_eq!(
+        json,
+        [serde_json::json!({
+            "file": FILE, "line": 3, "column": 58, "step": "a", "path": "retires",
+            "reason": "unknown key",
+            "hint": "there are action, after, agent, at_most_once, compensation, complete_within, id, input, point_of_no_return, probe, retry, supervisor, when",
+        })]
+    );
+}
+
+/// Whatever is done to a value in a sound file, the form's checks and the model agree: what passes the
+/// first is read by the second, so that nobody meets the words of the second.
+#[test]
+fn what_the_form_takes_the_model_takes() {
+    let sound = serde_json::json!({
+        "workflow": "w", "complete_within": "1h", "progress": true,
+        "defaults": {"complete_within": "5s", "retry": {"calls": 2, "max": "1s"},
+            "supervisor": {"threshold": 1, "wait": {"delay": "1m", "times": 1}, "then": "error"}},
+        "steps": [{"id": "a", "agent": "shop", "action": "go", "after": [], "when": "true",
+            "probe": {"action": "ask"}, "input": {"x": 1},
+            "compensation": {"action": "undo", "agent": "bank", "threshold": 2, "retry": {"calls": 1}}}],
+    });
+    let mut places = vec![String::new()];
+    paths(&sound, "", &mut places);
+    assert!(places.len() > 30, "{places:?}");
+    for place in places {
+        for value in [
+            serde_json::json!(null),
+            serde_json::json!(true),
+            serde_json::json!(7),
+            serde_json::json!(-7),
+            serde_json::json!(1e12),
+            serde_json::json!("x"),
+            serde_json::json!("none"),
+            serde_json::json!("5s"),
+            serde_json::json!([1]),
+            serde_json::json!([null, "a"]),
+            serde_json::json!({}),
+            serde_json::json!({"action": 1}),
+        ] {
+            let mut changed = sound.clone();
+            *changed.pointer_mut(&place).expect("a place") = value.clone();
+            for told in told(&changed.to_string()) {
+                assert!(!told.contains("as a workflow"), "{place} = {value}: {told}");
+            }
+        }
+    }
+}
+
+fn paths(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+    let inner: Vec<(String, &serde_json::Value)> = match value {
+        serde_json::Value::Object(map) => {
+            map.iter().map(|(k, v)| (format!("{at}/{k}"), v)).collect()
+        }
+        serde_json::Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(n, v)| (format!("{at}/{n}"), v))
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (path, value) in inner {
+        paths(value, &path, found);
+        found.push(path);
+    }
+}
+
+#[test]
+fn a_step_without_its_dash_is_told_of_once() {
+    let text = "workflow: w\nsteps:\n  - id: a\n    agent: shop\n    action: go\n    compensation: none\n    id: b\n    agent: bank\n    action: go\n    compensation: none\n";
+    let told = placed(text);
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(
+        told[0].starts_with("7:5: step a: id: this key stands twice: a step begins here"),
+        "{told:#?}"
+    );
 }

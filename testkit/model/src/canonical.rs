@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use triad_core::message::{SchedulerMessage, StepRequest};
 use triad_core::pass::{Pass, Task};
-use triad_core::{Order, StepState, Timestamp, Work};
+use triad_core::{Direction, Order, StepState, Timestamp, Work};
 
 /// A value and its digest, by which it is compared and hashed: equal digests count as equal values.
 /// The model checker tells states apart by digests too, so a comparison of whole values would not
@@ -38,7 +38,11 @@ impl Canonical<Order> {
 fn text(order: &Order) -> String {
     let mut read = order.clone();
     read.incidents.clear();
+    read.dropped = None;
     for step in &mut read.steps {
+        for leg in [&mut step.action, &mut step.compensation] {
+            (leg.made, leg.unreported) = (0, 0);
+        }
         forget_times_of_the_past(&mut step.state);
     }
     format!("{read:?}")
@@ -67,15 +71,20 @@ impl Canonical<Pass> {
 
 fn forget_times_of_the_past(state: &mut StepState) {
     match state {
-        StepState::Acting(Work::Failed { started, .. })
-        | StepState::Compensating {
+        // What had failed is in the line that the failure is counted in.
+        StepState::Acting(Work::Failed {
+            direction, started, ..
+        }) => (*direction, *started) = (Direction::Forward, Timestamp(0)),
+        StepState::Compensating {
             work: Work::Failed { started, .. },
             ..
         } => *started = Timestamp(0),
         StepState::Completed {
             started, finished, ..
-        } => (*started, *finished) = (Timestamp(0), Timestamp(0)),
-        StepState::Compensated { finished, .. } => *finished = Timestamp(0),
+        } => (*started, *finished) = (None, Timestamp(0)),
+        StepState::Compensated {
+            started, finished, ..
+        } => (*started, *finished) = (None, Timestamp(0)),
         _ => {}
     }
 }

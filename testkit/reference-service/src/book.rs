@@ -110,6 +110,13 @@ impl Book {
             .map_or(Status::New, |at| self.entries[at].status)
     }
 
+    /// The action of a key: that of the call that had the effect, or else of the first call; `None` for
+    /// a key that the book does not hold.
+    pub fn action(&self, service: &str, key: &str) -> Option<&str> {
+        let at = self.find(service, key)?;
+        Some(&self.entries[at].action)
+    }
+
     /// Notes that a call has come in. Returns its number among the calls of its key, from 1.
     ///
     /// # Errors

@@ -89,6 +89,8 @@ pub enum Cause {
     NotForward,
     /// The fault settings say that the service is down.
     Down,
+    /// The fault settings say that the service does not accept the caller.
+    CallerRefused,
     /// The call was answered with a status that says "try again", before any effect.
     Transient,
     /// The call was answered with a status that says "try again", although its effect was applied.

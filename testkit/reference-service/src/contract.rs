@@ -36,6 +36,7 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     };
     match decision.mishap {
         Mishap::Down => return failed(Cause::Down, down(decision.retry_after_s)),
+        Mishap::CallerRefused => return failed(Cause::CallerRefused, caller_refused()),
         Mishap::Transient {
             status,
             after_effect: false,
@@ -56,7 +57,7 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
         Mishap::Transient { status, .. } => (Some(Cause::LostAnswer), transient(status, decision)),
         Mishap::Garbage { .. } => (Some(Cause::Garbage), Answer::Garbage),
         Mishap::Stall { .. } => (Some(Cause::Stall), settled.answer),
-        Mishap::None | Mishap::Down => (settled.cause, settled.answer),
+        Mishap::None | Mishap::Down | Mishap::CallerRefused => (settled.cause, settled.answer),
     };
     Judgement {
         kind: settled.kind,
@@ -127,6 +128,7 @@ fn refused(cause: Cause) -> Judgement {
         Cause::NotForward => (422, "not_forward", "the key to undo is the key of an undo"),
         Cause::Declined
         | Cause::Down
+        | Cause::CallerRefused
         | Cause::Transient
         | Cause::LostAnswer
         | Cause::Garbage
@@ -155,6 +157,16 @@ pub(crate) fn down(retry_after_s: Option<u32>) -> Answer {
         code: "down",
         message: "the service is down",
         retry_after_s: Some(retry_after_s.unwrap_or(1)),
+    }
+}
+
+/// What a service answers whose caller's token has expired.
+fn caller_refused() -> Answer {
+    Answer::Error {
+        status: 401,
+        code: "unauthorised",
+        message: "the token has expired",
+        retry_after_s: None,
     }
 }
 

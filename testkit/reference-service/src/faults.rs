@@ -62,6 +62,9 @@ pub struct FaultPlan {
     pub jitter_ms: u64,
     /// Whether every call is answered 503 with `Retry-After`, without effect. Default no.
     pub down: bool,
+    /// Whether every call is answered 401, without effect, as if the caller's token had expired. Default
+    /// no.
+    pub caller_refused: bool,
     /// The header `Retry-After` of 429, 500 and 503, in seconds. `None`, the default: no such
     /// header, but 1 s while the service is down.
     pub retry_after_s: Option<u32>,
@@ -80,6 +83,7 @@ impl Default for FaultPlan {
             latency_ms: 0,
             jitter_ms: 0,
             down: false,
+            caller_refused: false,
             retry_after_s: None,
         }
     }
@@ -116,6 +120,8 @@ pub enum Mishap {
     None,
     /// It is answered 503, without effect.
     Down,
+    /// It is answered 401, without effect.
+    CallerRefused,
     /// It is answered with a status that says "try again", before or after its effect.
     Transient {
         /// The HTTP status: 429, 500 or 503; never 429 after the effect.
@@ -203,6 +209,8 @@ impl Faults {
         let roll = hash::unit(draw(of_call, Draw::Mishap));
         let mishap = if plan.down {
             Mishap::Down
+        } else if plan.caller_refused {
+            Mishap::CallerRefused
         } else if roll < plan.transient {
             let after_effect = hash::unit(after) < plan.transient_after_effect;
             // Who answers 429 has not begun: it is never the answer after the effect.
@@ -332,7 +340,7 @@ mod tests {
                     assert_eq!(stall_ms, 9);
                     stall += 1;
                 }
-                Mishap::None | Mishap::Down => {}
+                Mishap::None | Mishap::Down | Mishap::CallerRefused => {}
             }
         }
         for seen in [lost, early, garbage, stall] {

@@ -42,6 +42,7 @@
 //! # });
 //! ```
 
+mod answers;
 pub mod book;
 mod call;
 pub mod contract;
@@ -53,6 +54,7 @@ mod service;
 mod shared;
 mod summary;
 
+pub use answers::Answers;
 pub use call::Direction;
 pub use faults::{
     Decision, FaultPlan, Faults, FaultsError, MAX_SERVICE_PLANS, MAX_WAIT_MS, Mishap,

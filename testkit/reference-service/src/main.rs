@@ -56,6 +56,9 @@ struct Args {
     /// Answer 503 to everything
     #[arg(long)]
     down: bool,
+    /// Answer every call 401, as if the caller's token had expired
+    #[arg(long)]
+    caller_refused: bool,
     /// Retry-After of transient answers, in seconds
     #[arg(long)]
     retry_after_s: Option<u32>,
@@ -74,6 +77,7 @@ impl Args {
             latency_ms: self.latency_ms,
             jitter_ms: self.jitter_ms,
             down: self.down,
+            caller_refused: self.caller_refused,
             retry_after_s: self.retry_after_s,
         };
         Config {
@@ -85,6 +89,7 @@ impl Args {
                 ..Faults::default()
             },
             max_keys: self.max_keys,
+            ..Config::default()
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::answers::Answers;
 use crate::book::Book;
 use crate::faults::{Faults, FaultsError};
 use crate::http;
@@ -33,6 +34,8 @@ pub struct Config {
     pub ledger: Option<PathBuf>,
     /// Fault settings at the start. Default: none.
     pub faults: Faults,
+    /// Outputs that take the place of those that the service makes up. Default: none.
+    pub answers: Answers,
     /// Most forward keys that are remembered, at about 400 bytes each. Keys are never forgotten: a
     /// new key above this bound is answered 507. Default 1,000,000.
     pub max_keys: usize,
@@ -44,6 +47,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             ledger: None,
             faults: Faults::default(),
+            answers: Answers::default(),
             max_keys: 1_000_000,
         }
     }
@@ -93,7 +97,13 @@ impl ReferenceService {
         let listener = TcpListener::bind(listen).await.map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
         let (stop, stopped) = watch::channel(false);
-        let shared = Arc::new(Shared::new(book, file, config.faults, stopped));
+        let shared = Arc::new(Shared::new(
+            book,
+            file,
+            config.faults,
+            config.answers,
+            stopped,
+        ));
         let served = shared.clone();
         let handler = move |request| http::handle(served.clone(), request);
         let listener = listener.tap_io(|stream| {

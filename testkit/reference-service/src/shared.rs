@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
+use crate::answers::Answers;
 use crate::book::{Book, Full, LedgerLine};
 use crate::call::{Answer, Call};
 use crate::contract::{self, judge};
@@ -27,6 +28,7 @@ const PAGE: usize = 512;
 /// What the connections share.
 pub(crate) struct Shared {
     core: Mutex<Core>,
+    answers: Answers,
     waiting: Arc<Semaphore>,
     invalid: AtomicU64,
     full: AtomicU64,
@@ -51,6 +53,7 @@ impl Shared {
         book: Book,
         file: Option<LedgerFile>,
         faults: Faults,
+        answers: Answers,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -59,6 +62,7 @@ impl Shared {
                 file,
                 faults: Arc::new(faults),
             }),
+            answers,
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
             invalid: AtomicU64::new(0),
             full: AtomicU64::new(0),
@@ -105,7 +109,9 @@ impl Shared {
         if core.faults.plan(service).down {
             return contract::down(core.faults.plan(service).retry_after_s);
         }
-        contract::probe(&core.book, service, key)
+        let answer = contract::probe(&core.book, service, key);
+        let action = core.book.action(service, key);
+        self.answers.to_probe(service, action, answer)
     }
 
     /// Handles one call from its arrival to its answer.
@@ -130,12 +136,12 @@ impl Shared {
                 decision,
             };
             if first_ms == 0 && hold_ms == 0 {
-                return core.settle(arrived);
+                return core.settle(arrived, &self.answers);
             }
             (arrived, first_ms, hold_ms)
         };
         let Ok(permit) = self.waiting.clone().try_acquire_owned() else {
-            return self.core().settle(arrived.given_up());
+            return self.core().settle(arrived.given_up(), &self.answers);
         };
         // A task of its own: when the caller hangs up during the wait, the call still lands, as
         // it would on a real service. That is how a forward call arrives after its own undo.
@@ -146,7 +152,7 @@ impl Shared {
             } else {
                 arrived.given_up()
             };
-            let answer = self.core().settle(arrived);
+            let answer = self.core().settle(arrived, &self.answers);
             self.wait(hold_ms).await;
             answer
         });
@@ -169,7 +175,7 @@ impl Shared {
 /// Milliseconds to wait before the effect and after it.
 fn waits(decision: &Decision) -> (u64, u64) {
     match decision.mishap {
-        Mishap::Down => (0, 0),
+        Mishap::Down | Mishap::CallerRefused => (0, 0),
         Mishap::Stall {
             stall_ms,
             after_effect: true,
@@ -196,8 +202,9 @@ impl Arrived {
 impl Core {
     /// Judges a call, writes its line, takes it over. The lock is held from the judgement to the
     /// change of state, so two calls with one key cannot both find it new.
-    fn settle(&mut self, arrived: Arrived) -> Answer {
+    fn settle(&mut self, arrived: Arrived, answers: &Answers) -> Answer {
         let judgement = judge(&self.book, &arrived.call, &arrived.decision);
+        let answer = answers.to_call(&arrived.call, judgement.answer);
         let fingerprint = arrived.call.fingerprint();
         let line = LedgerLine {
             at_ms: wall_ms(),
@@ -219,7 +226,7 @@ impl Core {
             };
         }
         self.book.apply(&line);
-        judgement.answer
+        answer
     }
 }
 

@@ -161,7 +161,11 @@ impl BusState {
             n == "ce_type" && v.as_deref() == Some(b"triad.order.rejected".as_slice())
         });
         if rejects {
-            k.coverage.reach("saw: order rejected");
+            let text = String::from_utf8_lossy(&envelope.value);
+            k.coverage.reach(match text.contains("too-many-in-flight") {
+                true => "saw: order rejected",
+                false => "saw: order refused and told",
+            });
         }
         target.log.push(Stored {
             at,

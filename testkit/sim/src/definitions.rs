@@ -78,6 +78,8 @@ const FIRST: [&str; 12] = [
         {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
         {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
     r#"{"workflow": "shelf",
+      "details_schema": {"type": "object", "additionalProperties": false, "required": ["item", "sum"],
+        "properties": {"item": {}, "gift": {"type": "boolean"}, "sum": {"type": "integer"}, "note": {"maxLength": 50}}},
       "defaults": {"complete_within": "4s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
       "steps": [
         {"id": "count", "agent": "stock", "action": "count", "compensation": "none"},
@@ -219,4 +221,17 @@ pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
     });
     let confirmed = TIMING.confirm_within.0 + look;
     steps.sum::<u64>() + 2 * noticed + confirmed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workflows_of_all_worlds_have_expressions_that_can_work() {
+        for workflow in versions() {
+            let found = triad_workflow::load::type_problems(&workflow.definition);
+            assert_eq!(found, [], "{}", workflow.name);
+        }
+    }
 }

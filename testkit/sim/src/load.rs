@@ -5,6 +5,9 @@
 use crate::kernel::Rng;
 use crate::scenario::{self, NewOrder};
 
+/// For how long a struggling service fails half of its calls, in milliseconds.
+pub(crate) const STRUGGLES_MS: u64 = 30_000;
+
 /// What happens while orders come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
@@ -72,7 +75,7 @@ impl Load {
             Self::Away => (0, rng.between(30_000, 600_000)),
             Self::Stop => (rng.between(500, 5_000), 3_600_000),
             Self::Kills => (500, 60_000),
-            Self::Struggling => (0, 30_000),
+            Self::Struggling => (0, STRUGGLES_MS),
         }
     }
 }

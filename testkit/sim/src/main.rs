@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use triad_sim::crashes::{self, Workload};
 use triad_sim::fleet::{Plan, Totals, run_seeds};
-use triad_sim::{Options, run};
+use triad_sim::{Options, Saved, of_seed, replay, run};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -66,10 +66,21 @@ struct Seeds {
 #[derive(Debug, Args)]
 struct One {
     /// The seed.
-    seed: u64,
+    #[arg(required_unless_present = "replay")]
+    seed: Option<u64>,
     /// Only its first so many faults.
     #[arg(long)]
     faults: Option<u64>,
+    /// A world that was kept in a file, in the place of a seed.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "save"])]
+    replay: Option<PathBuf>,
+    /// Keep in this file what is drawn for the seed.
+    #[arg(long, value_name = "FILE", requires = "sees")]
+    save: Option<PathBuf>,
+    /// What the kept world must reach whenever it is replayed, by its name among what is counted. Several
+    /// may be given.
+    #[arg(long, value_name = "NAME", requires = "save")]
+    sees: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -111,7 +122,7 @@ struct FirstBreach {
 fn main() -> anyhow::Result<ExitCode> {
     let good = match Arguments::parse().command {
         Command::Seeds(a) => seeds(&a),
-        Command::One(a) => one(&a),
+        Command::One(a) => one(&a)?,
         Command::Crashes(a) => crash_points(&a),
         Command::Nightly(a) => nightly(&a)?,
         Command::Speed { orders } => speed(orders),
@@ -156,15 +167,38 @@ fn seeds(a: &Seeds) -> bool {
     conclude(&totals, began)
 }
 
-fn one(a: &One) -> bool {
+fn one(a: &One) -> anyhow::Result<bool> {
     let options = Options {
         trace: true,
         faults: a.faults,
         ..Options::default()
     };
-    let outcome = run(a.seed, options);
+    if let Some(path) = &a.replay {
+        let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+        let saved: Saved = serde_json::from_slice(&bytes)?;
+        let outcome = replay(&saved, options).map_err(anyhow::Error::msg)?;
+        println!("{}", outcome.report());
+        let missed = saved.sees.iter();
+        let missed: Vec<_> = missed.filter(|n| outcome.coverage.count(n) == 0).collect();
+        if !missed.is_empty() {
+            println!("it was kept for {missed:?}, and does not reach that any more");
+        }
+        return Ok(outcome.breaches.is_empty() && missed.is_empty());
+    }
+    let seed = a.seed.unwrap_or_default();
+    let outcome = run(seed, options);
     println!("{}", outcome.report());
-    outcome.breaches.is_empty()
+    if let Some(path) = &a.save {
+        let saved = of_seed(seed).with_context(|| {
+            format!("seed {seed} is a world under load or with one fault: these are not kept")
+        })?;
+        let missed = a.sees.iter().find(|name| outcome.coverage.count(name) == 0);
+        anyhow::ensure!(missed.is_none(), "seed {seed} does not reach {missed:?}");
+        let mut saved = saved;
+        saved.sees.clone_from(&a.sees);
+        std::fs::write(path, serde_json::to_string_pretty(&saved)? + "\n")?;
+    }
+    Ok(outcome.breaches.is_empty())
 }
 
 fn crash_points(a: &CrashPoints) -> bool {

@@ -231,10 +231,10 @@ fn take_a_service_down(world: &World, span: u64) {
         let outage = Outage {
             service,
             until: state.kernel.now + span,
-            status: if state.kernel.rng.chance(300) {
-                429
-            } else {
-                503
+            status: match state.kernel.rng.between(0, 999) {
+                0..300 => 429,
+                300..450 => 401,
+                _ => 503,
             },
             says_when: state.kernel.rng.chance(500),
         };

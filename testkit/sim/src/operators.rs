@@ -96,7 +96,7 @@ async fn act_on_order(world: &World, who: InstanceId, desk: &Desk) {
     match done {
         Ok(Operated::Done(_)) if dry_run => state.kernel.coverage.reach("operator: dry run"),
         // What was done is seen in the timeline.
-        Ok(Operated::Done(_)) => {}
+        Ok(Operated::Done(_) | Operated::Unsent(_)) => {}
         Ok(Operated::Refused(refusal)) => reach_refusal(&mut state, &refusal),
         Ok(Operated::NotFound) => state.kernel.coverage.reach("refusal: no such order"),
         Err(_) => state.kernel.coverage.reach("operator: an act failed"),
@@ -283,7 +283,7 @@ async fn move_order(world: &World, who: InstanceId, desk: &Desk) {
     let done = desk.migrate(&id, &to, &act(), false).await;
     let mut state = world.state();
     state.kernel.coverage.reach(match done {
-        Ok(Migrated::Done(..)) => "operator: migrate",
+        Ok(Migrated::Done(..) | Migrated::Unsent(..)) => "operator: migrate",
         Ok(Migrated::Refused(_)) => "refusal: migration",
         Ok(Migrated::NotFound) => "refusal: no such order",
         Err(_) => "operator: an act failed",

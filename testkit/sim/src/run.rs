@@ -6,6 +6,7 @@ use crate::kernel::coverage::Coverage;
 use crate::kernel::{Beginning, Crash, Executor, Faults, OUTSIDE, Owner, Rng};
 use crate::load::Load;
 use crate::ports::Ports;
+use crate::saved::{Drawn, Saved};
 use crate::scenario::NewOrder;
 use crate::setup::Setup;
 use crate::world::World;
@@ -96,10 +97,38 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         ISOLATED => return run_lone(seed, options),
         _ => {}
     }
-    let mut rng = Rng::new(seed);
-    let faults = Faults::drawn(&mut rng);
-    let setup = Setup::drawn(&mut rng);
-    let count = setup.orders;
+    run_drawn(seed, None, options).0
+}
+
+/// Runs a world as its generator drew it once: a world of a kind that [`of_seed`] has.
+///
+/// # Errors
+/// What of it cannot be used, in words.
+pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, String> {
+    let drawn = saved.drawn()?;
+    Ok(run_drawn(saved.seed, Some(drawn), options).0)
+}
+
+/// What the generator draws for a seed, to be kept. `None` for the worlds under load and those with one
+/// fault, which are small enough to be drawn in the course of their run.
+#[must_use]
+pub fn of_seed(seed: u64) -> Option<Saved> {
+    let is_special = [LOADED, ISOLATED].contains(&(seed % SPECIAL));
+    (!is_special).then(|| Saved::of(seed, &run_drawn(seed, None, Options::default()).1))
+}
+
+/// Runs a world that is drawn from a seed, or that was drawn before; and what was drawn.
+fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (Outcome, Drawn) {
+    let (rng, faults, setup) = match &kept {
+        Some(kept) => (Rng::at(kept.rng), kept.faults, kept.setup.clone()),
+        None => {
+            let mut rng = Rng::new(seed);
+            let faults = Faults::drawn(&mut rng);
+            let setup = Setup::drawn(&mut rng);
+            (rng, faults, setup)
+        }
+    };
+    let (at_first, count) = (rng.state(), setup.orders);
     let faults_left = options.faults.unwrap_or(u64::MAX);
     let world = World::new(
         Beginning {
@@ -109,33 +138,40 @@ pub fn run(seed: u64, options: Options) -> Outcome {
             faults_left,
             crashes: Vec::new(),
         },
-        setup,
+        setup.clone(),
     );
     publish_definitions(&world);
     actors::set_up(&world);
-    let (orders, poison, calm_after) = {
+    let drawn = kept.unwrap_or_else(|| {
         let mut state = world.state();
+        let rng = &mut state.kernel.rng;
         // Of two submissions that are rejected nobody can say which conflicts with which.
-        let conflicts = state.setup.admission.reject_after.is_none();
-        let orders = scenario::orders(&mut state.kernel.rng, count, conflicts);
-        let poison = usize::try_from(state.kernel.rng.below(4)).unwrap_or(0);
+        let conflicts = setup.admission.reject_after.is_none();
+        let orders = scenario::orders(rng, count, conflicts);
+        let poison = usize::try_from(rng.below(4)).unwrap_or(0);
         // So long that records expire while everything else goes on.
-        let latest = match state.setup.retention_ms {
+        let latest = match setup.retention_ms {
             Some(_) => 330_000,
             None => 120_000,
         };
-        (orders, poison, state.kernel.rng.between(5_000, latest))
-    };
-    // Where there is a cap on orders in flight, they come all at once.
-    let is_capped = {
-        let state = world.state();
-        let admission = &state.setup.admission;
-        admission.in_flight.is_some() || !admission.per_workflow.is_empty()
-    };
-    let over_ms = if is_capped { 1_000 } else { 10_000 };
-    senders::send_orders(&world, orders, over_ms, poison);
-    chaos::unleash(&world, calm_after, chaos::LATEST_LANDING_MS);
-    finish(seed, &world, faults_left)
+        // Where there is a cap on orders in flight, they come all at once.
+        let admission = &setup.admission;
+        let is_capped = admission.in_flight.is_some() || !admission.per_workflow.is_empty();
+        Drawn {
+            faults,
+            orders,
+            poison,
+            over_ms: if is_capped { 1_000 } else { 10_000 },
+            calm_after_ms: rng.between(5_000, latest),
+            rng: at_first,
+            then: rng.state(),
+            setup,
+        }
+    });
+    world.state().kernel.rng = Rng::at(drawn.then);
+    senders::send_orders(&world, drawn.orders.clone(), drawn.over_ms, drawn.poison);
+    chaos::unleash(&world, drawn.calm_after_ms, chaos::LATEST_LANDING_MS);
+    (finish(seed, &world, faults_left), drawn)
 }
 
 /// Runs the world under load of a seed.

@@ -1,6 +1,6 @@
 //! What is sent into a world: orders, and records that nobody can take.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use triad_core::OrderId;
@@ -23,6 +23,18 @@ pub(crate) struct NewOrder {
     /// It asks for less time than its workflow gives.
     pub hurries: bool,
     pub repeats: u32,
+    /// Its details do not fit the schema of its workflow: nothing of it is ever stored.
+    pub misfit: bool,
+}
+
+/// The workflow with a schema of its details, and the longest note that fits it, in characters. As
+/// `crate::definitions` has it: what the production code finds is held against this.
+const PARTICULAR: (&str, usize) = ("shelf", 50);
+
+/// Whether details do not fit the schema of their workflow.
+pub(crate) fn is_misfit(workflow: &str, details: &Value) -> bool {
+    let note = details["note"].as_str().unwrap_or_default();
+    workflow == PARTICULAR.0 && (!details["sum"].is_i64() || note.chars().count() > PARTICULAR.1)
 }
 
 /// What was sent into a world.
@@ -30,6 +42,8 @@ pub(crate) struct NewOrder {
 pub(crate) struct Sent {
     /// Ids of sound orders.
     pub orders: BTreeSet<OrderId>,
+    /// Ids of orders whose details do not fit, with the topic in which they are told so.
+    pub misfits: BTreeMap<OrderId, &'static str>,
     /// Orders that are still to be sent.
     pub open: usize,
     /// Records that must be dead-lettered: topic, partition, offset.
@@ -51,6 +65,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         if rng.chance(40) {
             details["item"] = Value::Null;
         }
+        let misfit = is_misfit(&workflow, &details);
         let mut body = json!({"order_id": id, "workflow": workflow, "details": details});
         if rng.chance(200) {
             body["reply_topic"] = json!(REPLIES);
@@ -71,9 +86,19 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
             conflict,
             hurries,
             repeats: u32::try_from(rng.below(10) / 8).unwrap_or(0),
+            misfit,
         }
     };
     (0..count).map(|n| order(rng, n)).collect()
+}
+
+/// The topic in which an order that is sent like this is told of what comes of it.
+pub(crate) fn reply_topic(value: &[u8]) -> &'static str {
+    let body: Value = serde_json::from_slice(value).unwrap_or_default();
+    match body["reply_topic"].is_string() {
+        true => REPLIES,
+        false => triad_core::topics::STATUS,
+    }
 }
 
 /// Text of any length and of characters of one to four bytes; now and then longer than what the
@@ -138,6 +163,7 @@ fn of_body(body: &Value) -> NewOrder {
         high: false,
         value: body.to_string().into_bytes(),
         conflict: None,
+        misfit: false,
         hurries: false,
         repeats: 0,
     }

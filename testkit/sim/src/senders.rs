@@ -51,9 +51,19 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
             }
             let key = Some(order.id.as_str());
             if let Ok(id) = OrderId::new(order.id.clone()) {
-                world.state().sent.orders.insert(id);
+                let mut state = world.state();
+                if order.misfit {
+                    state
+                        .kernel
+                        .coverage
+                        .reach("input: details that do not fit");
+                    let told_in = scenario::reply_topic(&order.value);
+                    state.sent.misfits.insert(id, told_in);
+                } else {
+                    state.sent.orders.insert(id);
+                }
             }
-            send(&world, topic, key, order.value.clone(), false);
+            send(&world, topic, key, order.value.clone(), order.misfit);
             if let Some(other) = order.conflict {
                 let pause = world.state().kernel.rng.below(8_000);
                 world.sleep(pause).await;
@@ -67,7 +77,7 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
             for _ in 0..order.repeats {
                 let pause = world.state().kernel.rng.below(30_000);
                 world.sleep(pause).await;
-                send(&world, topic, key, order.value.clone(), false);
+                send(&world, topic, key, order.value.clone(), order.misfit);
                 world
                     .state()
                     .kernel

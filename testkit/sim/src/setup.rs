@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
 use triad_runtime::settings::{AdmissionSettings, DownstreamSettings, Settings};
@@ -36,7 +37,7 @@ const NERVOUS: BreakerSettings = BreakerSettings {
 };
 
 /// How many of each there are, and how much is taken up at once.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sizes {
     pub submissions: usize,
     pub schedulers: usize,

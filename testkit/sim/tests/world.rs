@@ -146,6 +146,8 @@ fn every_invariant_of_the_world_must_have_been_looked_at() {
     }
     // An action of no workflow, as the reference service refuses it.
     named.remove("no-such-action");
+    // A cause of refused orders.
+    named.remove("too-many-in-flight");
     assert!(named.len() > 50, "{named:?}");
     let wanted: BTreeSet<String> = WANTED.iter().map(|w| (*w).to_owned()).collect();
     let forgotten: Vec<_> = named.difference(&wanted).collect();

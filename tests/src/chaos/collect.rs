@@ -176,7 +176,7 @@ impl Evidence {
             topics::DEAD_LETTER => {
                 let letter = match Entry::read(record) {
                     Ok(Entry::Letter(letter)) => Some((letter.id, letter.cause)),
-                    Ok(Entry::Replayed(_)) | Err(_) => None,
+                    Ok(Entry::Replayed(_) | Entry::Dismissed(_)) | Err(_) => None,
                 };
                 push(&mut self.letters, letter)
             }

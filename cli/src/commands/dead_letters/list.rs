@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
-use serde_json::Value;
-use triad_operator::dead_letters::{LetterError, Listing, list};
+use serde_json::json;
+use triad_operator::dead_letters::{LetterError, LetterFilter, Listing, list};
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
 
 use super::topic::KafkaLetters;
 use super::{FilterArgs, text};
 use crate::commands::connection::KafkaArgs;
-use crate::output::{moment, print_line};
+use crate::output::{self, count, shown, when};
 
 /// Characters of a cause and of a key in the table; `show` has all of them.
 const SHOWN: usize = 72;
@@ -23,13 +23,20 @@ const SHOWN_KEY: usize = 24;
 #[command(after_help = "Examples:
   triad dead-letters list
   triad dead-letters list --cause unknown-workflow --since 2h
+  triad dead-letters list --not-replayed
   triad dead-letters list --json | jq 'select(.kind == \"letter\" and .replayed_at == null) | .id'")]
 pub struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// Most letters to list; all are counted
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=100_000))]
-    limit: u32,
+    /// Only letters that were never replayed
+    #[arg(long)]
+    not_replayed: bool,
+    /// Letters that were dismissed, too
+    #[arg(long)]
+    dismissed: bool,
+    /// Most letters to list; all are counted. 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: usize,
     /// Print a JSON line for each cause and each letter
     #[arg(long)]
     json: bool,
@@ -43,7 +50,12 @@ pub struct ListArgs {
 /// If the topic cannot be read, holds more letters than an index takes, or standard output fails.
 pub async fn run(args: ListArgs) -> Result<ExitCode> {
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;
-    let listing = list(&topic, &args.filter.filter(), args.limit as usize).await;
+    let filter = LetterFilter {
+        not_replayed: args.not_replayed,
+        dismissed: args.dismissed,
+        ..args.filter.clone().filter()
+    };
+    let listing = list(&topic, &filter, output::limit(args.limit)).await;
     let listing = match listing {
         Ok(listing) => listing,
         Err(LetterError::Topic(error)) => return Err(error.into()),
@@ -55,9 +67,6 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
         print_json(&listing)?;
     } else {
         print(&listing);
-        if listing.more {
-            println!("and older ones: raise --limit {}", args.limit);
-        }
     }
     if listing.unreadable > 0 {
         let count = listing.unreadable;
@@ -67,59 +76,66 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
 }
 
 fn print_json(listing: &Listing) -> Result<()> {
-    let print = |kind: &str, mut line: Value| {
-        line["kind"] = kind.into();
-        print_line(&line)
-    };
     for group in &listing.causes {
-        print("cause", serde_json::to_value(group)?)?;
+        output::print("cause", group)?;
     }
     for letter in &listing.letters {
-        print("letter", serde_json::to_value(letter)?)?;
+        output::print("letter", letter)?;
     }
-    Ok(())
+    let further = json!({"causes": listing.causes.len(), "unreadable": listing.unreadable});
+    let of = Some(letters(listing));
+    output::summary(listing.letters.len(), listing.more, of, further)
+}
+
+/// How many letters there are, listed or not.
+fn letters(listing: &Listing) -> u64 {
+    listing
+        .causes
+        .iter()
+        .map(|group| group.letters as u64)
+        .sum()
 }
 
 fn print(listing: &Listing) {
+    let now = SystemClock.now();
     if listing.causes.is_empty() {
         println!("no dead letters");
         return;
     }
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(["Cause", "Letters", "Replayed", "Newest"]);
+    let mut table = output::table(["Cause", "Letters", "Replayed", "Newest"]);
     for group in &listing.causes {
         table.add_row([
             text::short(&group.cause, SHOWN),
             group.letters.to_string(),
             group.replayed.to_string(),
-            moment(group.newest),
+            when(group.newest, now),
         ]);
     }
     println!("{table}");
-    if listing.letters.is_empty() {
-        return;
-    }
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(["Letter", "Written", "Key", "Bytes", "Replayed", "Cause"]);
+    let mut table = output::table(["Letter", "Written", "Key", "Bytes", "Replayed", "Cause"]);
     for letter in &listing.letters {
         let cause = format!("{}: {}", letter.cause, letter.message);
         let key = letter.key.as_ref();
         table.add_row([
             text::line(&letter.id.to_string()),
-            moment(letter.at),
+            when(letter.at, now),
             key.map_or_else(String::new, |k| text::short(&text::bytes(&k.0), SHOWN_KEY)),
             match (letter.cut_from, letter.tombstone) {
                 (_, true) => "tombstone".to_owned(),
                 (Some(of), _) => format!("{} of {of}", letter.bytes),
                 (None, _) => letter.bytes.to_string(),
             },
-            letter.replayed_at.map_or_else(String::new, moment),
+            match (letter.replayed_at, letter.dismissed_at) {
+                (_, Some(_)) => "dismissed".to_owned(),
+                (Some(at), None) => when(at, now),
+                (None, None) => String::new(),
+            },
             text::short(&cause, SHOWN),
         ]);
     }
     println!("\n{table}");
+    let of = Some(letters(listing));
+    let number = shown(listing.letters.len(), listing.more, of, "letter", "letters");
+    let causes = count(listing.causes.len() as u64, "cause", "causes");
+    println!("{causes}, {number}");
 }

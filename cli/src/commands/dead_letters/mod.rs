@@ -1,4 +1,4 @@
-//! `triad dead-letters`: records that could not be taken are listed, shown and replayed.
+//! `triad dead-letters`: records that could not be taken are listed, shown, replayed and dismissed.
 //!
 //! What is read, listed and sent is `triad_operator::dead_letters`'; here are the options, the output
 //! and the reading of Kafka.
@@ -18,7 +18,7 @@ use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-/// List, show and replay records that could not be taken
+/// List, show, replay and dismiss records that could not be taken
 #[derive(Debug, Args)]
 pub struct DeadLettersArgs {
     #[command(subcommand)]
@@ -30,6 +30,18 @@ enum DeadLettersCommand {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Replay(replay::ReplayArgs),
+    Dismiss(replay::DismissArgs),
+}
+
+impl DeadLettersArgs {
+    /// Whether anything is sent: it is no dry run.
+    pub fn changes(&self) -> bool {
+        match &self.command {
+            DeadLettersCommand::List(_) | DeadLettersCommand::Show(_) => false,
+            DeadLettersCommand::Replay(args) => !args.is_dry(),
+            DeadLettersCommand::Dismiss(args) => !args.is_dry(),
+        }
+    }
 }
 
 /// Runs the subcommand of `triad dead-letters` that was given, and returns its exit code.
@@ -41,6 +53,7 @@ pub async fn run(args: DeadLettersArgs) -> Result<ExitCode> {
         DeadLettersCommand::List(args) => list::run(args).await,
         DeadLettersCommand::Show(args) => show::run(args).await,
         DeadLettersCommand::Replay(args) => replay::run(args).await,
+        DeadLettersCommand::Dismiss(args) => replay::run(args.into()).await,
     }
 }
 
@@ -65,6 +78,7 @@ impl FilterArgs {
             cause: self.cause,
             topic: self.topic,
             since: self.since.map(|span| SystemClock.now().minus(span)),
+            ..LetterFilter::default()
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `triad dead-letters replay`: letters are sent again to where they came from, and marked.
+//! `triad dead-letters replay` and `dismiss`: letters are sent again to where they came from, and marked;
+//! or marked alone.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_bootstrap::environment;
 use triad_kafka::KafkaError;
 use triad_operator::Rate;
-use triad_operator::dead_letters::{Chosen, Outcome, Replay, ReplayError, Tally, replay};
+use triad_operator::dead_letters::{Chosen, Deed, Outcome, Replay, ReplayError, Tally, replay};
 use triad_runtime::Clock;
 use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal};
 use triad_runtime::dead_letter::{Letter, MAX_VALUE_BYTES};
@@ -25,7 +25,7 @@ use crate::output::{Usage, moment, print_line};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad dead-letters replay --all --cause unknown-workflow --why 'workflow published' --dry-run
-  triad dead-letters replay --all --cause unknown-workflow --why 'workflow published' --rate 20/s
+  triad dead-letters replay --all --cause unknown-workflow --yes --why 'workflow published' --rate 20/s
   triad dead-letters show orders/3/42 --value > record.json
   triad dead-letters replay orders/3/42 --value record.json --why 'comma added'
 
@@ -47,7 +47,7 @@ pub struct ReplayArgs {
     /// Why they are replayed; kept in the marker
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// Who replays them; kept in the marker. Default: the variable USER
+    /// Who replays them; kept in the marker. Default: the variable USER, else LOGNAME
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// A file with the corrected value of a single letter; - is standard input
@@ -59,6 +59,54 @@ pub struct ReplayArgs {
     /// Say what would be replayed and send nothing
     #[arg(long)]
     dry_run: bool,
+    /// Replay what --all finds; without it, what it finds is only shown
+    #[arg(long)]
+    yes: bool,
+    /// Most letters a second
+    #[arg(long, value_name = "N/s", default_value = "100/s", value_parser = rate)]
+    rate: Rate,
+    /// Print a JSON line for each letter, and a summary
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+    #[arg(skip)]
+    deed: Deed,
+}
+
+/// Mark dead letters as dismissed: they are not shown any more, and not replayed with the others
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad dead-letters dismiss orders/3/42 --why 'a test of the sender'
+  triad dead-letters dismiss --all --cause not-an-order --topic orders --why 'port scan' --yes
+
+The letter stays in the topic, with who has dismissed it and why: triad dead-letters list --dismissed shows
+it, and it can still be replayed by its name.")]
+pub struct DismissArgs {
+    /// Letters: topic, partition and offset of their records
+    #[arg(
+        value_name = "TOPIC/PARTITION/OFFSET",
+        required_unless_present = "all",
+        conflicts_with_all = ["all", "cause", "topic", "since"]
+    )]
+    ids: Vec<String>,
+    /// All letters, or all of this cause, topic or time
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Why they are dismissed; kept in the marker
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    /// Who dismisses them; kept in the marker. Default: the variable USER, else LOGNAME
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// Say what would be dismissed and mark nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Dismiss what --all finds; without it, what it finds is only shown
+    #[arg(long)]
+    yes: bool,
     /// Most letters a second
     #[arg(long, value_name = "N/s", default_value = "100/s", value_parser = rate)]
     rate: Rate,
@@ -69,14 +117,56 @@ pub struct ReplayArgs {
     kafka: KafkaArgs,
 }
 
+impl DismissArgs {
+    /// Whether nothing is marked: `--dry-run` was given, or `--all` without `--yes`.
+    pub fn is_dry(&self) -> bool {
+        self.dry_run || (self.all && !self.yes)
+    }
+}
+
+impl From<DismissArgs> for ReplayArgs {
+    fn from(args: DismissArgs) -> Self {
+        Self {
+            ids: args.ids,
+            all: args.all,
+            filter: args.filter,
+            why: args.why,
+            by: args.by,
+            value: None,
+            again: false,
+            dry_run: args.dry_run,
+            yes: args.yes,
+            rate: args.rate,
+            json: args.json,
+            kafka: args.kafka,
+            deed: Deed::Dismiss,
+        }
+    }
+}
+
+/// What a letter is when the deed is done.
+fn done(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Replay => "replayed",
+        Deed::Dismiss => "dismissed",
+    }
+}
+
+impl ReplayArgs {
+    /// Whether nothing is sent: `--dry-run` was given, or `--all` without `--yes`.
+    pub fn is_dry(&self) -> bool {
+        self.dry_run || (self.all && !self.yes)
+    }
+}
+
 fn rate(text: &str) -> Result<Rate, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     let rate = number.parse().ok().and_then(|n| Rate::new(n).ok());
     rate.ok_or_else(|| "is not a rate from 1/s to 10000/s".to_owned())
 }
 
-/// Runs `triad dead-letters replay`. The exit code is 1 if a letter could not be replayed, or if a
-/// letter that was named had been replayed before and `--again` is missing; otherwise 0.
+/// Runs `triad dead-letters replay` or `dismiss`. The exit code is 1 if it could not be done with a
+/// letter, or if it had been done before with a letter that was named and `--again` is missing; otherwise 0.
 ///
 /// # Errors
 /// [`Usage`] if ids, `--by`, `--why` or `--value` cannot be used; if the topic cannot be read or
@@ -91,25 +181,26 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
         Chosen::Named(parsed.map_err(|e| Usage(format!("{e}")))?)
     };
     let what = Replay {
+        deed: args.deed,
         letters,
         act,
         corrected,
         again: args.again,
-        dry_run: args.dry_run,
+        dry_run: args.is_dry(),
         rate: args.rate,
     };
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;
     let bus = args.kafka.bus().await?;
-    let done = replay(&topic, &bus, &SystemClock, &what, |letter, outcome| {
+    let ended = replay(&topic, &bus, &SystemClock, &what, |letter, outcome| {
         tell(&args, &topic, letter, outcome)
     });
-    let tally = match done.await {
+    let tally = match ended.await {
         Ok(tally) => tally,
         Err(ReplayError::Unknown(ids)) => {
             for id in ids {
                 eprintln!("triad: there is no dead letter {id}");
             }
-            eprintln!("triad: nothing was replayed");
+            eprintln!("triad: nothing was {}", done(args.deed));
             return Ok(ExitCode::FAILURE);
         }
         Err(other) => return Err(failed(other, &args.kafka.brokers)),
@@ -139,10 +230,7 @@ fn failed(error: ReplayError<KafkaError, anyhow::Error>, brokers: &str) -> anyho
 }
 
 fn act(args: &ReplayArgs) -> Result<ReplayAct> {
-    let by = args.by.clone().or_else(|| environment("USER"));
-    let by = by.ok_or_else(|| {
-        Usage("who replays is not known: give --by, or set the variable USER".to_owned())
-    })?;
+    let by = crate::commands::who::who(args.by.as_deref())?;
     Ok(ReplayAct::new(&by, &args.why, SystemClock.now()).map_err(|e| Usage(e.to_string()))?)
 }
 
@@ -193,22 +281,23 @@ fn with_advice(refusal: &ReplayRefusal) -> String {
 /// The sum of all letters.
 fn sum(args: &ReplayArgs, tally: Tally) -> Result<()> {
     if args.json {
-        let mut line = serde_json::to_value(tally)?;
-        line["kind"] = "summary".into();
-        line["dry_run"] = args.dry_run.into();
+        let did = done(args.deed);
+        let mut line = json!({"kind": "summary", "failed": tally.failed, "dry_run": args.is_dry()});
+        line[did] = tally.replayed.into();
+        line[format!("{did}_before")] = tally.before.into();
         return print_line(&line);
     }
-    let did = if args.dry_run {
-        "would be replayed"
-    } else {
-        "replayed"
-    };
+    let done = done(args.deed);
+    let would = if args.is_dry() { "would be " } else { "" };
     let Tally {
         replayed,
         before,
         failed,
     } = tally;
-    println!("{replayed} {did}, {before} replayed before, {failed} failed");
+    println!("{replayed} {would}{done}, {before} {done} before, {failed} failed");
+    if args.is_dry() && !args.dry_run {
+        println!("add --yes to do it");
+    }
     Ok(())
 }
 
@@ -217,18 +306,24 @@ fn tell(args: &ReplayArgs, topic: &KafkaLetters, letter: &Letter, outcome: &Outc
     if args.all && matches!(outcome, Outcome::Before(_)) {
         return Ok(());
     }
+    let done = done(args.deed);
+    let failed = || "failed".to_owned();
     let (name, why) = match outcome {
-        Outcome::Replayed => ("replayed", None),
-        Outcome::WouldBe => ("would-be-replayed", None),
+        Outcome::Replayed => (done.to_owned(), None),
+        Outcome::WouldBe => (format!("would-be-{done}"), None),
         Outcome::Before(at) => {
-            let why = format!("it was replayed at {}; --again replays it", moment(*at));
-            ("replayed-before", Some(why))
+            let again = match args.deed {
+                Deed::Replay => "; --again replays it",
+                Deed::Dismiss => "",
+            };
+            let why = format!("it was {done} at {}{again}", moment(*at));
+            (format!("{done}-before"), Some(why))
         }
-        Outcome::Refused(refusal) => ("failed", Some(with_advice(refusal))),
-        Outcome::NotSent(why) => ("failed", Some(why.to_string())),
+        Outcome::Refused(refusal) => (failed(), Some(with_advice(refusal))),
+        Outcome::NotSent(why) => (failed(), Some(why.to_string())),
         Outcome::NotMarked(why) => {
             let why = format!("it was sent, but could not be marked: {why}");
-            ("failed", Some(why))
+            (failed(), Some(why))
         }
     };
     let id = letter.id.to_string();
@@ -238,7 +333,7 @@ fn tell(args: &ReplayArgs, topic: &KafkaLetters, letter: &Letter, outcome: &Outc
         }));
     }
     let shown = match outcome {
-        Outcome::Before(_) => "not replayed".to_owned(),
+        Outcome::Before(_) => format!("not {done}"),
         _ => name.replace('-', " "),
     };
     let why = why.map_or_else(String::new, |why| format!(": {}", text::line(&why)));

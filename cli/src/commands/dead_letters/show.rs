@@ -1,6 +1,5 @@
 //! `triad dead-letters show`: one letter with everything that is known of it.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -12,7 +11,7 @@ use triad_runtime::dead_letter::{Letter, LetterId};
 use super::text;
 use super::topic::KafkaLetters;
 use crate::commands::connection::KafkaArgs;
-use crate::output::{Usage, moment, print_line};
+use crate::output::{self, Usage, moment, stream};
 
 /// Show a dead letter: its cause, its headers, its value, and whether it was replayed
 #[derive(Debug, Args)]
@@ -47,9 +46,9 @@ pub async fn run(args: ShowArgs) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     if args.value {
-        write_value(&shown.letter)?;
+        write_value(&shown.letter);
     } else if args.json {
-        print_line(&serde_json::to_value(&shown)?)?;
+        output::print("letter", &shown)?;
     } else {
         print(&shown);
     }
@@ -57,17 +56,11 @@ pub async fn run(args: ShowArgs) -> Result<ExitCode> {
 }
 
 /// The bytes as they are; a reader that has gone away is no error.
-fn write_value(letter: &Letter) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(letter.value.bytes());
-    match written.and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => return Err(e.into()),
-        _ => {}
-    }
+fn write_value(letter: &Letter) {
+    stream::out_bytes(letter.value.bytes());
     if let Some(note) = note(letter) {
         eprintln!("triad: {note}");
     }
-    Ok(())
 }
 
 /// What is not as it came.
@@ -83,7 +76,12 @@ fn note(letter: &Letter) -> Option<String> {
     }
 }
 
-fn print(Shown { letter, replays }: &Shown) {
+fn print(shown: &Shown) {
+    let Shown {
+        letter,
+        replays,
+        dismissed,
+    } = shown;
     println!("Letter    {}", text::line(&letter.id.to_string()));
     println!("Cause     {}", text::line(&letter.cause));
     println!("          {}", text::line(&letter.message));
@@ -114,6 +112,10 @@ fn print(Shown { letter, replays }: &Shown) {
                 corrected.len()
             );
         }
+    }
+    if let Some(Marker { act, .. }) = dismissed {
+        let (by, why) = (text::line(&act.by), text::line(&act.why));
+        println!("Dismissed {}   by {by}: {why}", moment(act.at));
     }
     let bytes = letter.value.bytes();
     if let Some(note) = note(letter) {

@@ -13,7 +13,7 @@ use triad_runtime::InputRecord;
 use crate::commands::connection::KafkaArgs;
 
 /// Longest wait for one answer of a broker.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(5);
 /// Records between two movements of the progress bar.
 const BETWEEN: u64 = 256;
 
@@ -30,11 +30,11 @@ pub struct Records {
 }
 
 impl KafkaLetters {
-    /// The topic on these brokers, which are not asked yet. While it is read, a progress bar is
+    /// The topic on these brokers, once one of them has let the command in. While it is read, a progress bar is
     /// shown if standard error is a terminal and `quiet` is false.
     ///
     /// # Errors
-    /// Those of [`KafkaArgs::config`].
+    /// Those of [`KafkaArgs::reached`].
     pub async fn of(kafka: &KafkaArgs, quiet: bool) -> Result<Self> {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
@@ -43,7 +43,7 @@ impl KafkaLetters {
             ProgressBar::new(0).with_style(ProgressStyle::with_template(style)?)
         };
         Ok(Self {
-            kafka: kafka.config().await?,
+            kafka: kafka.reached().await?,
             bar,
         })
     }

@@ -16,6 +16,7 @@ use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
 use crate::doubt::{self, Happened, happened};
 use crate::failure::{Failure, FailureKind};
+use crate::history;
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::input;
 use crate::message::AlertKind;
@@ -37,8 +38,8 @@ pub(super) fn begin(
     let by_scheduler = order.outbox.writer == Writer::Scheduler;
     let locked_by = order.state.locked_by().filter(|_| by_scheduler).cloned();
     order.void_requests();
-    for (record, step) in order.steps.iter_mut().zip(&ctx.workflow.steps) {
-        turn(record, step);
+    for (index, step) in ctx.workflow.steps.iter().enumerate() {
+        history::change(order, index, now, |record| turn(record, step));
     }
     tell(order, Status::Compensating, Some(&cause), now);
     order.note(Incident::new(IncidentKind::CompensationBegan, now).of(&cause));

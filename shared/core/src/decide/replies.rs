@@ -13,6 +13,7 @@ use crate::context::{Context, NeedsDetails};
 use crate::doubt::{NextAttempt, next_attempt};
 use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
+use crate::history::{self, Deferral};
 use crate::ids::{Direction, Timestamp};
 use crate::illegal::Illegal;
 use crate::message::{Outcome, Reply};
@@ -62,8 +63,9 @@ pub(super) fn take(
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
     record.unheard_since = None;
+    let leg = record.leg_mut(out.direction);
+    leg.made = leg.made.saturating_add(reply.calls);
     if spends_calls(ctx, reply, index) {
-        let leg = record.leg_mut(out.direction);
         leg.calls = leg.calls.saturating_add(reply.calls);
     }
     let asked = Asked {
@@ -90,6 +92,7 @@ pub(super) fn take(
             until,
             failure,
             maybe_applied,
+            ..
         } => {
             record.in_doubt |= *maybe_applied && out.direction == Direction::Forward;
             deferred(ctx, &mut next, asked, *until, failure, now)?;
@@ -154,7 +157,8 @@ fn completed(
     record.deferred_since = None;
     record.state = StepState::Completed {
         attempt: asked.out.attempt,
-        started: asked.out.started,
+        // A probe's attempt has a line of its own.
+        started: (asked.out.direction == Direction::Forward).then_some(asked.out.started),
         finished: asked.finished,
         position,
         output,
@@ -174,6 +178,7 @@ fn compensated(
     record.deferred_since = None;
     record.state = StepState::Compensated {
         attempt: asked.out.attempt,
+        started: Some(asked.out.started),
         finished: asked.finished,
     };
     compensate::advance(ctx, order, now)
@@ -237,6 +242,7 @@ fn failed(
     record.deferred_since = None;
     if let Some(work) = record.state.work_mut() {
         *work = Work::Failed {
+            direction: out.direction,
             attempt: out.attempt,
             started: out.started,
             calls: asked.calls,
@@ -260,12 +266,13 @@ fn failed(
             attempt: out.attempt,
         };
     }
-    order.note(Incident {
+    let line = Incident {
         attempt: Some(out.attempt),
         started: Some(out.started),
         calls: Some(asked.calls),
         ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
-    });
+    };
+    order.note(line.toward(out.direction));
     if last {
         stop_in_doubt(order, index, now);
     } else {
@@ -325,14 +332,16 @@ fn deferred(
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
     // One line of the timeline for a whole wait, however often the service is found unavailable.
-    if record.deferred_since.is_none() {
-        record.deferred_since = Some(now);
-        order.note(Incident {
-            attempt: Some(out.attempt),
-            started: Some(out.started),
-            ..Incident::new(IncidentKind::Deferred, now).of(&failure)
-        });
-    }
+    let is_new = record.deferred_since.is_none();
+    record.deferred_since.get_or_insert(now);
+    let deferral = Deferral {
+        attempt: out.attempt,
+        started: out.started,
+        direction: out.direction,
+        why: failure,
+        is_new,
+    };
+    history::tell_deferral(order, asked.index, deferral, now);
     set_complete_by(order, now);
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::declared::{declared, retry_after};
 use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
+use crate::history::{self, Deferral};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::Writer;
@@ -309,12 +310,15 @@ fn not_taken(
         .is_some_and(|e| e.code == failure.code)
         && since != unheard;
     record.error = Some(failure.clone());
-    if !noted {
-        let attempt = record.state.out().map(|out| out.attempt);
-        order.note(Incident {
-            attempt,
-            ..Incident::new(IncidentKind::Deferred, now).of(&failure)
-        });
+    if let Some(out) = record.state.out() {
+        let deferral = Deferral {
+            attempt: out.attempt,
+            started: out.started,
+            direction: out.direction,
+            why: failure,
+            is_new: !noted,
+        };
+        history::tell_deferral(order, index, deferral, now);
     }
     Millis(unheard.since(since).0 / 2).min(ctx.timing.announce_within)
 }
@@ -329,14 +333,17 @@ pub(super) fn count(
     now: Timestamp,
 ) -> Failure {
     let step = &ctx.workflow.steps[index];
+    let deferred = history::direction_of_deferral(order, index);
     let record = &mut order.steps[index];
+    let direction = record.direction();
     let known = record.error.clone().unwrap_or_else(timed_out);
-    let (failure, attempt, started, calls) = match record.state.work() {
+    let (failure, asked, attempt, started, calls) = match record.state.work() {
         Some(Work::Failed {
+            direction,
             attempt,
             started,
             calls,
-        }) => (known, *attempt, Some(*started), Some(*calls)),
+        }) => (known, *direction, *attempt, Some(*started), Some(*calls)),
         // Unheard of: if it was taken, it may have used all that it was allowed, and had its effect.
         Some(Work::Out(out)) => {
             let out = *out;
@@ -346,15 +353,24 @@ pub(super) fn count(
                 let spent = budget::allowance(step, record, out.direction);
                 let leg = record.leg_mut(out.direction);
                 leg.calls = leg.calls.saturating_add(spent);
+                leg.unreported = leg.unreported.saturating_add(spent);
             }
             record.in_doubt |= taken && acting;
-            (timed_out(), out.attempt, Some(out.started), None)
+            (
+                timed_out(),
+                out.direction,
+                out.attempt,
+                Some(out.started),
+                None,
+            )
         }
-        Some(Work::Deferred { attempt, .. }) => (known, *attempt, record.deferred_since, None),
-        Some(Work::Due { .. }) | None => (known, Attempt(0), None, None),
+        Some(Work::Deferred { attempt, .. }) => {
+            let asked = deferred.unwrap_or(direction);
+            (known, asked, *attempt, record.deferred_since, None)
+        }
+        Some(Work::Due { .. }) | None => (known, direction, Attempt(0), None, None),
     };
     let failure = failure.in_step(&record.step);
-    let direction = record.direction();
     record.leg_mut(direction).failures += 1;
     // An attempt was made, so what it did is ambiguous unless nothing was applied.
     if let Some(work) = record.state.work_mut() {
@@ -367,12 +383,13 @@ pub(super) fn count(
         Direction::Compensate => IncidentKind::CompensationFailed,
         Direction::Forward | Direction::Probe => IncidentKind::AttemptFailed,
     };
-    order.note(Incident {
+    let line = Incident {
         attempt: Some(attempt),
         started,
         calls,
         ..Incident::new(what, now).of(&failure)
-    });
+    };
+    order.note(line.toward(asked));
     failure
 }
 

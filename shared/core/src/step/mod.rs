@@ -51,6 +51,11 @@ pub struct Leg {
     /// Calls to the remote service in this round: those that replies reported, and the whole
     /// allowance of each attempt that an agent took and never answered.
     pub calls: u32,
+    /// Calls that replies reported, in all rounds and of every attempt, deferred ones too.
+    pub made: u32,
+    /// Calls that attempts may have made which an agent took and never answered, in all rounds: the
+    /// whole allowance of each.
+    pub unreported: u32,
     /// Highest attempt number that was used before the step last began anew, or a higher one; 0 at
     /// first. The next attempt has a number above it, so that a reply of an earlier round is never
     /// taken for one of this round.
@@ -78,9 +83,11 @@ pub enum StepState {
     Completed {
         /// Number of the attempt that succeeded.
         attempt: Attempt,
-        /// When its request was made.
-        started: Timestamp,
-        /// When the agent sent its reply; when the reply was read, if it does not say.
+        /// When its request was made; `None` if it was no reply of an attempt at the action that told
+        /// of the effect, but the answer to a probe or an operator.
+        started: Option<Timestamp>,
+        /// When the agent sent its reply; when the reply was read, if it does not say; when the
+        /// operator said so.
         finished: Timestamp,
         /// Place in the order in which the steps completed, from 0.
         position: u32,
@@ -117,6 +124,8 @@ pub enum StepState {
     Compensated {
         /// Number of the attempt at the compensation that succeeded.
         attempt: Attempt,
+        /// When its request was made; `None` in a record of an earlier version.
+        started: Option<Timestamp>,
         /// When the agent sent its reply; when the reply was read, if it does not say.
         finished: Timestamp,
     },
@@ -144,6 +153,8 @@ pub enum Work {
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
     /// about another attempt.
     Failed {
+        /// What was asked for.
+        direction: Direction,
         /// Number of the attempt.
         attempt: Attempt,
         /// When its request was made.
@@ -360,16 +371,27 @@ impl StepRecord {
     /// that which is out included.
     #[must_use]
     pub fn attempts(&self) -> u32 {
-        let at_compensation = match &self.state {
+        self.actions().saturating_add(self.compensations())
+    }
+
+    /// The same of the action and its probe alone.
+    #[must_use]
+    pub fn actions(&self) -> u32 {
+        let present = self.state.attempt().map_or(0, |attempt| attempt.0);
+        present.max(self.action.earlier)
+    }
+
+    /// The same of the compensation alone.
+    #[must_use]
+    pub fn compensations(&self) -> u32 {
+        let present = match &self.state {
             StepState::Compensating { work, .. } => work.attempt().0,
             StepState::NotCompensated { attempt, .. } | StepState::Compensated { attempt, .. } => {
                 attempt.0
             }
             _ => 0,
         };
-        let at_action = self.state.attempt().map_or(0, |attempt| attempt.0);
-        let action = at_action.max(self.action.earlier);
-        action.saturating_add(at_compensation.max(self.compensation.earlier))
+        present.max(self.compensation.earlier)
     }
 
     /// Whether the step as a whole goes forward or is compensated. Never [`Direction::Probe`].

@@ -24,6 +24,15 @@ pub(super) struct StoredStep {
     calls: u32,
     #[serde(skip_serializing_if = "is_zero")]
     undo_calls: u32,
+    /// Absent: as many as `calls`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls_made: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undo_calls_made: Option<u32>,
+    #[serde(skip_serializing_if = "is_zero")]
+    calls_unreported: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    undo_calls_unreported: u32,
     #[serde(skip_serializing_if = "is_zero")]
     key: u32,
     #[serde(skip_serializing_if = "is_zero")]
@@ -58,6 +67,12 @@ struct StoredState {
     /// The record's own `calls` is the sum of all attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_calls: Option<u32>,
+    /// Of a failed attempt: it was a probe.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    of_probe: bool,
+    /// Of a completed step: no attempt at the action was answered so, and `started` is nobody's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    indirect: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     finished: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +87,11 @@ struct StoredState {
 )]
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+/// The calls that were made, where they are not as many as were counted.
+fn beyond(leg: &Leg) -> Option<u32> {
+    (leg.made != leg.calls).then_some(leg.made)
 }
 
 /// Why a stored step cannot be read.
@@ -94,6 +114,10 @@ impl From<StepRecord> for StoredStep {
             undo_failures: record.compensation.failures,
             calls: record.action.calls,
             undo_calls: record.compensation.calls,
+            calls_made: beyond(&record.action),
+            undo_calls_made: beyond(&record.compensation),
+            calls_unreported: record.action.unreported,
+            undo_calls_unreported: record.compensation.unreported,
             key: record.key,
             earlier: record.action.earlier,
             earlier_undos: record.compensation.earlier,
@@ -115,11 +139,15 @@ impl TryFrom<StoredStep> for StepRecord {
             action: Leg {
                 failures: stored.failures,
                 calls: stored.calls,
+                made: stored.calls_made.unwrap_or(stored.calls),
+                unreported: stored.calls_unreported,
                 earlier: stored.earlier,
             },
             compensation: Leg {
                 failures: stored.undo_failures,
                 calls: stored.undo_calls,
+                made: stored.undo_calls_made.unwrap_or(stored.undo_calls),
+                unreported: stored.undo_calls_unreported,
                 earlier: stored.earlier_undos,
             },
             key: stored.key,
@@ -153,7 +181,9 @@ impl From<StepState> for StoredState {
                 output,
             } => Self {
                 attempt: Some(attempt),
-                started: Some(started),
+                // Read by earlier versions, too, which know no other case.
+                started: Some(started.unwrap_or(finished)),
+                indirect: started.is_none(),
                 finished: Some(finished),
                 position: Some(position),
                 output: Some(output),
@@ -166,8 +196,13 @@ impl From<StepState> for StoredState {
                 attempt: Some(attempt),
                 ..named.with_applied(applied)
             },
-            StepState::Compensated { attempt, finished } => Self {
+            StepState::Compensated {
+                attempt,
+                started,
+                finished,
+            } => Self {
                 attempt: Some(attempt),
+                started,
                 finished: Some(finished),
                 ..named
             },
@@ -191,8 +226,14 @@ impl StoredState {
                 until: Some(*until),
                 ..self
             },
-            Work::Failed { started, calls, .. } => Self {
+            Work::Failed {
+                direction,
+                started,
+                calls,
+                ..
+            } => Self {
                 attempt,
+                of_probe: *direction == Direction::Probe,
                 started: Some(*started),
                 attempt_calls: Some(*calls),
                 ..self
@@ -217,10 +258,11 @@ impl StoredState {
             "running" => acting(self.out(Direction::Forward))?,
             "probing" => acting(self.out(Direction::Probe))?,
             "parked" => acting(self.deferred())?,
-            "failed" => acting(self.failed())?,
+            "failed" if self.of_probe => acting(self.failed(Direction::Probe))?,
+            "failed" => acting(self.failed(Direction::Forward))?,
             "completed" => StepState::Completed {
                 attempt: self.attempt()?,
-                started: self.needs("started", self.started)?,
+                started: Some(self.needs("started", self.started)?).filter(|_| !self.indirect),
                 finished: self.needs("finished", self.finished)?,
                 position: self.needs("position", self.position)?,
                 output: self.output.take().unwrap_or(Value::Null),
@@ -236,13 +278,16 @@ impl StoredState {
                 .out(Direction::Compensate)
                 .map(|work| self.compensating(work))?,
             "undo-parked" => self.deferred().map(|work| self.compensating(work))?,
-            "undo-failed" => self.failed().map(|work| self.compensating(work))?,
+            "undo-failed" => self
+                .failed(Direction::Compensate)
+                .map(|work| self.compensating(work))?,
             "not-undone" => StepState::NotCompensated {
                 attempt: self.attempt()?,
                 applied: self.applied(),
             },
             "undone" => StepState::Compensated {
                 attempt: self.attempt()?,
+                started: self.started,
                 finished: self.needs("finished", self.finished)?,
             },
             _ => return Err(Unreadable::State(self.state)),
@@ -283,8 +328,9 @@ impl StoredState {
     }
 
     /// Early versions stored neither the start nor the calls of a failed attempt.
-    fn failed(&self) -> Result<Work, Unreadable> {
+    fn failed(&self, direction: Direction) -> Result<Work, Unreadable> {
         Ok(Work::Failed {
+            direction,
             attempt: self.attempt()?,
             started: self.started.unwrap_or_default(),
             calls: self.attempt_calls.unwrap_or(0),
@@ -327,14 +373,15 @@ mod tests {
                 complete_by,
             })
         };
-        let (due, deferred, failed) = (
+        let failed = |direction| Work::Failed {
+            direction,
+            attempt,
+            started,
+            calls: 7,
+        };
+        let (due, deferred) = (
             Work::Due { last: attempt },
             Work::Deferred { attempt, until },
-            Work::Failed {
-                attempt,
-                started,
-                calls: 7,
-            },
         );
         let compensating = |work| StepState::Compensating {
             work,
@@ -347,10 +394,10 @@ mod tests {
             StepState::Acting(out(Direction::Forward)),
             StepState::Acting(out(Direction::Probe)),
             StepState::Acting(deferred.clone()),
-            StepState::Acting(failed.clone()),
+            StepState::Acting(failed(Direction::Forward)),
             StepState::Completed {
                 attempt,
-                started,
+                started: Some(started),
                 finished,
                 position: 1,
                 output: Value::Null,
@@ -360,12 +407,16 @@ mod tests {
             compensating(due),
             compensating(out(Direction::Compensate)),
             compensating(deferred),
-            compensating(failed),
+            compensating(failed(Direction::Compensate)),
             StepState::NotCompensated {
                 attempt,
                 applied: applied.clone(),
             },
-            StepState::Compensated { attempt, finished },
+            StepState::Compensated {
+                attempt,
+                started: Some(started),
+                finished,
+            },
         ];
         let mut names: Vec<&str> = states.iter().map(StepState::name).collect();
         names.sort_unstable();
@@ -377,11 +428,15 @@ mod tests {
                 action: Leg {
                     failures: 1,
                     calls: 3,
+                    made: 11,
+                    unreported: 12,
                     earlier: 6,
                 },
                 compensation: Leg {
                     failures: 2,
                     calls: 4,
+                    made: 13,
+                    unreported: 14,
                     earlier: 8,
                 },
                 key: 5,

@@ -8,7 +8,7 @@ use triad_core::downstream::{Downstream, DownstreamAction};
 use triad_core::due::{aside_shard, shard_of};
 use triad_core::ledger::to_revoke;
 use triad_core::message::Pace;
-use triad_core::order::IncidentKind;
+use triad_core::order::{Dropped, IncidentKind};
 use triad_core::outbox::{Emission, Outbox, Writer};
 use triad_core::rate::Granted;
 use triad_core::retry_budget::{RetryBudget, RetryBudgetSettings};
@@ -45,19 +45,29 @@ fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() 
 }
 
 #[test]
-fn a_timeline_keeps_40_lines_and_every_act_among_them() {
+fn a_timeline_keeps_100_lines_and_every_act_among_them() {
     let w = r#"{"workflow": "w", "steps": [
-        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls": 1}, "supervisor": {"threshold": 90}}]}"#;
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none", "retry": {"calls": 1}, "supervisor": {"threshold": 99}}]}"#;
     let mut s = Story::of(w).claimed();
     s.acts(Action::Pause).acts(Action::Resume).claim();
-    for lines in 3..=40 {
+    for lines in 3..=100 {
         s.overdue().claim();
         assert_eq!(s.timeline().len(), lines);
     }
+    assert_eq!(s.order.dropped, None);
+    let oldest = s.order.incidents[2].at;
     s.overdue();
     let kept = s.timeline();
-    assert_eq!(kept.len(), 40);
+    assert_eq!(kept.len(), 100);
     assert_eq!(kept[..2], [IncidentKind::Paused, IncidentKind::Resumed]);
+    let dropped = Dropped {
+        lines: 1,
+        latest: oldest,
+    };
+    assert_eq!(s.order.dropped, Some(dropped));
+    let texts = s.order.incidents.iter().filter_map(|i| i.failure.as_ref());
+    let whole = texts.filter(|f| !f.message.is_empty()).count();
+    assert_eq!(whole, 20, "older lines have the code alone");
 }
 
 #[test]

@@ -8,13 +8,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use triad_core::ledger::Mark;
 use triad_core::message::{Alert, AlertKind, Pace, SchedulerMessage, StatusMessage};
-use triad_core::order::Incident;
+use triad_core::order::{Dropped, Incident};
 use triad_core::outbox::Outbox;
 use triad_core::render;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Event, Order, Outcome, Priority, ProcessState, Reply, Retry, StepRecord, StepRequest,
-    Timestamp, Untaken,
+    Accepted, Event, Failure, FailureKind, Order, Outcome, Priority, ProcessState, Reply, Retry,
+    StepRecord, StepRequest, Timestamp, Untaken,
 };
 
 use crate::support::{BEGIN, FORK, LINE, Story, done, refused};
@@ -51,6 +51,7 @@ const PACE: Pace = Pace {
 /// are: nothing writes them anew.
 const EARLIER_REPLIES: [&str; 2] = ["reply-success", "reply-failure"];
 const EARLIER_REQUESTS: [&str; 2] = ["request-forward", "request-undo"];
+const EARLIER_RECORDS: [&str; 2] = ["record-parts", "record-parts-unheard"];
 
 /// The answer of an agent of this release.
 fn answer(s: &Story, outcome: Outcome) -> Reply {
@@ -91,6 +92,18 @@ fn all() -> Vec<(String, Value)> {
         (
             "reply-failure-sent-at".to_owned(),
             to_value(&SchedulerMessage::Reply(answer(&s, refused(true)))),
+        ),
+        (
+            "reply-deferred-opens".to_owned(),
+            to_value(&SchedulerMessage::Reply(answer(
+                &s,
+                Outcome::Deferred {
+                    until: Timestamp(BEGIN + 5_000),
+                    opens: Some(Timestamp(BEGIN + 3_000)),
+                    failure: Failure::new(FailureKind::Transient, "breaker-open", "not now"),
+                    maybe_applied: false,
+                },
+            ))),
         ),
         (
             "request-forward-complete-within".to_owned(),
@@ -162,12 +175,16 @@ fn all() -> Vec<(String, Value)> {
         all.push((format!("alert-{name}"), to_value(&body)));
     }
     s.sent().succeed("a");
-    all.push(("record-parts".to_owned(), parts(&s)));
+    s.order.dropped = Some(Dropped {
+        lines: 2,
+        latest: Timestamp(1_000_000),
+    });
+    all.push(("record-parts-history".to_owned(), parts(&s)));
     let mut s = Story::of(FORK).claimed();
     s.untaken().claim().sent();
     s.now = s.ripe();
     s.when(Event::Overdue(Untaken::new()));
-    all.push(("record-parts-unheard".to_owned(), parts(&s)));
+    all.push(("record-parts-unheard-history".to_owned(), parts(&s)));
     all.push(("mark-of-an-agent".to_owned(), to_value(&TAKEN)));
     all.push(("mark-revoked".to_owned(), to_value(&Mark::REVOKED)));
     all
@@ -182,7 +199,7 @@ const TAKEN: Mark = Mark {
 /// What the store keeps of an order beside its plain columns.
 fn parts(s: &Story) -> Value {
     let order = &s.order;
-    json!({"state": order.state, "steps": order.steps, "outbox": order.outbox, "incidents": order.incidents})
+    json!({"state": order.state, "steps": order.steps, "outbox": order.outbox, "incidents": order.incidents, "dropped": order.dropped})
 }
 
 #[test]
@@ -223,7 +240,10 @@ fn round_trip<T: Serialize + DeserializeOwned>(name: &str) -> T {
 #[test]
 fn stored_messages_still_decode() {
     let written = all().into_iter().map(|(name, _)| name);
-    let earlier = EARLIER_REPLIES.into_iter().chain(EARLIER_REQUESTS);
+    let earlier = EARLIER_REPLIES
+        .into_iter()
+        .chain(EARLIER_REQUESTS)
+        .chain(EARLIER_RECORDS);
     for name in written.chain(earlier.map(str::to_owned)) {
         match name.split('-').next() {
             Some("accepted" | "retry" | "reply") => drop(round_trip::<SchedulerMessage>(&name)),
@@ -249,6 +269,7 @@ fn record_round_trip(name: &str) {
             "steps" => again::<Vec<StepRecord>>(stored),
             "outbox" => again::<Outbox>(stored),
             "incidents" => again::<Vec<Incident>>(stored),
+            "dropped" => again::<Option<Dropped>>(stored),
             other => panic!("no part {other}"),
         };
         assert_eq!(&read, stored, "{name}: {part}");
@@ -258,7 +279,10 @@ fn record_round_trip(name: &str) {
 #[test]
 fn every_golden_file_is_read() {
     let written = all().into_iter().map(|(name, _)| name);
-    let earlier = EARLIER_REPLIES.into_iter().chain(EARLIER_REQUESTS);
+    let earlier = EARLIER_REPLIES
+        .into_iter()
+        .chain(EARLIER_REQUESTS)
+        .chain(EARLIER_RECORDS);
     let known: BTreeSet<String> = written.chain(earlier.map(str::to_owned)).collect();
     let files = std::fs::read_dir(path("accepted").parent().unwrap()).unwrap();
     let names = files.map(|f| f.unwrap().path().file_stem().unwrap().to_owned());

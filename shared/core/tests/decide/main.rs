@@ -7,6 +7,7 @@ mod claim;
 mod deadline;
 mod due;
 mod golden;
+mod history;
 mod ledger;
 mod migrate;
 mod operate;

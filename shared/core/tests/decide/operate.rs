@@ -60,7 +60,11 @@ fn its_cause_is_the_operators_and_the_timeline_says_who_and_why() {
     assert_eq!(cause.message, "because");
     assert_eq!(
         s.timeline(),
-        [IncidentKind::Cancelled, IncidentKind::CompensationBegan]
+        [
+            IncidentKind::Cancelled,
+            IncidentKind::Abandoned,
+            IncidentKind::CompensationBegan
+        ]
     );
     assert_eq!(
         s.order.incidents[0].act,

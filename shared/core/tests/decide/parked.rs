@@ -290,6 +290,7 @@ fn an_undo_that_is_put_off_for_too_long_counts_as_a_failure() {
         s.timeline(),
         [
             IncidentKind::AttemptFailed,
+            IncidentKind::Completed,
             IncidentKind::CompensationBegan,
             IncidentKind::Deferred,
             IncidentKind::CompensationFailed

@@ -209,6 +209,7 @@ fn a_passing_failure_waits_for_the_supervisor_who_is_due_at_once() {
     assert_eq!(
         s.step("a"),
         &StepState::Acting(Work::Failed {
+            direction: Direction::Forward,
             attempt: Attempt(1),
             started: Timestamp(BEGIN),
             calls: 1,

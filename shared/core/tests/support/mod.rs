@@ -462,6 +462,7 @@ pub fn timed_out() -> Outcome {
 pub fn put_off_until(until: Timestamp, maybe_applied: bool) -> Outcome {
     Outcome::Deferred {
         until,
+        opens: None,
         failure: Failure::new(FailureKind::Transient, "breaker-open", "not now"),
         maybe_applied,
     }

@@ -24,7 +24,7 @@ pub struct Listing {
     pub unreadable: u64,
 }
 
-/// A letter without its value and headers. Times in its JSON are milliseconds since the Unix epoch.
+/// A letter without its value and headers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// The place of the record that the letter is about. As JSON a text, such as `orders/3/42`.
@@ -53,6 +53,8 @@ pub struct Listed {
     pub tombstone: bool,
     /// When the letter was replayed last; `None` if it never was.
     pub replayed_at: Option<Timestamp>,
+    /// When the letter was dismissed last; `None` if it never was.
+    pub dismissed_at: Option<Timestamp>,
 }
 
 impl Listed {
@@ -73,12 +75,14 @@ impl Listed {
             message: letter.message,
             key: letter.key.map(Bytes),
             replayed_at: None,
+            dismissed_at: None,
         }
     }
 }
 
-/// Reads the topic once, counts the letters that fit by cause, and lists the newest `limit` of
-/// them.
+/// Reads the topic, counts the letters that fit by cause, and lists the newest `limit` of them. Where
+/// letters are left out for what was done with them, the topic is read once more: a marker comes behind
+/// its letter.
 ///
 /// In memory are at most `limit` letters and one more, without their values, and an index of at
 /// most [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.
@@ -94,8 +98,7 @@ pub async fn list<T: LetterTopic>(
     let opened = Letters::open(topic, filter.since).await;
     let mut letters = opened.map_err(LetterError::Topic)?;
     let mut index = Index::default();
-    let mut newest: BTreeMap<(Timestamp, LetterId), Listed> = BTreeMap::new();
-    let mut more = false;
+    let mut newest = Newest::of(limit);
     while let Some(entry) = letters.next().await.map_err(LetterError::Topic)? {
         if matches!(&entry, Entry::Letter(letter) if !filter.fits(letter)) {
             continue;
@@ -104,21 +107,62 @@ pub async fn list<T: LetterTopic>(
         if let Entry::Letter(letter) = entry
             && is_new
         {
-            newest.insert((letter.at, letter.id.clone()), Listed::of(letter));
-            if newest.len() > limit {
-                newest.pop_first();
-                more = true;
+            newest.add(letter);
+        }
+    }
+    let fits = |id: &LetterId| filter.fits_marks(index.replayed(id), index.dismissed(id));
+    let groups = index.groups_of(|replayed, dismissed| filter.fits_marks(replayed, dismissed));
+    let left_out = index.letters() > groups.iter().map(|group| group.letters).sum();
+    if left_out {
+        newest = Newest::of(limit);
+        let opened = Letters::open(topic, filter.since).await;
+        let mut again = opened.map_err(LetterError::Topic)?;
+        while let Some(entry) = again.next().await.map_err(LetterError::Topic)? {
+            if let Entry::Letter(letter) = entry
+                && filter.fits(&letter)
+                && index.holds(&letter.id)
+                && fits(&letter.id)
+            {
+                newest.add(letter);
             }
         }
     }
-    let with_replay = |letter: Listed| Listed {
+    let with_marks = |letter: Listed| Listed {
         replayed_at: index.replayed(&letter.id),
+        dismissed_at: index.dismissed(&letter.id),
         ..letter
     };
     Ok(Listing {
-        causes: index.groups(),
-        letters: newest.into_values().map(with_replay).collect(),
-        more,
+        causes: groups.into_iter().filter(|g| g.letters > 0).collect(),
+        letters: newest.letters.into_values().map(with_marks).collect(),
+        more: newest.more,
         unreadable: letters.unreadable,
     })
+}
+
+/// The newest letters that were met, each once.
+struct Newest {
+    letters: BTreeMap<(Timestamp, LetterId), Listed>,
+    limit: usize,
+    /// Whether older ones were left out.
+    more: bool,
+}
+
+impl Newest {
+    fn of(limit: usize) -> Self {
+        Self {
+            letters: BTreeMap::new(),
+            limit,
+            more: false,
+        }
+    }
+
+    fn add(&mut self, letter: Letter) {
+        self.letters
+            .insert((letter.at, letter.id.clone()), Listed::of(letter));
+        if self.letters.len() > self.limit {
+            self.letters.pop_first();
+            self.more = true;
+        }
+    }
 }

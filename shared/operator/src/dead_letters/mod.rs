@@ -1,4 +1,4 @@
-//! Dead letters: listed, shown and replayed.
+//! Dead letters: listed, shown, replayed and dismissed.
 //!
 //! What a letter is, and what a replay sends, is [`triad_runtime::dead_letter`]'s. The topic is read
 //! as a whole, or from a moment on: a log has no other index. How a topic is read is the bus's
@@ -17,7 +17,7 @@ use triad_runtime::dead_letter::index::Full;
 use triad_runtime::dead_letter::{Entry, Letter};
 
 pub use list::{Listed, Listing, list};
-pub use replay::{Chosen, Outcome, Replay, ReplayError, Tally, replay};
+pub use replay::{Chosen, Deed, Outcome, Replay, ReplayError, Tally, replay};
 pub use show::{Shown, show};
 
 /// The topic of dead letters. The user of this crate implements it with the client of the bus.
@@ -73,10 +73,20 @@ pub struct LetterFilter {
     /// Only letters that were written at this moment or later; the topic is read from there on.
     /// `None`: all.
     pub since: Option<Timestamp>,
+    /// Only letters that were never replayed.
+    pub not_replayed: bool,
+    /// Letters that were dismissed, too: else they are left out.
+    pub dismissed: bool,
 }
 
 impl LetterFilter {
-    /// Whether a letter fits every field of the filter that is set.
+    /// Whether what was done with a letter fits: when it was replayed last, and dismissed last.
+    #[must_use]
+    pub fn fits_marks(&self, replayed: Option<Timestamp>, dismissed: Option<Timestamp>) -> bool {
+        (self.dismissed || dismissed.is_none()) && !(self.not_replayed && replayed.is_some())
+    }
+
+    /// Whether a letter fits every field of the filter that is about the letter itself.
     #[must_use]
     pub fn fits(&self, letter: &Letter) -> bool {
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);

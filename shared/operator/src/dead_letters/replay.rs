@@ -1,4 +1,4 @@
-//! Letters are sent again to where they came from, and marked.
+//! Letters are sent again to where they came from, and marked; or marked alone, as dismissed.
 //!
 //! The topic is read twice: first to know which letters there are and which of them were replayed,
 //! then to send. Nothing but the letter in hand is kept of their content. Each is sent and
@@ -13,7 +13,9 @@ use serde::Serialize;
 use triad_core::{Envelope, Timestamp};
 use triad_runtime::dead_letter::index::{Full, Index};
 use triad_runtime::dead_letter::letter::Marker;
-use triad_runtime::dead_letter::replay::{ReplayAct, ReplayRefusal, marker, replay as message};
+use triad_runtime::dead_letter::replay::{
+    ReplayAct, ReplayRefusal, dismissal, marker, replay as message,
+};
 use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 use triad_runtime::{Bus, BusError, Clock};
 use triad_workflow::Millis;
@@ -33,10 +35,22 @@ pub enum Chosen {
     All(LetterFilter),
 }
 
-/// What to replay, and how.
+/// What is done with letters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Deed {
+    /// They are sent again to where they came from, and marked.
+    #[default]
+    Replay,
+    /// They are marked: nobody need look at them any more. Nothing is sent to where they came from.
+    Dismiss,
+}
+
+/// What to replay or dismiss, and how.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Which letters to replay.
+    /// What is done with them.
+    pub deed: Deed,
+    /// Which letters. Of all that fit a filter, those that were dismissed are left out.
     pub letters: Chosen,
     /// Who replays, and why. The marker of each letter has its own time in place of this one's.
     pub act: ReplayAct,
@@ -55,11 +69,12 @@ pub struct Replay {
 /// What became of one letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The record was sent again, and the marker after it; the bus has acknowledged both.
+    /// The record was sent again, and the marker after it; or the letter was to be dismissed, and its
+    /// marker was sent. The bus has acknowledged them.
     Replayed,
-    /// Only in a dry run: the record would be sent.
+    /// Only in a dry run: the record, or the marker, would be sent.
     WouldBe,
-    /// Nothing was sent: the letter was replayed before, the last time at this moment.
+    /// Nothing was sent: the letter was replayed (or dismissed) before, the last time at this moment.
     Before(Timestamp),
     /// Nothing was sent: the letter cannot be replayed as it is.
     Refused(ReplayRefusal),
@@ -181,9 +196,18 @@ pub async fn replay<T: LetterTopic, F>(
         if !what.letters.takes(&letter) || !index.take(&letter.id) {
             continue;
         }
-        let outcome = match index.replayed(&letter.id) {
+        let (replayed, dismissed) = (index.replayed(&letter.id), index.dismissed(&letter.id));
+        let (before, sent) = match what.deed {
+            Deed::Replay => (replayed, true),
+            Deed::Dismiss => (dismissed, false),
+        };
+        if sent && matches!(what.letters, Chosen::All(_)) && dismissed.is_some() {
+            continue;
+        }
+        let outcome = match before {
             Some(at) if !what.again => Outcome::Before(at),
-            _ => sender.replay(&letter).await.ok_or(ReplayError::NoAnswer)?,
+            _ if sent => sender.replay(&letter).await.ok_or(ReplayError::NoAnswer)?,
+            _ => sender.dismiss(&letter).await.ok_or(ReplayError::NoAnswer)?,
         };
         tally.count(&outcome);
         report(&letter, &outcome).map_err(ReplayError::Report)?;
@@ -202,7 +226,7 @@ async fn survey<T: LetterTopic, F>(
     while let Some(entry) = letters.next().await.map_err(ReplayError::Topic)? {
         let wanted = match &entry {
             Entry::Letter(letter) => chosen.takes(letter),
-            Entry::Replayed(marker) => chosen.concerns(marker),
+            Entry::Replayed(marker) | Entry::Dismissed(marker) => chosen.concerns(marker),
         };
         if wanted {
             index.note(&entry)?;
@@ -244,6 +268,22 @@ impl<B: Bus, C: Clock> Sender<'_, B, C> {
                 Err(error) => Outcome::NotMarked(error),
             },
         )
+    }
+
+    /// Marks one letter as dismissed; `None` if the bus does not answer.
+    async fn dismiss(&mut self, letter: &Letter) -> Option<Outcome> {
+        if self.what.dry_run {
+            return Some(Outcome::WouldBe);
+        }
+        self.clock.sleep(self.pacer.turn(self.clock)).await;
+        let act = ReplayAct {
+            at: self.clock.now(),
+            ..self.what.act.clone()
+        };
+        Some(match self.send(dismissal(&letter.id, &act)).await? {
+            Ok(()) => Outcome::Replayed,
+            Err(error) => Outcome::NotSent(error),
+        })
     }
 
     async fn send(&self, message: Envelope) -> Option<Result<(), BusError>> {

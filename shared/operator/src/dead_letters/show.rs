@@ -21,6 +21,8 @@ pub struct Shown {
     pub letter: Letter,
     /// Its replays, at most `MAX_REPLAYS`, oldest first; empty if there are none.
     pub replays: Vec<Marker>,
+    /// Its last dismissal; `None` if it was never dismissed.
+    pub dismissed: Option<Marker>,
 }
 
 pub(super) fn as_text<S: Serializer>(what: &impl Display, to: S) -> Result<S::Ok, S::Error> {
@@ -52,6 +54,14 @@ struct Form<'a> {
     cut_from: Option<usize>,
     value: Bytes,
     replays: Vec<ReplayForm<'a>>,
+    dismissed: Option<DismissalForm<'a>>,
+}
+
+#[derive(Serialize)]
+struct DismissalForm<'a> {
+    at: Timestamp,
+    by: &'a str,
+    why: &'a str,
 }
 
 impl Serialize for Shown {
@@ -90,6 +100,11 @@ impl Serialize for Shown {
                     corrected: marker.corrected.clone().map(Bytes),
                 })
                 .collect(),
+            dismissed: self.dismissed.as_ref().map(|marker| DismissalForm {
+                at: marker.act.at,
+                by: &marker.act.by,
+                why: &marker.act.why,
+            }),
         }
         .serialize(to)
     }
@@ -104,6 +119,7 @@ pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Sho
     let mut letters = Letters::open(topic, None).await?;
     let mut found: Option<Letter> = None;
     let mut replays: VecDeque<Marker> = VecDeque::new();
+    let mut dismissed: Option<Marker> = None;
     while let Some(entry) = letters.next().await? {
         match entry {
             // A redelivered record makes the same letter again.
@@ -116,10 +132,20 @@ pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Sho
                 }
                 replays.push_back(marker);
             }
-            Entry::Letter(_) | Entry::Replayed(_) => {}
+            Entry::Dismissed(marker) if marker.of == *id => {
+                let is_later = dismissed.as_ref().is_none_or(|d| d.act.at <= marker.act.at);
+                if is_later {
+                    dismissed = Some(marker);
+                }
+            }
+            Entry::Letter(_) | Entry::Replayed(_) | Entry::Dismissed(_) => {}
         }
     }
     let mut replays: Vec<Marker> = replays.into();
     replays.sort_by_key(|marker| marker.act.at);
-    Ok(found.map(|letter| Shown { letter, replays }))
+    Ok(found.map(|letter| Shown {
+        letter,
+        replays,
+        dismissed,
+    }))
 }

@@ -2,16 +2,18 @@
 
 use std::convert::Infallible;
 
-use triad_core::{Action, Operation, OperatorAct, Order, OrderId};
-use triad_operator::acts::operate;
+use serde_json::json;
+use triad_core::{Action, Envelope, Operation, OperatorAct, Order, OrderId};
+use triad_operator::acts::{Corrected, operate, resubmit_corrected};
 use triad_operator::bulk::{Bulk, Line, Tally, each};
+use triad_operator::correction::Correction;
 use triad_operator::outcome::Outcome;
 use triad_operator::{Rate, downstreams, find};
-use triad_runtime::Clock;
 use triad_runtime::operator::{OperateError, Operator};
 use triad_runtime::settings::Settings;
+use triad_runtime::{Bus, BusError, Clock};
 use triad_sim::Ports;
-use triad_workflow::Millis;
+use triad_workflow::{Limits, Millis, StepId, Workflow};
 
 use super::letters::Topic;
 use super::support::{error, hold, id, order, publish, run, workflow};
@@ -131,5 +133,129 @@ fn downstreams_are_those_that_the_published_workflows_name() {
         let view = downstreams::view(&ports, &agent).await.expect("it works");
         assert_eq!(view.record.breaker.name(), "closed");
         assert_eq!(downstreams::waiting(&ports, ports.now()).await, Ok(vec![]));
+    });
+}
+
+/// A bus that takes nothing.
+struct Deaf;
+
+impl Bus for Deaf {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let away = || Err(BusError::Transient("nobody is there".into()));
+        messages.iter().map(|_| away()).collect()
+    }
+}
+
+#[test]
+fn an_act_that_the_bus_does_not_hear_of_is_written_and_ends_there() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        let mut orders = Vec::new();
+        for name in ["a", "b", "c"] {
+            orders.push(order(&ports, &workflow, name, |o| o.state = error(5, "no")).await);
+        }
+        let all = || ports.clone();
+        let desk = Operator::new(all(), Deaf, all(), all(), Settings::default());
+        let resubmit = Operation {
+            action: Action::Resubmit { input: None },
+            ..close()
+        };
+        let mut lines = Vec::new();
+        let report = |line: &Line| {
+            lines.push(serde_json::to_value(line).expect("JSON"));
+            Ok::<(), Infallible>(())
+        };
+        let never = std::future::pending();
+        let done = operate(
+            &desk,
+            &ports,
+            orders.clone(),
+            &resubmit,
+            bulk(false),
+            never,
+            report,
+        );
+        let Ok(tally) = done.await;
+        let wanted = Tally {
+            done: 1,
+            unsent: 1,
+            left: 2,
+            ..Tally::default()
+        };
+        assert_eq!(tally, wanted);
+        assert_eq!(
+            (&lines[0]["result"], &lines[0]["unsent"]),
+            (&json!("done"), &json!(true))
+        );
+        let text = lines[0]["text"].as_str().expect("text");
+        assert!(text.contains("the Supervisor sends them"), "{text}");
+        let state = async |id: &OrderId| {
+            let found = find::by_id(&ports, id.clone()).await.expect("it works");
+            found.expect("it is there").state.name()
+        };
+        assert_eq!(state(&orders[0]).await, "Pending", "it is written");
+        assert_eq!(state(&orders[1]).await, "Error", "it had no turn");
+    });
+}
+
+#[test]
+fn a_corrected_input_begins_from_each_order_s_own_and_is_shown_before_it_is_written() {
+    run(async |ports: Ports| {
+        let definition = json!({"workflow": "w", "steps": [{"id": "pay", "agent": "bank", "action": "go",
+            "input": {"amount": 1, "customer": "${order.id}"}, "compensation": "none"}]});
+        let definition = serde_json::from_value(definition).expect("a definition");
+        let workflow = Workflow::compile(definition, &Limits::published()).expect("a sound one");
+        publish(&ports, &workflow).await;
+        let mut orders = Vec::new();
+        for name in ["a", "b"] {
+            orders.push(order(&ports, &workflow, name, |o| o.state = error(5, "no")).await);
+        }
+        let all = || ports.clone();
+        let desk = Operator::new(all(), Topic::default(), all(), all(), Settings::default());
+        let step = StepId::new("pay").expect("a name");
+        let act = OperatorAct::new("ann", "a typo");
+        let set = |text: &str| Correction::Set(vec![text.parse().expect("a set")]);
+        for (text, dry_run, done, refused) in [
+            ("amont=2", false, 0, 2),
+            ("amount=text", false, 0, 2),
+            ("amount=2", true, 2, 0),
+            ("amount=2", false, 2, 0),
+        ] {
+            let mut told = Vec::new();
+            let correction = set(text);
+            let corrected = Corrected {
+                step: &step,
+                correction: &correction,
+                act: &act,
+            };
+            let show = |id: &OrderId, all: &[triad_operator::correction::Difference]| {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                told.push(format!("{id}: {}", all.join(", ")));
+            };
+            let report = |_: &Line| Ok::<(), Infallible>(());
+            let never = std::future::pending();
+            let how = bulk(dry_run);
+            let done_with = resubmit_corrected(
+                &desk,
+                &ports,
+                orders.clone(),
+                corrected,
+                how,
+                never,
+                show,
+                report,
+            );
+            let Ok(tally) = done_with.await;
+            assert_eq!((tally.done, tally.refused), (done, refused), "{text}");
+            if text == "amount=2" {
+                assert_eq!(told, ["a: amount: 1 -> 2", "b: amount: 1 -> 2"]);
+            }
+        }
+        for id in &orders {
+            let found = find::by_id(&ports, id.clone()).await.expect("it works");
+            let input = found.expect("it is there").steps[0].input.clone();
+            assert_eq!(input, Some(json!({"amount": 2, "customer": id.as_str()})));
+        }
     });
 }

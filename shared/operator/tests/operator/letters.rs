@@ -7,8 +7,8 @@ use serde_json::json;
 use triad_core::{Envelope, Timestamp, topics};
 use triad_operator::Rate;
 use triad_operator::dead_letters::{
-    Chosen, LetterFilter, LetterRecords, LetterTopic, Outcome, Replay, ReplayError, list, replay,
-    show,
+    Chosen, Deed, LetterFilter, LetterRecords, LetterTopic, Outcome, Replay, ReplayError, list,
+    replay, show,
 };
 use triad_runtime::dead_letter::replay::ReplayAct;
 use triad_runtime::dead_letter::{Cause, LetterId, dead_letter};
@@ -117,6 +117,7 @@ fn id(offset: i64) -> LetterId {
 
 fn of(letters: Chosen) -> Replay {
     Replay {
+        deed: Deed::Replay,
         letters,
         act: ReplayAct::new("ann", "fixed", Timestamp(0)).expect("an act"),
         corrected: None,
@@ -214,5 +215,73 @@ fn an_unknown_letter_or_a_silent_bus_ends_it() {
         )
         .await;
         assert_eq!(silent, Err(ReplayError::NoAnswer));
+    });
+}
+
+#[test]
+fn a_dismissed_letter_is_not_shown_and_not_replayed_with_the_others() {
+    run(async |ports: Ports| {
+        let topic = Topic::with_letters();
+        let listed = async |filter: LetterFilter, limit| {
+            let listing = list(&topic, &filter, limit).await.expect("it can be read");
+            let offsets: Vec<i64> = listing.letters.iter().map(|l| l.offset).collect();
+            let counted: usize = listing.causes.iter().map(|g| g.letters).sum();
+            (offsets, counted, listing.more)
+        };
+        let all = LetterFilter::default;
+        let (before, 6, false) = listed(all(), 10).await else {
+            panic!("six letters")
+        };
+        let chosen = |offset| Chosen::Named([id(offset)].into());
+        let act = async |what: Replay| {
+            let report = |_: &_, _: &_| Ok::<(), ()>(());
+            let tally = replay(&topic, &topic, &ports, &what, report).await;
+            let tally = tally.expect("it works");
+            (tally.replayed, tally.before)
+        };
+        let dismiss = |offset| Replay {
+            deed: Deed::Dismiss,
+            ..of(chosen(offset))
+        };
+        let sent = topic.all().len();
+        let dry = Replay {
+            dry_run: true,
+            ..dismiss(5)
+        };
+        assert_eq!(act(dry).await, (1, 0));
+        assert_eq!(topic.all().len(), sent, "nothing was marked");
+        assert_eq!(act(dismiss(5)).await, (1, 0));
+        assert_eq!(topic.all().len(), sent + 1, "a marker, and nothing else");
+        assert_eq!(act(dismiss(5)).await, (0, 1), "it was dismissed before");
+        let left: Vec<i64> = before.iter().copied().filter(|o| *o != 5).collect();
+        assert_eq!(listed(all(), 10).await, (left.clone(), 5, false));
+        // The newest of those that are shown.
+        assert_eq!(listed(all(), 1).await, (vec![4], 5, true));
+        let too = LetterFilter {
+            dismissed: true,
+            ..all()
+        };
+        assert_eq!(listed(too, 10).await, (before, 6, false));
+        assert_eq!(act(of(chosen(4))).await, (1, 0));
+        let open = LetterFilter {
+            not_replayed: true,
+            ..all()
+        };
+        let open_offsets: Vec<i64> = left.into_iter().filter(|o| *o != 4).collect();
+        assert_eq!(listed(open, 10).await, (open_offsets, 4, false));
+        assert_eq!(
+            act(of(Chosen::All(all()))).await,
+            (4, 1),
+            "the dismissed one is left"
+        );
+        assert_eq!(
+            act(of(chosen(5))).await,
+            (1, 0),
+            "by its name it is replayed"
+        );
+        let shown = show(&topic, &id(5)).await.expect("it can be read");
+        let shown = shown.expect("it is there");
+        let by = shown.dismissed.expect("it is dismissed").act;
+        assert_eq!((by.by.as_str(), by.why.as_str()), ("ann", "fixed"));
     });
 }

@@ -44,6 +44,8 @@ pub(super) enum Seen {
         code: String,
         retry_after: Option<Millis>,
     },
+    /// It does not accept its caller, which no call of any order can change.
+    CallerRefused { code: String },
     /// The call was given up for another reason.
     Nothing,
 }
@@ -65,6 +67,9 @@ impl Pass {
 pub(super) struct Wait {
     /// When the request is to be looked at again.
     pub until: Timestamp,
+    /// Before this no request is to be made: what is spread over a while after it is to be looked at
+    /// then. `None` where that is not known.
+    pub opens: Option<Timestamp>,
     /// Why no call is made before.
     pub why: Failure,
 }
@@ -142,11 +147,23 @@ impl Guard {
     {
         self.refresh(ports).await;
         let now = ports.clock.now();
-        // What waits comes back spread over as long again as it had to wait.
+        // What waits for a breaker comes back spread over as long again as it had to wait. What an
+        // operator holds back comes back spread over the half before: who lets it go was told the
+        // longest wait, and no service is protected by a longer one.
         self.admitted(request, now).map_err(|wait| {
             let spread = wait.until.since(now).0.clamp(1, SPREAD.0);
+            let spread = ports.entropy.next_u64() % spread;
+            let (until, opens) = match wait.why.kind {
+                // Nobody knows when it is let go, so others may look as soon as this one does.
+                FailureKind::Operator => {
+                    let until = wait.until.minus(Millis(spread / 2));
+                    (until, until)
+                }
+                _ => (wait.until.plus(Millis(spread)), wait.until),
+            };
             Wait {
-                until: wait.until.plus(Millis(ports.entropy.next_u64() % spread)),
+                until,
+                opens: Some(opens),
                 ..wait
             }
         })?;
@@ -157,6 +174,7 @@ impl Guard {
                 .await
                 .map_err(|until| Wait {
                     until: until.plus(Millis(ports.entropy.next_u64() % PUT_OFF.0)),
+                    opens: None,
                     why: limited("rate-limit"),
                 })?;
         }
@@ -196,6 +214,17 @@ impl Guard {
                     })
                     .await;
                 }
+            }
+            Seen::CallerRefused { code } => {
+                self.lock().window.record(true, &settings);
+                let why = format!(
+                    "{code}: the service does not accept this agent; mend its credentials, rights or address"
+                );
+                let random = ports.entropy.next_u64();
+                self.change(ports, &why, |d| {
+                    d.breaker.tripped(&settings, None, random, now)
+                })
+                .await;
             }
             Seen::Failed { code, retry_after } => {
                 let (is_bad, (failed, all)) = {
@@ -241,6 +270,7 @@ impl Guard {
         let text = "too many calls to the downstream repeat earlier ones";
         Err(Wait {
             until: now.plus(Millis(1 + ports.entropy.next_u64() % PUT_OFF.0)),
+            opens: None,
             why: Failure::new(FailureKind::Transient, "retry-budget", text),
         })
     }
@@ -251,7 +281,22 @@ impl Guard {
         let open = self.settings.breaker.open.0.max(1);
         Wait {
             until: now.plus(Millis(open + entropy.next_u64() % open)),
+            opens: Some(now.plus(Millis(open))),
             why: Failure::new(FailureKind::Transient, "breaker-open", "a probe has failed"),
+        }
+    }
+
+    /// What becomes of work whose call met a service that does not accept its caller: it waits for the
+    /// breaker, and is deferred for that reason.
+    pub(super) fn after_refusal<E: Entropy>(
+        &self,
+        why: Failure,
+        now: Timestamp,
+        entropy: &E,
+    ) -> Wait {
+        Wait {
+            why,
+            ..self.after_probe(now, entropy)
         }
     }
 
@@ -269,7 +314,11 @@ impl Guard {
             now,
         );
         match admission {
-            Admission::Wait(until, why) => Err(Wait { until, why }),
+            Admission::Wait(until, why) => Err(Wait {
+                until,
+                opens: Some(until),
+                why,
+            }),
             other => Ok(other),
         }
     }
@@ -292,6 +341,7 @@ impl Guard {
             // A semaphore is never closed here; a wait that is over puts the work off.
             Either::Left((Err(_), _)) | Either::Right(_) => Err(Wait {
                 until: (ports.clock.now()).plus(Millis(ports.entropy.next_u64() % PUT_OFF.0)),
+                opens: None,
                 why: limited("concurrency-limit"),
             }),
         }
@@ -321,8 +371,10 @@ impl Guard {
                 return Ok(());
             }
         }
+        let until = ports.clock.now().plus(self.settings.breaker.open);
         Err(Wait {
-            until: ports.clock.now().plus(self.settings.breaker.open),
+            until,
+            opens: Some(until),
             why: Failure::new(FailureKind::Transient, "breaker-open", "others probe"),
         })
     }

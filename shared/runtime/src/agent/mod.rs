@@ -74,6 +74,7 @@ fn waited_too_long(now: Timestamp) -> Outcome {
     let text = "it waited too long in the agent's topic to be begun";
     Outcome::Deferred {
         until: now,
+        opens: None,
         failure: Failure::new(FailureKind::Transient, "queue", text),
         maybe_applied: false,
     }

@@ -51,6 +51,8 @@ enum Called {
         message: String,
     },
     Failed(Option<Millis>),
+    /// The service does not accept its caller.
+    CallerRefused(Failure),
     /// It was dropped: time is up.
     Dropped,
 }
@@ -111,10 +113,18 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     let wait = guard.after_probe(self.clock.now(), &self.entropy);
                     return tries.deferred(wait);
                 }
+                if let Called::CallerRefused(why) = called {
+                    let wait = guard.after_refusal(why, self.clock.now(), &self.entropy);
+                    return tries.deferred(wait);
+                }
             }
             let wait = match called {
                 Called::Answered(output) => return tries.succeeded(output),
                 Called::Refused { code, message } => return tries.refused(&code, &message),
+                Called::CallerRefused(why) => {
+                    tries.last = why;
+                    return tries.exhausted();
+                }
                 Called::Failed(retry_after) => {
                     self.wait_before_next(request, tries.calls, retry_after)
                 }
@@ -183,7 +193,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let came = match &answer {
             Either::Left((Ok(_), _)) => Came::Succeeded,
             Either::Left((Err(Fault::Permanent { .. }), _)) => Came::Refused,
-            Either::Left((Err(Fault::Transient { .. }), _)) => Came::Failed,
+            Either::Left((Err(Fault::Transient { .. } | Fault::CallerRefused { .. }), _)) => {
+                Came::Failed
+            }
             Either::Right(_) => Came::Unanswered,
         };
         if let Some(running) = running {
@@ -193,6 +205,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             Either::Left((Ok(output), _)) => Called::Answered(output),
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {
                 Called::Refused { code, message }
+            }
+            Either::Left((Err(Fault::CallerRefused { code, message }), _)) => {
+                let why = Failure::new(FailureKind::Transient, &code, &message);
+                Called::CallerRefused(why)
             }
             Either::Left((
                 Err(Fault::Transient {
@@ -244,6 +260,9 @@ fn seen(called: &Called, tries: &Tries, out_of_time: bool) -> Seen {
         Called::Failed(retry_after) => Seen::Failed {
             code: tries.last.code.clone(),
             retry_after: *retry_after,
+        },
+        Called::CallerRefused(why) => Seen::CallerRefused {
+            code: why.code.clone(),
         },
         Called::Dropped if out_of_time => Seen::Failed {
             code: "no-answer".to_owned(),
@@ -311,6 +330,7 @@ impl Tries {
     fn deferred(self, wait: Wait) -> Worked {
         let outcome = Outcome::Deferred {
             until: wait.until,
+            opens: wait.opens,
             failure: wait.why,
             maybe_applied: self.maybe_applied,
         };

@@ -30,6 +30,7 @@ struct Known {
     /// Place of its cause, once the letter was met.
     cause: Option<u16>,
     replayed: Option<Timestamp>,
+    dismissed: Option<Timestamp>,
 }
 
 /// The letters of one cause, counted. A letter that was made twice for one record counts once.
@@ -41,6 +42,8 @@ pub struct Group {
     pub letters: usize,
     /// How many of these letters were replayed at least once.
     pub replayed: usize,
+    /// How many of these letters were dismissed.
+    pub dismissed: usize,
     /// When the newest letter was written.
     pub newest: Timestamp,
 }
@@ -64,7 +67,13 @@ impl Index {
         match entry {
             Entry::Letter(letter) => self.letter(letter),
             Entry::Replayed(marker) => {
-                self.marker(&marker.of, marker.act.at)?;
+                let known = self.entry(&marker.of)?;
+                known.replayed = known.replayed.max(Some(marker.act.at));
+                Ok(false)
+            }
+            Entry::Dismissed(marker) => {
+                let known = self.entry(&marker.of)?;
+                known.dismissed = known.dismissed.max(Some(marker.act.at));
                 Ok(false)
             }
         }
@@ -78,16 +87,23 @@ impl Index {
         Ok(new)
     }
 
-    fn marker(&mut self, id: &LetterId, at: Timestamp) -> Result<(), Full> {
-        let known = self.entry(id)?;
-        known.replayed = known.replayed.max(Some(at));
-        Ok(())
-    }
-
     /// When a letter was replayed last; `None` if it was not, or is not known.
     #[must_use]
     pub fn replayed(&self, id: &LetterId) -> Option<Timestamp> {
         self.get(id)?.replayed
+    }
+
+    /// When a letter was dismissed last; `None` if it was not, or is not known.
+    #[must_use]
+    pub fn dismissed(&self, id: &LetterId) -> Option<Timestamp> {
+        self.get(id)?.dismissed
+    }
+
+    /// How many letters the index holds: noted, and not taken out.
+    #[must_use]
+    pub fn letters(&self) -> usize {
+        let known = self.known.values().flat_map(HashMap::values);
+        known.filter(|known| known.cause.is_some()).count()
     }
 
     /// Whether the index holds this letter: its letter was noted and not taken out.
@@ -108,18 +124,32 @@ impl Index {
     /// taken out has 0.
     #[must_use]
     pub fn groups(&self) -> Vec<Group> {
+        self.groups_of(|_, _| true)
+    }
+
+    /// The same for those letters alone that `takes` of when they were replayed last and dismissed last
+    /// is true for.
+    #[must_use]
+    pub fn groups_of(
+        &self,
+        takes: impl Fn(Option<Timestamp>, Option<Timestamp>) -> bool,
+    ) -> Vec<Group> {
         let group = |(cause, newest): &(String, Timestamp)| Group {
             cause: cause.clone(),
             letters: 0,
             replayed: 0,
+            dismissed: 0,
             newest: *newest,
         };
         let mut groups: Vec<Group> = self.causes.iter().map(group).collect();
         for known in self.known.values().flat_map(HashMap::values) {
-            if let Some(cause) = known.cause {
+            if let Some(cause) = known.cause
+                && takes(known.replayed, known.dismissed)
+            {
                 let group = &mut groups[usize::from(cause)];
                 group.letters += 1;
                 group.replayed += usize::from(known.replayed.is_some());
+                group.dismissed += usize::from(known.dismissed.is_some());
             }
         }
         groups.sort_by(|a, b| b.letters.cmp(&a.letters).then(a.cause.cmp(&b.cause)));

@@ -115,24 +115,26 @@ impl Content {
     }
 }
 
-/// A note in the topic `dead-letter` that a letter was replayed.
+/// A note in the topic `dead-letter` that a letter was replayed, or dismissed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
-    /// The letter that was replayed.
+    /// The letter that was replayed or dismissed.
     pub of: LetterId,
-    /// Who replayed the letter, why and when.
+    /// Who did so, why and when.
     pub act: ReplayAct,
     /// The value that was sent in place of the letter's own; `None` if the letter's own was sent.
     pub corrected: Option<Vec<u8>>,
 }
 
-/// A record of the topic `dead-letter`, read: a letter, or the marker of a replay.
+/// A record of the topic `dead-letter`, read: a letter, or a marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A dead letter about one record or batch.
     Letter(Letter),
     /// A note that a letter was replayed.
     Replayed(Marker),
+    /// A note that a letter was dismissed: nobody need look at it any more.
+    Dismissed(Marker),
 }
 
 /// The record is neither a letter nor a marker: Triad has not written it.
@@ -154,6 +156,7 @@ impl Entry {
         match own.text(names::CE_TYPE) {
             Some(names::LETTER) => letter(record).map(Self::Letter),
             Some(names::REPLAYED) => marker(&record).map(Self::Replayed),
+            Some(names::DISMISSED) => marker(&record).map(Self::Dismissed),
             _ => Err(Unreadable("its ce_type")),
         }
     }

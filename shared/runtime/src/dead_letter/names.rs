@@ -7,8 +7,10 @@ pub(super) const CE_ID: &str = "ce_id";
 
 /// `ce_type` of a letter.
 pub(super) const LETTER: &str = "triad.dead-letter";
-/// `ce_type` of a marker.
+/// `ce_type` of a marker that a letter was replayed.
 pub(super) const REPLAYED: &str = "triad.dead-letter.replayed";
+/// `ce_type` of a marker that a letter was dismissed.
+pub(super) const DISMISSED: &str = "triad.dead-letter.dismissed";
 
 pub(super) const CAUSE: &str = "triad-cause";
 pub(super) const CAUSE_MESSAGE: &str = "triad-cause-message";

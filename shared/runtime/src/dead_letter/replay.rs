@@ -165,12 +165,29 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
 /// is the letter's id as text, and its value the corrected value, or empty without one.
 #[must_use]
 pub fn marker(of: &LetterId, act: &ReplayAct, corrected: Option<Vec<u8>>) -> Envelope {
+    mark(of, act, corrected, names::REPLAYED, "replayed")
+}
+
+/// The marker which says that letter `of` was dismissed: nobody need look at it any more. It is for the
+/// topic `dead-letter`; its key is the letter's id as text, and its value empty.
+#[must_use]
+pub fn dismissal(of: &LetterId, act: &ReplayAct) -> Envelope {
+    mark(of, act, None, names::DISMISSED, "dismissed")
+}
+
+fn mark(
+    of: &LetterId,
+    act: &ReplayAct,
+    corrected: Option<Vec<u8>>,
+    kind: &str,
+    done: &str,
+) -> Envelope {
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));
     let mut headers = vec![
         header(names::CE_SPECVERSION, "1.0".into()),
-        header(names::CE_TYPE, names::REPLAYED.into()),
+        header(names::CE_TYPE, kind.into()),
         header(names::CE_SOURCE, SOURCE.into()),
-        header(names::CE_ID, format!("{of}/replayed/{}", act.at.0)),
+        header(names::CE_ID, format!("{of}/{done}/{}", act.at.0)),
         header(names::REPLAY_OF, of.to_string()),
         header(names::BY, act.by.clone()),
         header(names::WHY, act.why.clone()),

@@ -10,7 +10,9 @@
 //! pace, and takes no room from orders that need only them.
 //!
 //! All of it is this process's own and may be lost. An order under way whose further events another
-//! process handles is forgotten after [`FORGOTTEN_AFTER`], so nothing leaks.
+//! process handles is forgotten after [`FORGOTTEN_AFTER`], so nothing leaks. If nothing was read of its
+//! partition meanwhile, another process reads that partition, and what waits here of it is left to it:
+//! else each order that is started here would take room for as long, and the others would wait behind it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -87,6 +89,8 @@ struct Lane {
     waiting: BTreeMap<Needs, BTreeMap<(Timestamp, OrderId), InputRecord>>,
     ids: HashSet<OrderId>,
     kept_bytes: usize,
+    /// When something was read last of each partition.
+    read_at: HashMap<i32, Timestamp>,
 }
 
 /// An order under way, and the downstreams that it counts for.
@@ -99,6 +103,8 @@ struct UnderWay {
     /// It makes progress, and counts for the Scheduler itself.
     moves: bool,
     heard_at: Timestamp,
+    /// The partition in which it was asked for; `None` if another process has started it.
+    from: Option<i32>,
 }
 
 impl Intake {
@@ -125,16 +131,23 @@ impl Intake {
         let mut lane = self.lane(lane);
         let id = candidate.order;
         if let Some(known) = lane.under_way.get(id) {
-            // Another task of this process is about to write it.
             let begins = known.at.is_empty() && now.since(known.heard_at) < BEGUN_WITHIN;
-            return if begins { Entry::Waits } else { Entry::Start };
+            if begins {
+                // Another task of this process is about to write it.
+                return Entry::Waits;
+            }
+            // It is at nothing any more, and takes its turn like all others. If it kept its room, orders
+            // whose requests nobody takes would be asked for again and again, and leave none to those
+            // that wait.
+            lane.end(id);
         }
         if lane.ids.contains(id) {
             return Entry::Waits;
         }
         let is_next = !lane.waiting.contains_key(&candidate.needs);
         if is_next && lane.has_room(&candidate.needs, now) {
-            lane.begin(id.clone(), Needs::new(), candidate.needs, now);
+            let from = Some(candidate.record.partition);
+            lane.begin(id.clone(), Needs::new(), candidate.needs, from, now);
             return Entry::Start;
         }
         // Orders that need the same take at most half of the places from the others.
@@ -144,6 +157,11 @@ impl Intake {
         }
         lane.wait(candidate);
         Entry::Waits
+    }
+
+    /// Notes that this process reads a partition.
+    pub(super) fn reads(&self, lane: Priority, partition: i32, now: Timestamp) {
+        self.lane(lane).read_at.insert(partition, now);
     }
 
     /// The next orders that may be started, oldest first: at most so many.
@@ -173,7 +191,8 @@ impl Intake {
             lane.end(order);
         } else {
             let ahead = needs.difference(&at).cloned().collect();
-            lane.begin(order.clone(), at, ahead, now);
+            let from = lane.under_way.get(order).and_then(|known| known.from);
+            lane.begin(order.clone(), at, ahead, from, now);
         }
     }
 
@@ -254,7 +273,14 @@ impl Lane {
     }
 
     /// Counts an order for these downstreams, in the place of those that it counted for before.
-    fn begin(&mut self, order: OrderId, at: Needs, ahead: Needs, now: Timestamp) {
+    fn begin(
+        &mut self,
+        order: OrderId,
+        at: Needs,
+        ahead: Needs,
+        from: Option<i32>,
+        now: Timestamp,
+    ) {
         self.end(&order);
         for agent in at.iter().chain(&ahead) {
             *self.counts.entry(agent.clone()).or_default() += 1;
@@ -265,6 +291,7 @@ impl Lane {
             ahead,
             moves: true,
             heard_at: now,
+            from,
         };
         self.under_way.insert(order, under_way);
     }
@@ -283,12 +310,18 @@ impl Lane {
         self.swept_at = now;
         let silent = |u: &UnderWay| now.since(u.heard_at) >= FORGOTTEN_AFTER;
         let all = self.under_way.iter();
-        let forgotten: Vec<OrderId> = all
+        let forgotten: Vec<_> = all
             .filter(|(_, u)| silent(u))
-            .map(|(id, _)| id.clone())
+            .map(|(id, u)| (id.clone(), u.from, u.heard_at))
             .collect();
-        for id in &forgotten {
-            self.end(id);
+        let mut elsewhere = BTreeSet::new();
+        for (id, from, heard_at) in forgotten {
+            self.end(&id);
+            let is_read = |p: &i32| self.read_at.get(p).is_some_and(|at| *at > heard_at);
+            elsewhere.extend(from.filter(|partition| !is_read(partition)));
+        }
+        if !elsewhere.is_empty() {
+            self.leave(&elsewhere);
         }
         for held_up in self.under_way.values_mut() {
             let is_held_up = now.since(held_up.heard_at) >= HELD_UP_AFTER;
@@ -312,6 +345,23 @@ impl Lane {
         group.insert((candidate.since, candidate.order.clone()), record);
     }
 
+    /// Leaves what waits of these partitions to those who read them: the Supervisor asks for it there.
+    fn leave(&mut self, partitions: &BTreeSet<i32>) {
+        let (ids, kept_bytes) = (&mut self.ids, &mut self.kept_bytes);
+        self.waiting.retain(|_, group| {
+            group.retain(|(_, id), record| {
+                let stays = !partitions.contains(&record.partition);
+                if !stays {
+                    ids.remove(id);
+                    let bytes = record.value.as_ref().map_or(0, Vec::len);
+                    *kept_bytes = kept_bytes.saturating_sub(bytes);
+                }
+                stays
+            });
+            !group.is_empty()
+        });
+    }
+
     /// The oldest order that waits and whose needs have room; it is under way from now on.
     fn next(&mut self, now: Timestamp) -> Option<InputRecord> {
         let heads = self.waiting.iter();
@@ -328,7 +378,7 @@ impl Lane {
         self.ids.remove(&id);
         let bytes = record.value.as_ref().map_or(0, Vec::len);
         self.kept_bytes = self.kept_bytes.saturating_sub(bytes);
-        self.begin(id, Needs::new(), oldest, now);
+        self.begin(id, Needs::new(), oldest, Some(record.partition), now);
         Some(record)
     }
 
@@ -382,7 +432,20 @@ mod tests {
 
     /// An order with a record of so many bytes.
     fn enter(intake: &Intake, id: &str, needs: &[&str], bytes: usize, now: Timestamp) -> Entry {
+        enter_from(0, intake, id, needs, bytes, now)
+    }
+
+    /// The same, of a partition.
+    fn enter_from(
+        partition: i32,
+        intake: &Intake,
+        id: &str,
+        needs: &[&str],
+        bytes: usize,
+        now: Timestamp,
+    ) -> Entry {
         let record = InputRecord {
+            partition,
             value: Some(vec![b'x'; bytes]),
             ..InputRecord::default()
         };
@@ -403,6 +466,8 @@ mod tests {
             let order = OrderId::new(id).expect("an id");
             intake.track(LANE, &order, agents(&needs[..1]), &agents(needs), at(0));
         }
+        // Their partition is still read.
+        intake.reads(LANE, 0, at(1));
     }
 
     #[test]
@@ -433,6 +498,49 @@ mod tests {
         assert_eq!(begins(0), Entry::Start);
         assert_eq!(begins(4_999), Entry::Waits);
         assert_eq!(begins(5_000), Entry::Start);
+    }
+
+    #[test]
+    fn an_order_that_is_asked_for_again_takes_its_turn_behind_those_that_wait() {
+        let intake = intake();
+        full(&intake, &["bank"]);
+        assert_eq!(enter(&intake, "next", &["bank"], 1, at(1)), Entry::Waits);
+        // Nobody has taken its request: it is asked for again before it is forgotten.
+        let again = enter(&intake, "first-0", &["bank"], 1, at(20_000));
+        assert_eq!(again, Entry::Waits, "its room is the next one's");
+        assert_eq!(intake.next(LANE, 9, at(20_000)).len(), 1);
+    }
+
+    #[test]
+    fn what_waits_of_a_partition_that_another_process_reads_is_left_to_it() {
+        for (reads, waiting) in [(false, 0), (true, 4)] {
+            let intake = intake();
+            full(&intake, &["bank"]);
+            for n in 0..20 {
+                let id = format!("o-{n}");
+                let entry = enter_from(7, &intake, &id, &["bank"], 1, at(1));
+                assert_eq!(entry, Entry::Waits);
+            }
+            assert_eq!(intake.next(LANE, 99, at(30_000)).len(), 16);
+            if reads {
+                // If only the announcement of another order.
+                intake.reads(LANE, 7, at(30_001));
+            }
+            let _ = intake.next(LANE, 0, at(60_000));
+            let waits: usize = intake
+                .pressure()
+                .iter()
+                .map(|p| p.waiting)
+                .max()
+                .unwrap_or(0);
+            assert_eq!(waits, waiting, "reads: {reads}");
+            let entry = enter_from(7, &intake, "o-19", &["bank"], 1, at(60_000));
+            let is_new = entry == Entry::Start;
+            assert_eq!(
+                is_new, !reads,
+                "it is taken in again when it is asked for here"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use triad_core::message::{Outcome, Reply, SchedulerMessage};
 use triad_core::needs::{asked, needs};
 use triad_core::pass::Snapshot;
-use triad_core::{Direction, NeedsDetails, Priority, ProcessState, Timestamp};
+use triad_core::{Direction, NeedsDetails, Order, Priority, ProcessState, Timestamp};
 use triad_workflow::{Millis, Workflow};
 
 use super::intake::{Candidate, Entry};
@@ -39,9 +39,13 @@ where
             return Ok(true);
         }
         let order = &read.order;
+        let partition = records[work.index].partition;
+        self.intake.reads(order.priority, partition, now);
         if let SchedulerMessage::Reply(reply) = &work.message {
             work.is_passed = true;
-            self.hear(reply, work.unread, order.priority, &read.workflow, now);
+            if is_awaited(read, reply) {
+                self.hear(reply, work.unread, order.priority, &read.workflow, now);
+            }
             return Ok(true);
         }
         let waits = matches!(
@@ -63,13 +67,9 @@ where
             // whose status was not sent: it is not acknowledged before that.
             return Ok(true);
         }
-        let was_deferred = order.steps.iter().any(|s| s.deferred_since.is_some());
         let candidate = Candidate {
             order: &work.id,
-            since: match was_deferred {
-                true => now,
-                false => order.submitted_at,
-            },
+            since: queued_since(order, now),
             needs,
             record: &records[work.index],
         };
@@ -102,9 +102,15 @@ where
         };
         let Some(pace) = reply.pace else { return };
         match &reply.outcome {
-            Outcome::Deferred { until, failure, .. } => match failure.code.as_str() {
+            Outcome::Deferred {
+                until,
+                opens,
+                failure,
+                ..
+            } => match failure.code.as_str() {
                 "breaker-open" | "downstream-paused" => {
-                    self.intake.shut(lane, agent, *until, now);
+                    // Not until this one order is to be tried again, which may be long after that.
+                    self.intake.shut(lane, agent, opens.unwrap_or(*until), now);
                 }
                 // One step type is held, and other orders need the same downstream.
                 "step-paused" => {}
@@ -163,5 +169,50 @@ where
         if let Err(e) = pressure::report(&self.store, self.told.place, &report, token).await {
             tracing::warn!(error = %e, "what is held back could not be told");
         }
+    }
+}
+
+/// Whether a reply is the one that an order waits for. Another one says nothing of the downstream: a
+/// request that is delivered again, because a record before it cannot be finished, is answered again,
+/// and seems to have waited since it was made.
+fn is_awaited(read: &Snapshot, reply: &Reply) -> bool {
+    let step = read.workflow.step_index(reply.step.as_str());
+    let out = step.and_then(|step| read.order.steps[step].state.out());
+    out.is_some_and(|out| out.direction == reply.direction && out.attempt == reply.attempt)
+}
+
+/// Since when an order waits for room, among those of its lane: since it was submitted, and anew where its
+/// attempt was deferred or taken by nobody, behind all that were not tried yet.
+fn queued_since(order: &Order, now: Timestamp) -> Timestamp {
+    let was_deferred = order.steps.iter().any(|s| s.deferred_since.is_some());
+    match was_deferred {
+        true => now,
+        false => order.submitted_at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use triad_core::Accepted;
+    use triad_workflow::{Limits, Workflow};
+
+    use super::*;
+
+    /// Before others it would take the room of its agent again and again, while nobody reads its request.
+    #[test]
+    fn an_order_whose_attempt_nobody_took_queues_behind_those_that_were_not_tried() {
+        let definition = json!({"workflow": "w", "steps": [
+            {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]});
+        let definition = serde_json::from_value(definition).expect("a definition");
+        let workflow = Workflow::compile(definition, &Limits::published()).expect("it is sound");
+        let accepted: Accepted = serde_json::from_value(json!({
+            "order_id": "o", "workflow": format!("w@{}", workflow.hash),
+            "submitted_at": 1_000, "due": 2_000, "details": {}}))
+        .expect("it is accepted");
+        let mut order = Order::new(&accepted, &workflow, Timestamp(2_000));
+        assert_eq!(queued_since(&order, Timestamp(9_000)), Timestamp(1_000));
+        order.steps[0].deferred_since = Some(Timestamp(5_000));
+        assert_eq!(queued_since(&order, Timestamp(9_000)), Timestamp(9_000));
     }
 }

@@ -75,14 +75,62 @@ fn who_finds_the_limit_reached_waits_for_two_seconds_and_comes_back_within_five(
 fn what_waits_for_the_same_moment_is_spread_over_half_a_minute() {
     let world = World::new();
     world.inner().random = 59_999;
-    known(&world, &paused());
-    let service = Service::new(&world, Answers::Never);
-    let settings = Settings {
-        recheck_held: Millis(100_000),
-        ..Settings::default()
+    let breaker = Breaker::Open {
+        opens: 1,
+        until: Timestamp(BEGIN + 100_000),
     };
-    world.run(bank(&world, &service, settings).handle_one(&request("o-1"), None));
+    let record = Downstream {
+        breaker,
+        ..Downstream::default()
+    };
+    known(&world, &record);
+    let service = Service::new(&world, Answers::Never);
+    world.run(bank(&world, &service, Settings::default()).handle_one(&request("o-1"), None));
     assert_eq!(deferred(&world), 100_000 + 29_999);
+}
+
+/// What `triad resume` promises rests on it: the longest wait is the recheck, whatever the dice say.
+#[test]
+fn what_an_operator_holds_back_is_spread_over_the_half_before_it_is_looked_at_again() {
+    for (random, waits) in [
+        (0, 30_000),
+        (29_999, 15_001),
+        (30_000, 30_000),
+        (15_000, 22_500),
+    ] {
+        let world = World::new();
+        world.inner().random = random;
+        known(&world, &paused());
+        let service = Service::new(&world, Answers::Never);
+        let bank = bank(&world, &service, Settings::default());
+        world.run(bank.handle_one(&request("o-1"), None));
+        assert_eq!(deferred(&world), waits, "{random}");
+    }
+}
+
+#[test]
+fn what_waits_says_when_its_downstream_may_be_called_again_without_the_spread() {
+    let says = |record: &Downstream| {
+        let world = World::new();
+        world.inner().random = 59_999;
+        known(&world, record);
+        let service = Service::new(&world, Answers::Never);
+        world.run(bank(&world, &service, Settings::default()).handle_one(&request("o-1"), None));
+        let (at, outcome) = replies(&world).swap_remove(0);
+        let moment = |name: &str| outcome[name].as_u64().expect("a moment") - BEGIN - at;
+        (moment("opens"), moment("until"))
+    };
+    let breaker = Breaker::Open {
+        opens: 1,
+        until: Timestamp(BEGIN + 30_000),
+    };
+    let open = Downstream {
+        breaker,
+        ..Downstream::default()
+    };
+    assert_eq!(says(&open), (30_000, 30_000 + 29_999));
+    // Nobody knows when an operator lets it go: it is looked at, for all that wait, when this one is.
+    assert_eq!(says(&paused()), (30_000 - 14_999, 30_000 - 14_999));
 }
 
 #[test]
@@ -198,5 +246,34 @@ fn leave_of_a_rate_is_asked_for_four_times_and_then_after_50_ms() {
             .filter(|asked| **asked == Asked::ControlWrite)
             .count(),
         4
+    );
+}
+
+/// An expired token must not compensate every order: it is no word on any of them.
+#[test]
+fn a_service_that_does_not_accept_its_caller_is_left_alone_at_once_and_operators_are_told() {
+    let world = World::new();
+    let refusal = Answers::With(Err(Fault::CallerRefused {
+        code: "http-401".into(),
+        message: "the token has expired".into(),
+    }));
+    let service = Service::new(&world, refusal);
+    let bank = bank(&world, &service, Settings::default());
+    world.run(bank.handle_one(&request("o-1"), None));
+    let (_, outcome) = &replies(&world)[0];
+    assert_eq!(outcome["result"], "deferred", "nothing has failed");
+    assert_eq!(outcome["failure"]["code"], "http-401");
+    assert_eq!(outcome["failure"]["message"], "the token has expired");
+    assert_ne!(outcome["maybe_applied"], true);
+    world.run(bank.handle_one(&request("o-2"), None));
+    let (_, outcome) = &replies(&world)[0];
+    assert_eq!(outcome["failure"]["code"], "breaker-open");
+    assert_eq!(service.called().len(), 1, "one call was enough");
+    let alerts = world.sent("alerts");
+    assert_eq!(alerts.len(), 1, "{alerts:?}");
+    let text = alerts[0].to_string();
+    assert!(
+        text.contains("http-401") && text.contains("credentials"),
+        "{text}"
     );
 }

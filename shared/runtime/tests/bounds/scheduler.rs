@@ -1,14 +1,15 @@
 //! What a Scheduler tries, keeps and starts at once, and what it says of its pressure.
 
-use serde_json::json;
-use triad_core::{Priority, Retry, Timestamp, message::SchedulerMessage};
+use serde_json::{Value, json};
+use triad_core::message::{Outcome, Pace, SchedulerMessage};
+use triad_core::{Failure, FailureKind, Priority, Retry, Timestamp, render};
 use triad_runtime::pressure::{Pressure, Report, present, report};
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::Settings;
 use triad_runtime::{ControlStore, Handled, InputRecord, Redelivery, Written};
 use triad_workflow::{Millis, Workflow};
 
-use crate::support::{Asked, BEGIN, World, order_id, padded};
+use crate::support::{Asked, BEGIN, World, order_id, padded, record};
 
 type One = Scheduler<World, World, World, World>;
 
@@ -136,8 +137,10 @@ fn of_waiting_orders_256_are_started_at_once() {
         world.run(scheduler.handle(&under_way));
         under_way = world.replies();
     }
-    world.asked();
     // No answer comes for half a minute, and there is room for as many others.
+    world.after(1);
+    world.run(scheduler.handle(&announced(&world, &workflow, 6_000..6_001)));
+    world.asked();
     world.after(30_000);
     world.run(scheduler.handle(&[]));
     let started = commits(&world);
@@ -194,4 +197,68 @@ fn what_is_held_back_is_told_in_eight_places_and_counts_for_20_seconds() {
     assert_eq!((waiting(20_000), waiting(20_001)), (8, 0));
     let read = world.run(world.read("pressure/7".into(), false));
     assert!(read.is_ok_and(|found| found.is_some()));
+}
+
+/// The requests that were sent, each answered in the same way.
+fn answered(world: &World, outcome: &Outcome, pace: Pace) -> Vec<InputRecord> {
+    let now = Timestamp(world.inner().now);
+    let requests = world.sent("agent.bank").into_iter();
+    requests
+        .map(|request| {
+            let request = serde_json::from_value(request).expect("a request");
+            record(render::reply(&request, 1, outcome.clone(), pace, now, None))
+        })
+        .collect()
+}
+
+/// What is told of the window before the agent.
+fn window(world: &World) -> Pressure {
+    let now = Timestamp(world.inner().now);
+    let told = world.run(present(world, now)).expect("it can be read");
+    let of_agent = told.into_iter().find(|one| one.agent.is_some());
+    of_agent.expect("something is told of the agent")
+}
+
+#[test]
+fn a_window_is_shut_until_its_downstream_may_be_called_and_not_until_one_order_comes_back() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..17)));
+    let deferred = Outcome::Deferred {
+        until: Timestamp(BEGIN + 50_000),
+        opens: Some(Timestamp(BEGIN + 25_000)),
+        failure: Failure::new(FailureKind::Transient, "breaker-open", "it is open"),
+        maybe_applied: false,
+    };
+    let replies = answered(&world, &deferred, Pace::default());
+    world.at(5_000);
+    world.run(scheduler.handle(&replies[..1]));
+    assert_eq!(window(&world).shut_until, Timestamp(BEGIN + 25_000));
+}
+
+#[test]
+fn an_answer_that_comes_again_says_nothing_of_its_downstream() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..100)));
+    let done = Outcome::Succeeded { output: json!({}) };
+    let first = answered(&world, &done, Pace::default()).remove(0);
+    world.run(scheduler.handle(std::slice::from_ref(&first)));
+    // Its request was delivered again, and seems to have waited all the time.
+    let mut again: Value =
+        serde_json::from_slice(first.value.as_deref().expect("a value")).expect("JSON");
+    again["pace"]["waited_ms"] = json!(4_000);
+    let again = InputRecord {
+        value: Some(again.to_string().into_bytes()),
+        ..first
+    };
+    world.at(5_000);
+    world.run(scheduler.handle(&[again]));
+    assert_eq!(
+        window(&world).bound,
+        17,
+        "one more than a new one has, for the first answer"
+    );
 }

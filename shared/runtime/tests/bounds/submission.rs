@@ -230,3 +230,23 @@ fn a_reply_topic_that_is_not_on_the_list_is_refused_where_others_are_on_it() {
         world.inner().sent.clear();
     }
 }
+
+/// The letter says it, and an alert: nothing that comes behind in the partition needs the status.
+#[test]
+fn a_refused_order_whose_status_topic_is_refused_holds_up_no_other() {
+    let world = World::new();
+    world.inner().faults.refused_topic = Some("status");
+    let submission = submission(&world, Settings::default());
+    let record = InputRecord {
+        topic: "orders".into(),
+        timestamp_ms: -1,
+        value: Some(br#"{"order_id": "o", "workflow": "no-such"}"#.to_vec()),
+        ..InputRecord::default()
+    };
+    assert!(world.run(submission.handle(std::slice::from_ref(&record)))[0].is_done());
+    assert_eq!(world.sent("dead-letter").len(), 1);
+    world.inner().faults.refused_topic = Some("dead-letter");
+    let answers = world.run(submission.handle(&[record]));
+    assert!(!answers[0].is_done(), "without its letter it is not done");
+    assert_eq!(world.sent("status").len(), 0, "and told afterwards");
+}

@@ -48,6 +48,8 @@ pub struct Faults {
     pub control_raced: bool,
     /// Nothing may be published.
     pub refused: bool,
+    /// The topic that takes no messages.
+    pub refused_topic: Option<&'static str>,
     /// What is published on the topic `alerts` is never answered.
     pub silent_alerts: bool,
     /// No record can be read: each is damaged.
@@ -352,8 +354,18 @@ impl Bus for World {
             let refusal = || Err(BusError::Permanent("denied".to_owned()));
             return messages.iter().map(|_| refusal()).collect();
         }
-        let answers = messages.iter().map(|_| Ok(())).collect();
-        self.inner().sent.extend(messages);
+        let mut inner = self.inner();
+        let refused = inner.faults.refused_topic;
+        let mut answers = Vec::new();
+        for message in messages {
+            answers.push(match Some(message.topic.as_str()) == refused {
+                true => Err(BusError::Permanent("denied".to_owned())),
+                false => {
+                    inner.sent.push(message);
+                    Ok(())
+                }
+            });
+        }
         answers
     }
 }

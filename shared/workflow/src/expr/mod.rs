@@ -10,6 +10,9 @@
 //! The language has no loops, no recursion and no IO.
 
 mod meter;
+pub(crate) mod reads;
+mod sure_reads;
+mod syntax;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,9 +21,12 @@ use std::sync::{Arc, LazyLock};
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 use cel::objects::{Key, Map};
 use cel::{Context, Env, Program, Value as CelValue};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use meter::MAX_WORK;
+pub use sure_reads::ReadOf;
+
+use crate::problem::nearest;
 
 /// Longest text of one expression, in bytes, inclusive.
 pub const MAX_SOURCE_BYTES: usize = 1_024;
@@ -75,9 +81,10 @@ impl Expression {
         }
         bound_nesting(source)?;
         let program = with_stack(|| Program::compile(source)).map_err(|e| {
-            let text = e.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            format!("`{source}` is not a valid expression: {line}")
+            format!(
+                "`{source}` is not an expression: {}",
+                syntax::told(source, &e)
+            )
         })?;
         let mut walk = Walk::default();
         walk.visit(program.expression(), 0);
@@ -93,8 +100,10 @@ impl Expression {
             .find(|v| !VARIABLES.contains(&v.as_str()))
         {
             return Err(format!(
-                "`{source}` uses the unknown variable `{unknown}`; there are {}",
-                VARIABLES.join(", ")
+                "`{source}` uses the unknown variable `{unknown}`; there are {}{}",
+                VARIABLES.join(", "),
+                nearest(unknown, VARIABLES)
+                    .map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
             ));
         }
         if walk.dynamic_step {
@@ -115,6 +124,15 @@ impl Expression {
     #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
+    }
+
+    /// The values that the expression reads of the order, each as the names on the way to it, such as
+    /// `["steps", "charge", "reference"]`. What is read by a computed name is given up to there.
+    #[must_use]
+    pub fn reads(&self) -> Vec<Vec<String>> {
+        let mut found = Vec::new();
+        reads::reads(self.tree(), &mut found);
+        found
     }
 
     /// The expression as written.
@@ -329,6 +347,13 @@ impl Scope {
         }
     }
 
+    /// What expressions see as `order`: `id`, `workflow` and `priority`, which is `high` or `normal`.
+    #[must_use]
+    pub fn order(id: &str, workflow: &str, is_high: bool) -> Value {
+        let priority = if is_high { "high" } else { "normal" };
+        json!({"id": id, "workflow": workflow, "priority": priority})
+    }
+
     /// A value as expressions see it.
     pub(crate) fn value(value: &Value) -> CelValue {
         cel_value(value)
@@ -366,7 +391,6 @@ fn cel_value(value: &Value) -> CelValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn scope() -> Scope {
         Scope::new(
@@ -399,6 +423,9 @@ mod tests {
         let e = Expression::compile("steps.a.x == 1 && steps[\"b-c\"].y == 2 && has(steps.d.z)")
             .unwrap();
         assert_eq!(e.steps(), ["a", "b-c", "d"]);
+        let ways = e.reads();
+        let ways: Vec<String> = ways.iter().map(|way| way.join("/")).collect();
+        assert_eq!(ways, ["steps/a/x", "steps/b-c/y", "steps/d/z"]);
     }
 
     /// The worst of what the bounds let through still runs in a test thread's 2 MiB, unoptimised.

@@ -245,3 +245,30 @@ async fn the_ledger_is_listed_as_json_lines() {
     let summary = client.send(Method::GET, "/_ledger/summary", &[], "").await;
     assert_eq!(summary.json()["total"]["applied"], 1_100);
 }
+
+#[tokio::test]
+async fn what_an_action_is_said_to_answer_is_answered_each_time_and_to_a_probe() {
+    let said = json!({"authorisation": "A-7", "amount": 5});
+    let answers = [(
+        "payment".to_owned(),
+        [("charge".to_owned(), said.clone())].into(),
+    )];
+    let (service, client) = start(Config {
+        answers: triad_reference_service::Answers(answers.into()),
+        ..Config::default()
+    })
+    .await;
+    for _ in 0..2 {
+        assert_eq!(client.forward("k", json!({"amount": 9})).await.json(), said);
+    }
+    let headers = [("idempotency-key", "k"), ("triad-direction", "probe")];
+    let probed = client
+        .send(Method::POST, "/payment/charge-status", &headers, "{}")
+        .await;
+    assert_eq!(probed.json(), json!({"applied": true, "output": said}));
+    // Other actions are answered as ever, and a refusal stays one.
+    assert_eq!(client.undo("u", "k").await.json()["reversed"], true);
+    let late = client.forward("k", json!({"amount": 9})).await;
+    assert_eq!(late.code(), (409, "undone".to_owned()));
+    assert_eq!(service.summary().total.applied, 1);
+}

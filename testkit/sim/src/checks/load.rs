@@ -1,11 +1,18 @@
 //! What G12 and G11 promise of a world under load.
 
+use triad_core::breaker::BreakerSettings;
 use triad_core::{Order, ProcessState, StepState, Version};
 
-use crate::load::Load;
+use crate::load::{Load, STRUGGLES_MS};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
 
+/// How long a Scheduler counts an order as under way of which it hears nothing, in milliseconds
+/// (`FORGOTTEN_AFTER` of its intake).
+pub(super) const FORGOTTEN_MS: u64 = 30_000;
+/// Longest spread of orders that were deferred until the same moment, in milliseconds (`SPREAD` of the
+/// agents' guard).
+const SPREAD_MS: u64 = 30_000;
 /// A started order of a world in which nothing is slow or away ends within this.
 const STARTED_ENDS_WITHIN_MS: u64 = 15_000;
 /// Orders that are stored and that no Scheduler has taken up: what both Submissions may let in at
@@ -71,7 +78,7 @@ impl State {
 }
 
 /// How long all orders may take once the trigger is over: four times what the slowest service
-/// needs for all of them, and a few sweeps.
+/// needs for all of them, what the trigger has left waiting, and a few sweeps.
 pub(crate) fn bound_ms(load: Load, count: usize) -> u64 {
     // Two of three steps need the same service, of which eight calls at once take 40 ms each.
     let least = count as u64 * 2 * 40 / 8;
@@ -80,7 +87,32 @@ pub(crate) fn bound_ms(load: Load, count: usize) -> u64 {
         // What was left to the Supervisor is met by it, and is announced once or twice more.
         Load::Away | Load::Stop | Load::Kills => 24,
     };
-    4 * least + 30_000 + looks * 2 * SWEEP_MS
+    4 * least + left_waiting_ms(load) + looks * 2 * SWEEP_MS
+}
+
+/// What waits longest once the trigger is over. An order of which a Scheduler hears nothing keeps its
+/// room for a while. Where a service fails, its breaker may have opened at the last moment, and the
+/// orders that it has deferred come back spread over as long again, up to a bound.
+fn left_waiting_ms(load: Load) -> u64 {
+    let opened = match load {
+        Load::Struggling => longest_open_ms(STRUGGLES_MS),
+        Load::Away => BreakerSettings::default().max_open.0,
+        Load::Burst | Load::Slow | Load::Stop | Load::Kills => 0,
+    };
+    (opened + opened.min(SPREAD_MS)).max(FORGOTTEN_MS)
+}
+
+/// How long a breaker may stay open that has opened within so many milliseconds of trouble. It opens for
+/// the upper half of a bound that doubles each time, and opens again only after that: 32 s after half a
+/// minute.
+fn longest_open_ms(trouble_ms: u64) -> u64 {
+    let BreakerSettings { open, max_open, .. } = BreakerSettings::default();
+    let (mut bound, mut at_least) = (open.0, 0);
+    while at_least + bound / 2 < trouble_ms && bound < max_open.0 {
+        at_least += bound / 2;
+        bound = (bound * 2).min(max_open.0);
+    }
+    bound
 }
 
 /// Holds the end of a world under load against what is promised of it.

@@ -4,19 +4,16 @@
 use std::collections::BTreeSet;
 
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{Order, ProcessState, topics};
+use triad_core::{Order, ProcessState, topics, window};
 
 use super::calm::HOP_MS;
+use super::load::FORGOTTEN_MS;
 use crate::bus::place;
 use crate::definitions;
 use crate::kernel::OUTSIDE;
 use crate::lone::{Lone, Sample};
 use crate::setup::SWEEP_MS;
 use crate::world::State;
-
-/// How long a Scheduler counts an order as under way of which it hears nothing, in milliseconds
-/// (`FORGOTTEN_AFTER` of its intake).
-const ROOM_COMES_WITHIN_MS: u64 = 30_000;
 
 /// From what was refused to the alert that says so: the rest of the batch, in milliseconds.
 const TOLD_WITHIN_MS: u64 = 60_000;
@@ -27,24 +24,49 @@ const TOLD_WITHIN_MS: u64 = 60_000;
 /// each step an agent and a Scheduler again. Where some fail, its steps may also have to be waited
 /// for, put off and retried, as after any fault.
 ///
-/// A record that cannot be put aside stands in one partition of every topic. Orders of which the requests
-/// lie behind it count as under way until their Scheduler forgets them, so that it may have no room for
-/// others that need the same agent. These are then left to a sweep.
-fn bound_ms(state: &State, lone: &Lone, order: &Sample) -> u64 {
-    let own = if state.kernel.faults.remote_fail > 0 {
-        definitions::order_ms(order.workflow, SWEEP_MS * 2)
-    } else {
-        let hops = 3 + 2 * order.workflow.steps.len() as u64;
-        hops * HOP_MS
-    };
+/// Where records cannot be put aside, it may first have to wait for room ([`room_ms`]), and is then
+/// announced once more by a sweep.
+fn bound_ms(state: &State, lone: &Lone, orders: &[Sample], order: &Sample) -> u64 {
+    let own = own_ms(state, order);
     match is_about_letters(lone) {
-        true => own + ROOM_COMES_WITHIN_MS + definitions::TIMING.announce_within.0 + 2 * SWEEP_MS,
+        true => {
+            let announced = definitions::TIMING.announce_within.0 + 2 * SWEEP_MS;
+            own + room_ms(state, orders) + announced
+        }
         false => own,
     }
 }
 
+/// How long an order may wait for room with its agents.
+///
+/// A record that cannot be put aside stands in one partition of every topic. An order of which a request
+/// lies behind it keeps its room until its Scheduler forgets it, or until it is asked for again if that is
+/// sooner; then it takes its turn behind all that wait. So each such order goes before another one at
+/// most once, as does each order that is not held up, which keeps its room for as long as it runs. No call
+/// fails in such a world, so no window is shut: each has room for two at least.
+fn room_ms(state: &State, orders: &[Sample]) -> u64 {
+    let behind = behind_letters(state);
+    let kept = orders
+        .iter()
+        .map(|o| match o.lines(&state.bus).is_disjoint(&behind) {
+            true => own_ms(state, o),
+            false => FORGOTTEN_MS,
+        });
+    kept.sum::<u64>().div_ceil(u64::from(window::FEWEST))
+}
+
+/// How long an order may take that has its room.
+fn own_ms(state: &State, order: &Sample) -> u64 {
+    if state.kernel.faults.remote_fail > 0 {
+        definitions::order_ms(order.workflow, SWEEP_MS * 2)
+    } else {
+        let hops = 3 + 2 * order.workflow.steps.len() as u64;
+        hops * HOP_MS
+    }
+}
+
 /// Whether it keeps records that nobody can take from being put aside.
-fn is_about_letters(lone: &Lone) -> bool {
+pub(crate) fn is_about_letters(lone: &Lone) -> bool {
     [topics::DEAD_LETTER, topics::ALERTS].contains(&match lone {
         Lone::Topic(topic) => topic.as_str(),
         _ => return false,
@@ -54,7 +76,10 @@ fn is_about_letters(lone: &Lone) -> bool {
 /// How long the orders that do not need what is in trouble may take together.
 pub(crate) fn longest_ms(state: &State, lone: &Lone, orders: &[Sample]) -> u64 {
     let others = orders.iter().filter(|o| !lone.is_needed_by(o, &state.bus));
-    others.map(|o| bound_ms(state, lone, o)).max().unwrap_or(0)
+    others
+        .map(|o| bound_ms(state, lone, orders, o))
+        .max()
+        .unwrap_or(0)
 }
 
 /// Every order that does not need what is in trouble has ended within its bound while the trouble
@@ -84,7 +109,7 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     let mut found = Vec::new();
     let mut on_time = 0_u32;
     for order in others {
-        let bound = sent + bound_ms(state, lone, order);
+        let bound = sent + bound_ms(state, lone, orders, order);
         match state.watched.rested.get(&order.id) {
             Some(at) if *at <= bound => on_time += 1,
             at => found.push(format!("{}: {at:?}, {bound} at the latest", order.id)),
@@ -145,9 +170,7 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         .filter(|o| is_held && is_needed(state, lone, o) && waits_in_line(o));
     held.extend(needing.flat_map(|o| o.lines(&state.bus)));
     if is_about_letters(lone) {
-        for (topic, partitions) in &state.bus.topics {
-            held.insert((topic.clone(), place(None, partitions.len())));
-        }
+        held.extend(behind_letters(state));
     }
     for (topic, all) in &state.bus.topics {
         let is_held = |at: usize| held.contains(&(topic.clone(), at));
@@ -159,6 +182,14 @@ fn held_up(state: &State, lone: &Lone, orders: &[Sample]) -> BTreeSet<(String, u
         held.extend(beside.map(|at| (topic.clone(), at)));
     }
     held
+}
+
+/// The partitions in which a record may stand that is no order, request or reply: it has no key.
+fn behind_letters(state: &State) -> BTreeSet<(String, usize)> {
+    let topics = state.bus.topics.iter();
+    topics
+        .map(|(topic, partitions)| (topic.clone(), place(None, partitions.len())))
+        .collect()
 }
 
 /// Whether an alert says that the installation is to be mended.

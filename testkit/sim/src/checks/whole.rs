@@ -131,6 +131,7 @@ pub(crate) fn whole(state: &State) -> Findings {
     statuses(state, &mut found);
     alerts(state, &mut found);
     letters(state, &mut found);
+    misfits(state, &mut found);
     found
 }
 
@@ -409,6 +410,33 @@ fn alerts(state: &State, found: &mut Findings) {
         let name = "g7-an-alert-for-every-dead-letter";
         found.check(name, of_letters == wanted, || {
             format!("alerts {of_letters:?}, poison {wanted:?}")
+        });
+    }
+}
+
+/// G7: of an order whose details do not fit nothing is ever stored, and its application is told so where
+/// it listens, and nothing else.
+fn misfits(state: &State, found: &mut Findings) {
+    for (id, told_in) in &state.sent.misfits {
+        let is_stored = state.store.order(id).is_some() || state.store.is_gone(id);
+        found.check("g7-misfits-are-never-stored", !is_stored, || id.to_string());
+        let mut told: BTreeSet<(&str, &str, u64)> = BTreeSet::new();
+        for topic in [topics::STATUS, "reply.app"] {
+            for stored in state.bus.all(topic) {
+                let read = serde_json::from_slice::<StatusMessage>(&stored.envelope.value);
+                if let Some(status) = read.ok().filter(|status| &status.order_id == id) {
+                    told.insert((topic, status.status.as_str(), status.sequence.into()));
+                }
+            }
+        }
+        let wanted = BTreeSet::from([(*told_in, Status::Rejected.as_str(), 0)]);
+        // Where the topic is refused the letter says it alone.
+        let is_right = match state.kernel.refused_since {
+            Some(_) => told.is_subset(&wanted),
+            None => told == wanted,
+        };
+        found.check("g7-misfits-are-told-so", is_right, || {
+            format!("{id}: told {told:?}, and is to be told {wanted:?}")
         });
     }
 }

@@ -1,8 +1,10 @@
 //! Every write, held against what must be true of one; and the store's writes themselves, which
 //! are carried out between what was before and what is remembered after.
 
+use triad_core::history::untold;
 use triad_core::ledger::{self, Mark};
 use triad_core::message::AlertKind;
+use triad_core::order::{Incident, IncidentKind};
 use triad_core::outbox::{Emission, Writer};
 use triad_core::{
     Direction, IdempotencyKey, Order, OrderId, ProcessState, StepRecord, StepState, Timestamp,
@@ -62,6 +64,14 @@ impl State {
         }
     }
 
+    /// Every attempt is told of, by its step's state or by a line of the timeline.
+    fn check_history(&mut self, after: &Order) {
+        let holds = after.dropped.is_some() || untold(after).is_empty();
+        self.kernel.check("the-history-is-whole", holds, || {
+            format!("order {}: {:?}", after.id, untold(after))
+        });
+    }
+
     /// Holds a write against everything that must be true of one.
     fn check_write(&mut self, who: InstanceId, before: &Order, after: &Order) {
         let Some(workflow) = definitions::compiled(&after.workflow) else {
@@ -84,6 +94,7 @@ impl State {
         self.check_order_deadline(before, after, &workflow);
         self.remember_end(before, after);
         self.remember_acts(before, after);
+        self.check_history(after);
         self.check_hint(after, &workflow);
     }
 
@@ -347,15 +358,23 @@ impl State {
     }
 
     fn remember_acts(&mut self, before: &Order, after: &Order) {
-        use triad_core::order::IncidentKind as Is;
+        use IncidentKind as Is;
         for incident in &after.incidents {
-            if before.incidents.contains(incident) {
+            // A line may be shortened, and one of a wait goes on to further attempts.
+            let is_same = |was: &Incident| {
+                (was.at, was.what, &was.step, was.attempt)
+                    == (incident.at, incident.what, &incident.step, incident.attempt)
+            };
+            if before.incidents.iter().any(is_same) {
                 continue;
             }
             self.kernel.coverage.reach(match incident.what {
                 Is::AttemptFailed => "incident: attempt failed",
                 Is::CompensationFailed => "incident: undo failed",
                 Is::CompensationBegan => "incident: undo began",
+                Is::Completed => "incident: had completed",
+                Is::Compensated => "incident: had been compensated",
+                Is::Abandoned => "incident: attempt abandoned",
                 Is::Deferred => "incident: parked",
                 Is::Late => "deadline: missed past the point of no return",
                 Is::Probed => "incident: probed",
@@ -368,6 +387,7 @@ impl State {
                 Is::Settled => "operator: settle",
                 Is::Migrated => "operator: migrate",
             });
+            self.check_refused_caller(after, incident);
             if incident.what == Is::Resubmitted && incident.step.is_some() {
                 self.kernel
                     .coverage
@@ -381,6 +401,22 @@ impl State {
                 self.history.uneven.insert(after.id.clone());
             }
         }
+    }
+
+    /// A service that does not accept its callers fails nothing by that, unless the effect is in doubt
+    /// from an earlier attempt and may not be tried again.
+    fn check_refused_caller(&mut self, after: &Order, incident: &Incident) {
+        let is_failure = matches!(
+            incident.what,
+            IncidentKind::AttemptFailed | IncidentKind::CompensationFailed
+        );
+        let answer = incident.calls.is_some();
+        let code = incident.failure.as_ref().map(|f| f.code.as_str());
+        let in_doubt = after.steps.iter().any(|s| s.in_doubt);
+        let holds = !is_failure || !answer || code != Some("http-401") || in_doubt;
+        let name = "what-refuses-its-caller-fails-no-order";
+        self.kernel
+            .check(name, holds, || format!("order {}: {incident:?}", after.id));
     }
 
     /// The cap on orders in flight, where nothing hides them from who counts them.

@@ -1,12 +1,15 @@
 //! How much goes wrong in a world: drawn once from its seed, nothing after the calm begins.
 
+use serde::{Deserialize, Serialize};
+
 use super::Rng;
 
 /// Faults, in thousandths of the occasions.
 ///
 /// Each seed switches some off and some high, so that together the seeds reach combinations
 /// that evenly spread faults would not.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Faults {
     /// A call to a store fails before its effect.
     pub throttle: u32,

@@ -9,6 +9,16 @@ impl Rng {
         Self(seed ^ 0x5851_f42d_4c95_7f2d)
     }
 
+    /// One that goes on where another one was.
+    pub(crate) fn at(state: u64) -> Self {
+        Self(state)
+    }
+
+    /// Where it is.
+    pub(crate) fn state(&self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

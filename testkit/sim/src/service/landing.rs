@@ -138,6 +138,13 @@ impl RemoteState {
     ) -> (Kind, Option<Cause>, Answer) {
         match mishap {
             Mishap::Down => return (Kind::Fault, Some(Cause::Down), fail(503, "down")),
+            Mishap::CallerRefused => {
+                return (
+                    Kind::Fault,
+                    Some(Cause::CallerRefused),
+                    fail(401, "unauthorised"),
+                );
+            }
             Mishap::Transient {
                 status,
                 after_effect: false,

@@ -40,7 +40,7 @@ pub(crate) struct Arriving {
 pub(crate) struct Outage {
     pub service: &'static str,
     pub until: u64,
-    /// 503, or 429.
+    /// 503; 429; or 401, while it does not accept the agents as callers.
     pub status: u16,
     /// Whether it says when to come back.
     pub says_when: bool,
@@ -220,15 +220,23 @@ impl RemoteState {
         if let Some(outage) = outage.copied() {
             k.coverage.reach(match (outage.status, outage.says_when) {
                 (429, _) => "fault: service overloaded",
+                (401, _) => "fault: service does not accept its callers",
                 (_, true) => "fault: service down, with Retry-After",
                 (_, false) => "fault: service down",
             });
             let left = outage.until.saturating_sub(k.now).clamp(200, 5_000);
-            let fault = Fault::Transient {
-                code: format!("http-{}", outage.status),
-                message: String::new(),
-                retry_after: outage.says_when.then_some(Millis(left)),
-                maybe_applied: outage.status != 429,
+            let code = format!("http-{}", outage.status);
+            let fault = match outage.status {
+                401 => Fault::CallerRefused {
+                    code,
+                    message: String::new(),
+                },
+                status => Fault::Transient {
+                    code,
+                    message: String::new(),
+                    retry_after: outage.says_when.then_some(Millis(left)),
+                    maybe_applied: status != 429,
+                },
             };
             return CallFate {
                 travel: Some(travel.min(300)),

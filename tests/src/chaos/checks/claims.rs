@@ -88,7 +88,9 @@ fn end_of<'a>(
             output,
             ..
         } => (false, attempt, finished, Some(output)),
-        StepState::Compensated { attempt, finished } => (true, attempt, finished, None),
+        StepState::Compensated {
+            attempt, finished, ..
+        } => (true, attempt, finished, None),
         _ => return None,
     };
     let id = AttemptId {

@@ -192,12 +192,13 @@ impl Evidence {
             record.steps[index].state = match (is_undo, kind) {
                 (_, Kind::Refused) => StepState::Refused { attempt },
                 (true, _) => StepState::Compensated {
+                    started: None,
                     attempt,
                     finished: FINISHED,
                 },
                 (false, _) => StepState::Completed {
                     attempt,
-                    started: Timestamp(10),
+                    started: Some(Timestamp(10)),
                     finished: FINISHED,
                     position: position as u32,
                     output: output.clone(),

@@ -21,7 +21,9 @@ struct Told<'a> {
 
 fn told(statuses: &[(String, StatusMessage)]) -> BTreeMap<&str, Told<'_>> {
     let mut all: BTreeMap<&str, Told<'_>> = BTreeMap::new();
-    for (topic, status) in statuses {
+    // What is told of a record that was refused is no status of an order: nothing of it was stored.
+    let is_refusal = |s: &StatusMessage| s.status == Status::Rejected && s.sequence == 0;
+    for (topic, status) in statuses.iter().filter(|(_, s)| !is_refusal(s)) {
         let told = all.entry(status.order_id.as_str()).or_default();
         if !told.topics.contains(&topic.as_str()) {
             told.topics.push(topic);

@@ -7,6 +7,7 @@ use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, ask, next_version, tell};
 use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
+use crate::history;
 use crate::ids::Timestamp;
 use crate::input;
 use crate::operate::{MAX_INPUT_BYTES, OperationRefusal};
@@ -25,10 +26,10 @@ pub(super) fn resubmit(
 ) -> Result<Draft, Halt> {
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
-        ProcessState::Error { .. } => next.steps.iter_mut().for_each(try_again),
+        ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
         ProcessState::Compensated { .. } => {
             left_in_doubt(ctx, order)?;
-            next.steps.iter_mut().for_each(from_the_beginning);
+            history::change_each(&mut next, now, from_the_beginning);
         }
         _ => return Err(refused(order, "resubmit", "Error or Compensated")),
     }

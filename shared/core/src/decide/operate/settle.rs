@@ -8,6 +8,7 @@ use super::{line, refused};
 use crate::context::Context;
 use crate::decide::{Draft, Halt, forward, next_version, tell_progress};
 use crate::doubt::{self, can_be_settled};
+use crate::history;
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::MAX_OUTPUT_BYTES;
 use crate::operate::OperationRefusal;
@@ -37,19 +38,20 @@ pub(super) fn settle(
         ..line(IncidentKind::Settled, act, now)
     });
     let position = forward::next_position(&next);
-    let record = &mut next.steps[index];
-    record.in_doubt = false;
-    match output {
-        Some(output) => happened(record, output, position, now),
-        None => did_not_happen(record),
-    }
-    if matches!(record.state, StepState::Completed { .. }) {
+    history::change(&mut next, index, now, |record| {
+        record.in_doubt = false;
+        match output {
+            Some(output) => happened(record, output, position, now),
+            None => did_not_happen(record),
+        }
+    });
+    if matches!(next.steps[index].state, StepState::Completed { .. }) {
         tell_progress(ctx, &mut next, index, now);
     }
     match &order.state {
         ProcessState::Error { at, .. } => {
             let mut again = next.clone();
-            again.steps.iter_mut().for_each(try_again);
+            history::change_each(&mut again, now, try_again);
             if let Some(other) = first_in_doubt(ctx, &again) {
                 let cause = doubt::failure(other);
                 next.state = ProcessState::Error { at: *at, cause };
@@ -127,8 +129,8 @@ fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timesta
         return;
     }
     record.state = StepState::Completed {
-        attempt: record.state.attempt().unwrap_or(Attempt(1)),
-        started: now,
+        attempt: Attempt(record.actions()),
+        started: None,
         finished: now,
         position,
         output: output.clone(),

@@ -7,6 +7,7 @@ mod chance;
 mod end;
 mod flows;
 mod reached;
+mod told;
 mod world;
 
 use reached::Reached;

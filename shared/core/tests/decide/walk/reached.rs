@@ -87,6 +87,9 @@ fn listed(reason: Reason, incident: IncidentKind) {
     match incident {
         IncidentKind::AttemptFailed
         | IncidentKind::CompensationFailed
+        | IncidentKind::Completed
+        | IncidentKind::Compensated
+        | IncidentKind::Abandoned
         | IncidentKind::CompensationBegan
         | IncidentKind::Deferred
         | IncidentKind::Late
@@ -118,8 +121,7 @@ impl Reached {
         for step in &order.steps {
             self.add("step", step.state.name());
         }
-        // A write adds two lines at most: the operator's, and what came of it.
-        for incident in order.incidents.iter().rev().take(2) {
+        for incident in &order.incidents {
             self.add("incident", &format!("{:?}", incident.what));
         }
     }

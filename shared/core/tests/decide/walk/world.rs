@@ -13,6 +13,7 @@ use triad_workflow::{Millis, StepId, Workflow};
 use super::book::{Asked, Book, Ledger};
 use super::chance::Chance;
 use super::reached::Reached;
+use super::told::Told;
 use crate::support::{Story, Then};
 use crate::table::read_again;
 
@@ -56,6 +57,7 @@ pub struct World<'a> {
     pub chance: Chance,
     pub book: Book,
     pub ledger: Ledger,
+    told: Told,
     reached: &'a mut Reached,
     pub log: Log,
 }
@@ -94,6 +96,7 @@ impl<'a> World<'a> {
             chance,
             book: Book::default(),
             ledger: Ledger::default(),
+            told: Told::default(),
             reached,
             log: Log {
                 name,
@@ -163,6 +166,7 @@ impl<'a> World<'a> {
             }
             if let Some(reply) = reply {
                 self.book.taken(&reply);
+                self.told.taken(&reply);
             }
             self.written(&before);
         }
@@ -176,6 +180,7 @@ impl<'a> World<'a> {
         let order = &self.story.order;
         self.reached.order(order);
         self.book.written(before, order, &self.story.workflow);
+        self.told.is_whole(order, &self.book.asked);
         let now = self.story.now;
         match (order.due, true_due(&self.story.ctx(), order)) {
             (Some(hint), Some(due)) => {
@@ -196,6 +201,7 @@ impl<'a> World<'a> {
         read.steps = read_again(&order.steps);
         read.outbox = read_again(&order.outbox);
         read.incidents = read_again(&order.incidents);
+        read.dropped = read_again(&order.dropped);
         read.paused = read_again(&order.paused);
         read.closed = read_again(&order.closed);
         assert_eq!(&read, order, "the store gives back what was written");
@@ -273,6 +279,7 @@ impl<'a> World<'a> {
                 let wait = self.chance.up_to(Millis(20 * 60_000));
                 Outcome::Deferred {
                     until: self.story.now.plus(wait),
+                    opens: None,
                     failure: Failure::new(FailureKind::Transient, "breaker-open", ""),
                     maybe_applied: maybe_applied && self.chance.one_in(3),
                 }
@@ -299,6 +306,7 @@ impl<'a> World<'a> {
             // Its agent found the Supervisor's mark, and has made no call.
             true => Outcome::Deferred {
                 until: self.story.now,
+                opens: None,
                 failure: Failure::new(FailureKind::TimedOut, "revoked", ""),
                 maybe_applied: false,
             },

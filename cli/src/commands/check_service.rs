@@ -1,0 +1,341 @@
+//! `triad check-service`: holds a running service against the contract, by calling it as an agent does.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use triad_core::{Direction, IdempotencyKey, OrderId};
+use triad_http::{HttpService, HttpSettings};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Call, Clock, Fault, RemoteService};
+use triad_workflow::{Millis, StepId};
+
+use crate::output::{Usage, print_line};
+
+/// Longest single call.
+const CALL_WITHIN: Duration = Duration::from_secs(10);
+/// Calls with one key that are made at once.
+const AT_ONCE: usize = 8;
+
+/// Hold a running service against the contract of a remote service
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad check-service http://127.0.0.1:8080/hotel --action book --compensation cancel \\
+      --input '{\"city\": \"Praha\", \"nights\": 2, \"guests\": 2}'
+
+It makes calls that have effects, under keys that begin with `check-`, and compensates each of them. Whether
+keys outlive a restart of the service it cannot see.
+
+Exit codes: 0 the service honours what was looked at, 1 it does not, 2 the command is wrong.")]
+pub struct CheckServiceArgs {
+    /// Address of the service, as base_url of an agent
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Action that is called
+    #[arg(long, value_name = "ACTION")]
+    action: String,
+    /// Action that compensates it
+    #[arg(long, value_name = "ACTION")]
+    compensation: String,
+    /// Action that is asked whether it has happened, where the service has probes
+    #[arg(long, value_name = "ACTION")]
+    probe: Option<String>,
+    /// Input of the calls, as JSON
+    #[arg(long, value_name = "JSON", default_value = "{}", value_parser = json_value)]
+    input: Value,
+    /// Header of every call, such as 'authorization: Bearer …'; may be given several times
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Print a JSON line for each point
+    #[arg(long)]
+    json: bool,
+}
+
+fn json_value(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|e| format!("is not JSON: {e}"))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("is not NAME: VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+type Answer = Result<Value, Fault>;
+
+/// A service under test.
+struct Tested<'a> {
+    service: HttpService,
+    args: &'a CheckServiceArgs,
+    run: String,
+    order: OrderId,
+    step: StepId,
+}
+
+impl Tested<'_> {
+    fn key(&self, name: &str) -> IdempotencyKey {
+        IdempotencyKey(format!("check-{}/{name}", self.run))
+    }
+
+    async fn call(
+        &self,
+        direction: Direction,
+        action: &str,
+        key: &str,
+        undoes: Option<&str>,
+        input: &Value,
+    ) -> Answer {
+        let (key, undoes) = (self.key(key), undoes.map(|undoes| self.key(undoes)));
+        let call = Call {
+            order_id: &self.order,
+            step: &self.step,
+            direction,
+            idempotency_key: &key,
+            undoes: undoes.as_ref(),
+            action,
+            input,
+            time_left: Millis(CALL_WITHIN.as_millis() as u64),
+            attempt: 1,
+            traceparent: None,
+        };
+        self.service.call(call).await
+    }
+
+    async fn forward(&self, key: &str) -> Answer {
+        let (action, input) = (&self.args.action, &self.args.input);
+        self.call(Direction::Forward, action, key, None, input)
+            .await
+    }
+
+    async fn compensate(&self, key: &str, undoes: &str) -> Answer {
+        let (action, input) = (&self.args.compensation, &self.args.input);
+        self.call(Direction::Compensate, action, key, Some(undoes), input)
+            .await
+    }
+
+    /// Whether the service says that the effect of a key is in place.
+    async fn probe(&self, action: &str, key: &str) -> Result<bool, String> {
+        let input = &self.args.input;
+        let answer = self
+            .call(Direction::Probe, action, key, None, input)
+            .await
+            .map_err(|fault| told(&fault))?;
+        let applied = answer["applied"].as_bool();
+        applied.ok_or_else(|| format!("it says {answer}, and no boolean `applied`"))
+    }
+}
+
+fn told(fault: &Fault) -> String {
+    match fault {
+        Fault::Permanent { code, message } => format!("it refuses: {code}: {message}"),
+        Fault::Transient { code, message, .. } => format!("it fails: {code}: {message}"),
+        Fault::CallerRefused { code, message } => {
+            format!(
+                "it does not accept the caller: {code}: {message}; give what it asks for with --header"
+            )
+        }
+    }
+}
+
+/// One point of the contract; what is wrong, or nothing.
+struct Point {
+    what: &'static str,
+    wrong: Option<String>,
+}
+
+/// Runs `triad check-service`. The exit code is 1 if a point of the contract is not honoured.
+///
+/// # Errors
+/// [`Usage`] if the URL or a header cannot be used; if the first call does not succeed, because nothing
+/// can be said then.
+pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
+    let settings = HttpSettings {
+        base_url: args.url.clone(),
+        call_timeout: CALL_WITHIN,
+        headers: args.header.clone(),
+        statuses: std::collections::BTreeMap::new(),
+    };
+    let tested = Tested {
+        service: HttpService::new(&settings).map_err(|e| Usage(format!("the service: {e}")))?,
+        run: SystemClock.now().0.to_string(),
+        order: OrderId::new("check").context("an order's id")?,
+        step: StepId::new("check").context("a step's id")?,
+        args: &args,
+    };
+    let first = tested.forward("once").await;
+    let first = first.map_err(|fault| {
+        let (url, action) = (&args.url, &args.action);
+        anyhow::anyhow!(
+            "{url}/{action} does not do it, so nothing can be said: {}. Does it run there, and does --input fit it?",
+            told(&fault)
+        )
+    })?;
+    let points = look(&tested, &first).await;
+    let wrong = points.iter().filter(|point| point.wrong.is_some()).count();
+    for Point { what, wrong } in &points {
+        if args.json {
+            print_line(&json!({"point": what, "honoured": wrong.is_none(), "wrong": wrong}))?;
+        } else {
+            match wrong {
+                None => println!("ok     {what}"),
+                Some(wrong) => println!("WRONG  {what}\n       {wrong}"),
+            }
+        }
+    }
+    if !args.json {
+        println!("{} of {} points", points.len() - wrong, points.len());
+    }
+    Ok(match wrong {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Looks at every point. The effect of the key `once` is in place.
+async fn look(tested: &Tested<'_>, first: &Value) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut note = |what, wrong: Result<(), String>| {
+        points.push(Point {
+            what,
+            wrong: wrong.err(),
+        });
+    };
+    note(
+        "the same key with the same request is answered the same",
+        same(first, tested.forward("once").await),
+    );
+    let at_once = join_all((0..AT_ONCE).map(|_| tested.forward("at-once"))).await;
+    note(
+        "calls with one key at the same time are one call",
+        all_same(&at_once),
+    );
+    let mut other = tested.args.input.clone();
+    match &mut other {
+        Value::Object(fields) => drop(fields.insert("check".to_owned(), true.into())),
+        other => *other = json!({"check": true}),
+    }
+    let action = &tested.args.action;
+    let reused = tested
+        .call(Direction::Forward, action, "once", None, &other)
+        .await;
+    note(
+        "the same key with another request is refused",
+        refused(reused),
+    );
+    if let Some(probe) = &tested.args.probe {
+        let (done, not) = (
+            tested.probe(probe, "once").await,
+            tested.probe(probe, "never").await,
+        );
+        let wrong = match (done, not) {
+            (Ok(true), Ok(false)) => Ok(()),
+            (Err(why), _) | (_, Err(why)) => Err(why),
+            (done, _) => Err(format!(
+                "of what has happened it says {done:?}, of another key the contrary"
+            )),
+        };
+        note("a probe says what has happened, and what has not", wrong);
+    }
+    let compensated = tested.compensate("once-undone", "once").await;
+    note(
+        "a compensation reverses the effect",
+        compensated.clone().map(drop).map_err(|f| told(&f)),
+    );
+    let again = tested.compensate("once-undone", "once").await;
+    note(
+        "the same compensation is answered the same",
+        match &compensated {
+            Ok(compensated) => same(compensated, again),
+            Err(_) => Err("the first one has failed".to_owned()),
+        },
+    );
+    let another = tested.compensate("once-undone-again", "once").await;
+    note(
+        "another one of what is compensated is no error",
+        another.map(drop).map_err(|fault| told(&fault)),
+    );
+    note(
+        "a call that comes again after its compensation is refused",
+        refused(tested.forward("once").await),
+    );
+    let early = tested.compensate("early-undone", "early").await;
+    note(
+        "a compensation that comes before its call is no error",
+        early.map(drop).map_err(|fault| told(&fault)),
+    );
+    note(
+        "the call that comes after it is refused",
+        refused(tested.forward("early").await),
+    );
+    if let Some(probe) = &tested.args.probe {
+        let wrong = match tested.probe(probe, "once").await {
+            Ok(false) => Ok(()),
+            Ok(true) => Err("it says that it is in place".to_owned()),
+            Err(why) => Err(why),
+        };
+        note(
+            "a probe of what is compensated says that it is not there",
+            wrong,
+        );
+    }
+    let missing = tested
+        .call(
+            Direction::Forward,
+            "no-such-action",
+            "none",
+            None,
+            &json!({}),
+        )
+        .await;
+    note("an error has a code", coded(missing));
+    // Nothing is to be left behind.
+    let _ = tested.compensate("at-once-undone", "at-once").await;
+    points
+}
+
+fn same(first: &Value, again: Answer) -> Result<(), String> {
+    match again {
+        Ok(again) if again == *first => Ok(()),
+        Ok(again) => Err(format!("first {first}, then {again}")),
+        Err(fault) => Err(told(&fault)),
+    }
+}
+
+fn all_same(answers: &[Answer]) -> Result<(), String> {
+    let mut first = None;
+    for answer in answers {
+        match answer {
+            Ok(answer) => same(first.get_or_insert(answer), Ok(answer.clone()))?,
+            // One that says "try again" while another is at work is within its rights.
+            Err(Fault::Transient { .. }) => {}
+            Err(fault) => return Err(told(fault)),
+        }
+    }
+    first
+        .map(drop)
+        .ok_or_else(|| "none was answered".to_owned())
+}
+
+fn refused(answer: Answer) -> Result<(), String> {
+    match answer {
+        Err(Fault::Permanent { .. }) => Ok(()),
+        Err(fault) => Err(told(&fault)),
+        Ok(output) => Err(format!("it is answered {output}")),
+    }
+}
+
+/// Whether a refusal is `{"error": {"code", "message"}}`, so that failures can be grouped.
+fn coded(answer: Answer) -> Result<(), String> {
+    match answer {
+        Err(Fault::Permanent { code, .. }) if !code.starts_with("http-") => Ok(()),
+        Err(Fault::Permanent { code, .. }) => Err(format!(
+            "its answer to an action that it does not have ({code}) is not {{\"error\": {{\"code\", \"message\"}}}}"
+        )),
+        Err(fault) => Err(told(&fault)),
+        Ok(output) => Err(format!(
+            "an action that it does not have is answered {output}"
+        )),
+    }
+}

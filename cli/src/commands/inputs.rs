@@ -1,0 +1,125 @@
+//! `triad get --inputs`: what an order was given, what its steps ask of their services, and the same
+//! call for a terminal.
+
+use triad_core::inspect::ServiceCall;
+use triad_core::{Direction, Order};
+use triad_http::contract_headers;
+use triad_operator::inputs::{CallView, Inputs};
+use triad_operator::timeline::attempt;
+use triad_runtime::Call;
+use triad_workflow::{Millis, StepId};
+
+/// The inputs as JSON: `details`, `outputs` by step, and `calls`.
+pub fn as_json(inputs: &Inputs) -> serde_json::Value {
+    let outputs: serde_json::Map<_, _> = inputs
+        .steps
+        .iter()
+        .filter_map(|step| Some((step.step.to_string(), step.output.clone()?)))
+        .collect();
+    let calls: Vec<CallView<'_>> = inputs
+        .steps
+        .iter()
+        .flat_map(|step| step.calls.iter().map(|call| CallView::of(&step.step, call)))
+        .collect();
+    serde_json::json!({"details": inputs.details, "outputs": outputs, "calls": calls})
+}
+
+/// The inputs in lines for people.
+pub fn lines(order: &Order, inputs: &Inputs) -> Vec<String> {
+    let mut lines = vec!["Details".to_owned(), pretty(&inputs.details)];
+    for (step, record) in inputs.steps.iter().zip(&order.steps) {
+        lines.push(String::new());
+        lines.push(format!("Step {}", step.step));
+        for call in &step.calls {
+            lines.push(format!(
+                "  {}: {}/{}, key {}",
+                name(call.direction),
+                call.agent,
+                call.action,
+                call.idempotency_key.0
+            ));
+            match &call.input {
+                Err(why) => lines.push(format!("    no input now: {why}")),
+                Ok(_) => {
+                    let number = attempt(&record.state).unwrap_or(0).max(1);
+                    lines.push(indented(&curl(order, &step.step, call, number)));
+                }
+            }
+        }
+        if let Some(output) = &step.output {
+            lines.push("  output".to_owned());
+            lines.push(indented(&pretty(output)));
+        }
+    }
+    lines
+}
+
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "action",
+        Direction::Probe => "probe",
+        Direction::Compensate => "compensation",
+    }
+}
+
+/// The call as a command. The service's address and secrets are the agent's, and stand there as
+/// variables.
+fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> String {
+    let Ok(input) = &call.input else {
+        return String::new();
+    };
+    let made = Call {
+        order_id: &order.id,
+        step,
+        direction: call.direction,
+        idempotency_key: &call.idempotency_key,
+        undoes: call.undoes.as_ref(),
+        action: &call.action,
+        input,
+        time_left: Millis(0),
+        attempt,
+        traceparent: None,
+    };
+    let address = format!(
+        "{}_URL",
+        call.agent.as_str().to_uppercase().replace('-', "_")
+    );
+    let mut text = format!("curl -sS -X POST \"${address}/{}\"", call.action);
+    for (header, value) in contract_headers(&made) {
+        text.push_str(&format!(
+            " \\\n  -H {}",
+            quoted(&format!("{header}: {value}"))
+        ));
+    }
+    text.push_str(&format!(" \\\n  -d {}", quoted(&input.to_string())));
+    text
+}
+
+/// A word of a POSIX shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}")
+}
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_means_itself_to_a_shell() {
+        let text = "it's \"$HOME\" `x` \\ *";
+        let shell = std::process::Command::new("sh")
+            .args(["-c", &format!("printf %s {}", quoted(text))])
+            .output()
+            .expect("a shell");
+        assert_eq!(String::from_utf8_lossy(&shell.stdout), text);
+    }
+}

@@ -1,0 +1,448 @@
+//! `triad test`: what a workflow would make of an order, computed here and sent nowhere.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use triad_core::submission::Submission;
+use triad_workflow::{EvalError, Expression, Limits, Scope, Step, Template, Workflow, nearest};
+
+use super::validate::read;
+use crate::output::{Usage, print_line};
+
+/// Show every input that a workflow would compute for an order; nothing is sent
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad test order.yaml order.json
+  triad test order.yaml order.json --output charge='{\"reference\": \"c-1\"}'
+  triad test order.yaml details.json --outputs outputs.json --json
+
+The order is one as on the topic, or its details alone. The output of an earlier step is what is
+given for it, else a placeholder that is named as such. Exit code 1 if an input has no value for
+this order or the order would not be let in, 2 if a file is wrong.")]
+pub struct TestArgs {
+    /// Workflow file
+    #[arg(value_name = "WORKFLOW")]
+    workflow: PathBuf,
+    /// JSON file with an order, or with its details alone; - is standard input
+    #[arg(value_name = "ORDER")]
+    order: PathBuf,
+    /// JSON file with outputs by step id: {"STEP": OUTPUT, …}
+    #[arg(long, value_name = "FILE")]
+    outputs: Option<PathBuf>,
+    /// Output of one step, more than once if need be; it wins over --outputs
+    #[arg(long, value_name = "STEP=JSON")]
+    output: Vec<String>,
+    /// The order comes by the high lane
+    #[arg(long)]
+    high: bool,
+    /// Print a JSON line for each step
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an expression or an input comes to.
+enum Computed {
+    /// It has this value; the steps whose placeholders are in it.
+    Value(Value, Vec<String>),
+    /// It cannot be said: it does something with the placeholders of these steps.
+    Open(Vec<String>),
+    /// It has none, and the order fails at this step: the expression and the reason.
+    Fails(Option<String>, String),
+}
+
+/// The order, as far as expressions see it.
+struct Order {
+    id: String,
+    details: Value,
+}
+
+/// Outputs of the steps so far: what was given, or a placeholder.
+struct Outputs {
+    given: BTreeMap<String, Value>,
+    now: BTreeMap<String, Value>,
+    placeholders: Vec<String>,
+}
+
+/// A step in the workflow file.
+struct At<'a> {
+    file: &'a str,
+    text: &'a str,
+    step: &'a str,
+}
+
+impl At<'_> {
+    /// Line and column, from 1, where an expression stands in the step; of the step itself where it is
+    /// not found as it was read, as in a text with escapes.
+    fn place(&self, expression: Option<&str>) -> (usize, usize) {
+        let is_begin = |line: &str| {
+            let named = line.split_once("id:").map(|(_, rest)| rest.trim_start());
+            named.is_some_and(|rest| {
+                let name = rest.trim_start_matches(['"', '\'']);
+                let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+                &name[..end.unwrap_or(name.len())] == self.step
+            })
+        };
+        let begin = self.text.lines().position(is_begin).unwrap_or(0);
+        let first = expression.and_then(|e| e.lines().next()).unwrap_or("id:");
+        let lines = self.text.lines().enumerate().skip(begin);
+        let found = lines
+            .filter_map(|(index, line)| {
+                let byte = line.find(first)?;
+                Some((index + 1, line[..byte].chars().count() + 1))
+            })
+            .next();
+        found.unwrap_or((begin + 1, 1))
+    }
+}
+
+/// Runs `triad test`. The exit code is 0 if every input has a value, or may have one once outputs are
+/// given; 1 if one has none, or the order would not be let in.
+///
+/// # Errors
+/// [`Usage`] if a file cannot be read or is wrong.
+pub fn run(args: &TestArgs) -> Result<ExitCode> {
+    let workflow = read(&args.workflow, &Limits::published())
+        .map_err(|wrong| Usage(format!("the workflow file is not sound\n{wrong}")))?;
+    let order = order(args, &workflow)?;
+    let mut outputs = Outputs {
+        given: given(args, &workflow)?,
+        now: BTreeMap::new(),
+        placeholders: Vec::new(),
+    };
+    let text = text_of(&args.workflow)?;
+    let mut is_good = true;
+    let schema = workflow.details.as_ref();
+    let misfits = schema.map_or(Ok(Vec::new()), |schema| schema.misfits(&order.details));
+    for misfit in misfits.map_err(Usage)? {
+        is_good = false;
+        let reason = format!("the order would be rejected: {misfit}");
+        match args.json {
+            true => print_line(
+                &json!({"rejected": true, "cause": "details-do-not-fit", "reason": reason}),
+            )?,
+            false => println!("{reason}"),
+        }
+    }
+    if !args.json {
+        println!("{}@{} for order {}", workflow.name, workflow.hash, order.id);
+    }
+    for step in &workflow.steps {
+        is_good &= self::step(&workflow, step, &order, &mut outputs, &text, args)?;
+    }
+    Ok(match is_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn text_of(file: &Path) -> Result<String, Usage> {
+    let shown = file.display();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(file),
+    };
+    read.map_err(|e| Usage(format!("{shown}: cannot be read: {e}")))
+}
+
+fn order(args: &TestArgs, workflow: &Workflow) -> Result<Order, Usage> {
+    let shown = args.order.display();
+    let text = text_of(&args.order)?;
+    let value: Value =
+        serde_json::from_str(&text).map_err(|e| Usage(format!("{shown}: is not JSON: {e}")))?;
+    let is_order = value.get("order_id").is_some() || value.get("workflow").is_some();
+    if !is_order {
+        return match value {
+            Value::Object(_) => Ok(Order {
+                id: "an-order".to_owned(),
+                details: value,
+            }),
+            _ => Err(Usage(format!(
+                "{shown}: is no JSON object: write an order, or its details"
+            ))),
+        };
+    }
+    let order = Submission::decode(Some(text.trim().as_bytes()))
+        .map_err(|e| Usage(format!("{shown}: {}: {e}", e.code())))?;
+    if order.workflow != workflow.name {
+        let reason = format!(
+            "{shown}: the order asks for workflow {}, and {} is {}",
+            order.workflow,
+            args.workflow.display(),
+            workflow.name
+        );
+        return Err(Usage(reason));
+    }
+    Ok(Order {
+        id: order.order_id.to_string(),
+        details: Value::Object(order.details),
+    })
+}
+
+fn given(args: &TestArgs, workflow: &Workflow) -> Result<BTreeMap<String, Value>, Usage> {
+    let mut given = BTreeMap::new();
+    if let Some(file) = &args.outputs {
+        let shown = file.display();
+        let all: Map<String, Value> = serde_json::from_str(&text_of(file)?).map_err(|e| {
+            Usage(format!(
+                "{shown}: is no JSON object of outputs by step: {e}"
+            ))
+        })?;
+        given.extend(all);
+    }
+    for one in &args.output {
+        let Some((step, output)) = one.split_once('=') else {
+            return Err(Usage(format!("--output {one}: write STEP=JSON")));
+        };
+        let output = serde_json::from_str(output)
+            .map_err(|e| Usage(format!("--output {step}: {output:?} is not JSON: {e}")))?;
+        given.insert(step.to_owned(), output);
+    }
+    let ids: Vec<&str> = workflow.steps.iter().map(|s| s.id.as_str()).collect();
+    match given.keys().find(|id| !ids.contains(&id.as_str())) {
+        None => Ok(given),
+        Some(unknown) => {
+            let near = nearest(unknown, ids.iter().copied());
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", ids.join(", ")),
+            };
+            Err(Usage(format!(
+                "an output is given for step {unknown:?}, and there is no such step; {hint}"
+            )))
+        }
+    }
+}
+
+/// Computes and shows one step. False if something of it has no value for this order.
+fn step(
+    workflow: &Workflow,
+    step: &Step,
+    order: &Order,
+    outputs: &mut Outputs,
+    text: &str,
+    args: &TestArgs,
+) -> Result<bool> {
+    let id = step.id.as_str();
+    let scope = |output: Option<&Value>| {
+        let facts = Scope::order(&order.id, workflow.name.as_str(), args.high);
+        let earlier = outputs.now.iter().map(|(id, value)| (id.as_str(), value));
+        Scope::new(&facts, &order.details, earlier, output)
+    };
+    let when = step.when.as_ref().map(|when| {
+        let computed = when.evaluate(&scope(None));
+        outcome(computed, &[when], &outputs.placeholders)
+    });
+    let is_skipped =
+        matches!(&when, Some(Computed::Value(Value::Bool(false), open)) if open.is_empty());
+    let is_odd = |value: &Value| format!("is {value}, and has to be true or false");
+    let when = match when {
+        Some(Computed::Value(value, open)) if !value.is_boolean() && open.is_empty() => {
+            Some(Computed::Fails(
+                step.when.as_ref().map(|w| w.source().to_owned()),
+                is_odd(&value),
+            ))
+        }
+        Some(Computed::Value(_, open)) if !open.is_empty() => Some(Computed::Open(open)),
+        other => other,
+    };
+    let at = At {
+        file: &args.workflow.display().to_string(),
+        text,
+        step: id,
+    };
+    let mut shown = json!({"step": id, "agent": step.agent.as_str(), "action": step.action});
+    let mut is_good = !matches!(when, Some(Computed::Fails(..)));
+    let mut lines = vec![match is_skipped {
+        true => format!("step {id}: skipped"),
+        false => format!("step {id}: {} {}", step.agent, step.action),
+    }];
+    if let (Some(when), Some(written)) = (&when, &step.when) {
+        show(
+            "when",
+            when,
+            Some(written.source()),
+            &at,
+            &mut shown,
+            &mut lines,
+        );
+    }
+    if is_skipped {
+        shown["skipped"] = json!(true);
+        outputs.now.insert(id.to_owned(), Value::Null);
+    } else {
+        let input = render(&step.input, &scope(None), &outputs.placeholders);
+        is_good &= !matches!(input, Computed::Fails(..));
+        show("input", &input, None, &at, &mut shown, &mut lines);
+        let (output, is_placeholder) = match outputs.given.get(id) {
+            Some(output) => (output.clone(), false),
+            None => (placeholder(workflow, step), true),
+        };
+        if let Some(compensation) = &step.compensation {
+            let mut open = outputs.placeholders.clone();
+            if is_placeholder {
+                open.push(OUTPUT.to_owned());
+            }
+            let computed = render(&compensation.input, &scope(Some(&output)), &open);
+            let computed = named_after(computed, id);
+            is_good &= !matches!(computed, Computed::Fails(..));
+            show(
+                "compensation input",
+                &computed,
+                None,
+                &at,
+                &mut shown,
+                &mut lines,
+            );
+        }
+        shown["output"] = output.clone();
+        shown["output_is_placeholder"] = json!(is_placeholder);
+        lines.push(format!(
+            "  output: {}{output}",
+            if is_placeholder { "(placeholder) " } else { "" }
+        ));
+        if is_placeholder {
+            outputs.placeholders.push(id.to_owned());
+        }
+        outputs.now.insert(id.to_owned(), output);
+    }
+    if args.json {
+        print_line(&shown)?;
+    } else {
+        println!("{}", lines.join("\n"));
+    }
+    Ok(is_good)
+}
+
+/// Stands for the step's own output among the names of placeholders.
+const OUTPUT: &str = "output";
+
+fn named_after(computed: Computed, id: &str) -> Computed {
+    let rename = |names: Vec<String>| {
+        let rename = |name: String| if name == OUTPUT { id.to_owned() } else { name };
+        names.into_iter().map(rename).collect()
+    };
+    match computed {
+        Computed::Value(value, open) => Computed::Value(value, rename(open)),
+        Computed::Open(open) => Computed::Open(rename(open)),
+        fails @ Computed::Fails(..) => fails,
+    }
+}
+
+fn render(template: &Template, scope: &Scope, placeholders: &[String]) -> Computed {
+    outcome(
+        template.render(scope),
+        &template.expressions(),
+        placeholders,
+    )
+}
+
+/// What expressions have come to, given whose outputs are placeholders.
+fn outcome(
+    computed: Result<Value, EvalError>,
+    expressions: &[&Expression],
+    placeholders: &[String],
+) -> Computed {
+    let mut open: Vec<String> = Vec::new();
+    for way in expressions.iter().flat_map(|e| e.reads()) {
+        let name = match way.as_slice() {
+            [first, id, ..] if first == "steps" => id.clone(),
+            [first, ..] if first == OUTPUT => OUTPUT.to_owned(),
+            _ => continue,
+        };
+        if placeholders.contains(&name) && !open.contains(&name) {
+            open.push(name);
+        }
+    }
+    match computed {
+        Ok(value) => Computed::Value(value, open),
+        Err(e) if open.is_empty() => Computed::Fails(Some(e.source_text.clone()), e.to_string()),
+        Err(_) => Computed::Open(open),
+    }
+}
+
+fn show(
+    name: &str,
+    of: &Computed,
+    source: Option<&str>,
+    at: &At<'_>,
+    shown: &mut Value,
+    lines: &mut Vec<String>,
+) {
+    let key = name.replace(' ', "_");
+    let source = source.map_or_else(String::new, |source| format!(" (`{source}`)"));
+    let named = |open: &[String]| open.join(", ");
+    let line = match of {
+        Computed::Value(value, open) => {
+            shown[&key] = value.clone();
+            if !open.is_empty() {
+                shown[format!("{key}_has_placeholders_of")] = json!(open);
+            }
+            let with = match open.is_empty() {
+                true => String::new(),
+                false => format!("  (with the placeholder of {})", named(open)),
+            };
+            format!("  {name}{source}: {value}{with}")
+        }
+        Computed::Open(open) => {
+            shown[format!("{key}_needs_output_of")] = json!(open);
+            format!(
+                "  {name}{source}: depends on the output of {}: give it with --output {}=JSON",
+                named(open),
+                open.first().map_or("STEP", String::as_str)
+            )
+        }
+        Computed::Fails(expression, why) => {
+            let (line, column) = at.place(expression.as_deref());
+            shown[format!("{key}_error")] = json!({
+                "file": at.file, "line": line, "column": column, "reason": why
+            });
+            format!(
+                "  {name}{source}: error: {}:{line}:{column}: {why}",
+                at.file
+            )
+        }
+    };
+    lines.push(line);
+}
+
+/// Deepest field of a placeholder.
+const MAX_DEPTH: usize = 16;
+
+/// What stands for the output of a step: an object with the fields that others read of it, each a text
+/// that names it.
+fn placeholder(workflow: &Workflow, of: &Step) -> Value {
+    let id = of.id.as_str();
+    let mut made = Value::Null;
+    let mut read = |way: &[String]| {
+        let mut at = &mut made;
+        for (depth, name) in way.iter().enumerate().take(MAX_DEPTH) {
+            if !at.is_object() {
+                *at = json!({});
+            }
+            let so_far = way[..=depth].join(".");
+            at = &mut at[name.as_str()];
+            if at.is_null() {
+                *at = json!(format!("<{so_far} of {id}>"));
+            }
+        }
+    };
+    for step in &workflow.steps {
+        let own = step.when.iter().chain(step.input.expressions());
+        let undo = step.compensation.iter().flat_map(|c| c.input.expressions());
+        for way in own.chain(undo).flat_map(Expression::reads) {
+            match way.as_slice() {
+                [first, name, rest @ ..] if first == "steps" && name == id => read(rest),
+                [first, rest @ ..] if first == OUTPUT && step.id == of.id => read(rest),
+                _ => {}
+            }
+        }
+    }
+    match made {
+        Value::Null => json!(format!("<output of {id}>")),
+        made => made,
+    }
+}

@@ -1,0 +1,170 @@
+//! `triad watch`, and the waiting of `triad submit --wait`: orders until they have finished.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use tokio::time::Instant;
+use triad_core::{Order, OrderId, ProcessState};
+use triad_operator::find;
+use triad_operator::timeline::timeline;
+use triad_runtime::StateStore;
+use triad_workflow::Millis;
+
+use super::connection::{Store, StoreArgs};
+use super::get::{as_json, print_next};
+use crate::output::{Usage, moment, print_line, stream};
+
+/// Time between two looks at first, and at most: each is half as long again as the one before.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Orders read at once.
+const PAGE: usize = 100;
+
+/// Show what happens to an order until it has finished
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad watch 10248
+  triad watch 10248 --timeout 30s --json
+
+Exit code 0 if the order is Processed, 1 if it ended in another way, has not finished in time or does
+not exist.")]
+pub struct WatchArgs {
+    /// The order's id
+    order: String,
+    /// Longest wait
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = span)]
+    timeout: Millis,
+    /// Print the order as JSON when it has finished, in place of lines
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Reads a span of time with its unit.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn span(text: &str) -> Result<Millis, String> {
+    Millis::try_from(text.to_owned())
+}
+
+/// Runs `triad watch`. The exit code is 0 if the order is Processed, otherwise 1.
+///
+/// # Errors
+/// [`Usage`] if the text is no order id; if the store fails or standard output does.
+pub async fn run(args: WatchArgs) -> Result<ExitCode> {
+    let id = OrderId::new(args.order.clone())
+        .map_err(|e| Usage(format!("{:?} is not an order id: {e}", args.order)))?;
+    let store = args.store.store().await?;
+    let timing = args.store.spans()?.timing;
+    let until = Instant::now() + args.timeout.as_duration();
+    let mut looks = Looks::default();
+    let mut told = BTreeSet::new();
+    let order = loop {
+        let Some(order) = find::by_id(&store, id.clone()).await? else {
+            eprintln!("triad: there is no order {id}");
+            return Ok(ExitCode::FAILURE);
+        };
+        if !args.json {
+            let new = timeline(&order).into_iter();
+            for entry in new.filter(|e| told.insert((e.at, e.what.clone()))) {
+                println!("{}  {}", moment(entry.at), entry.what);
+            }
+        }
+        let is_read = !stream::reader_is_gone();
+        if order.state.is_finished() || !is_read || !looks.next(until).await {
+            break order;
+        }
+    };
+    if args.json {
+        print_line(&as_json(&order, &timing)?)?;
+    } else {
+        print_next(&order, &timing);
+    }
+    Ok(code([&order.state]))
+}
+
+fn code<'a>(states: impl IntoIterator<Item = &'a ProcessState>) -> ExitCode {
+    let processed = |state: &ProcessState| matches!(state, ProcessState::Processed { .. });
+    match states.into_iter().all(processed) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// When to look again.
+#[derive(Default)]
+struct Looks(Option<Duration>);
+
+impl Looks {
+    /// Waits until the next look; false if there is none before `until`.
+    async fn next(&mut self, until: Instant) -> bool {
+        let (first, most) = LOOK_EVERY;
+        let wait = self.0.map_or(first, |last| (last * 3 / 2).min(most));
+        self.0 = Some(wait);
+        let now = Instant::now();
+        if now >= until {
+            return false;
+        }
+        tokio::time::sleep(wait.min(until - now)).await;
+        true
+    }
+}
+
+/// What came of orders that were waited for.
+#[derive(Debug, Default)]
+pub struct Waited {
+    /// Those that have finished, by id.
+    pub finished: BTreeMap<OrderId, Order>,
+    /// Those that have not, in time; an order that Submission has not stored is among them.
+    pub unfinished: Vec<OrderId>,
+}
+
+impl Waited {
+    /// The exit code: 0 if all are Processed.
+    #[must_use]
+    pub fn code(&self) -> ExitCode {
+        match self.unfinished.is_empty() {
+            true => code(self.finished.values().map(|order| &order.state)),
+            false => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Waits until all of these orders have finished, at most for `patience`.
+///
+/// # Errors
+/// If a record cannot be read, or the store fails.
+pub async fn until_finished(
+    store: &Store,
+    orders: Vec<OrderId>,
+    patience: Millis,
+) -> Result<Waited> {
+    let until = Instant::now() + patience.as_duration();
+    let mut waited = Waited {
+        unfinished: orders,
+        ..Waited::default()
+    };
+    let mut looks = Looks::default();
+    loop {
+        let mut left = Vec::new();
+        for page in waited.unfinished.chunks(PAGE) {
+            let found = store.load(page.to_vec()).await;
+            for (id, order) in page.iter().zip(found) {
+                match order? {
+                    Some(order) if order.state.is_finished() => {
+                        waited.finished.insert(id.clone(), order);
+                    }
+                    Some(_) | None => left.push(id.clone()),
+                }
+            }
+        }
+        waited.unfinished = left;
+        if waited.unfinished.is_empty() || !looks.next(until).await {
+            return Ok(waited);
+        }
+    }
+}

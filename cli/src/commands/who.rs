@@ -1,0 +1,20 @@
+//! Who runs a command: it is written beside what was done.
+
+use triad_bootstrap::environment;
+
+use crate::output::Usage;
+
+/// Who acts: the value of `--by`, else the variable `USER`, else `LOGNAME`; without blanks at either
+/// end.
+///
+/// # Errors
+/// [`Usage`] if none of them names anybody.
+pub fn who(by: Option<&str>) -> Result<String, Usage> {
+    let by = by.map(str::to_owned);
+    let by = by.or_else(|| environment("USER").or_else(|| environment("LOGNAME")));
+    let by = by.map(|name| name.trim().to_owned());
+    by.filter(|name| !name.is_empty()).ok_or_else(|| {
+        let text = "who does this is not known: give --by NAME (without it the variables USER and LOGNAME are asked, and neither is set)";
+        Usage(text.into())
+    })
+}

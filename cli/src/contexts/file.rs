@@ -1,0 +1,142 @@
+//! The file of contexts: where it is, and what is in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use triad_bootstrap::environment;
+
+use crate::output::Usage;
+
+/// Names another file.
+pub const FILE: &str = "TRIAD_CONTEXTS";
+
+/// All contexts of a user, and which of them is used without being named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contexts {
+    /// The one in use, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// By name.
+    #[serde(default)]
+    pub contexts: BTreeMap<String, Context>,
+}
+
+/// One installation: addresses, and names of secrets. It holds no secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Context {
+    /// Kafka bootstrap addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brokers: Option<String>,
+    /// DynamoDB endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamodb: Option<String>,
+    /// Whether the tables are in AWS.
+    #[serde(default)]
+    pub aws: bool,
+    /// AWS region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// What the tables' names begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_prefix: Option<String>,
+    /// How to log in to Kafka.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kafka_auth: Option<String>,
+    /// Secret in Secrets Manager with the credentials: its name, never its content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kafka_secret: Option<String>,
+    /// Secret in Secrets Manager with the brokers' CA: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kafka_ca_secret: Option<String>,
+    /// Whether acts on it must be confirmed by its name.
+    #[serde(default)]
+    pub production: bool,
+}
+
+/// Where the file is: what `TRIAD_CONTEXTS` says, else `triad/contexts.json` under `XDG_CONFIG_HOME`,
+/// else under `~/.config`. `None` if none of the variables is set.
+pub fn path() -> Option<PathBuf> {
+    if let Some(file) = environment(FILE) {
+        return Some(file.into());
+    }
+    let home = || Some(PathBuf::from(environment("HOME")?).join(".config"));
+    let directory = environment("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(home);
+    Some(directory?.join("triad").join("contexts.json"))
+}
+
+/// The same, where there must be one.
+///
+/// # Errors
+/// [`Usage`] naming the variables that were looked at.
+pub fn known_path() -> Result<PathBuf, Usage> {
+    path().ok_or_else(|| {
+        let text = format!(
+            "where the file of contexts is cannot be known: set {FILE}, XDG_CONFIG_HOME or HOME"
+        );
+        Usage(text)
+    })
+}
+
+impl Contexts {
+    /// Reads the file; without one there is no context.
+    ///
+    /// # Errors
+    /// [`Usage`] naming the file, if it cannot be read or is not one of contexts.
+    pub fn read(path: &Path) -> Result<Self, Usage> {
+        let shown = path.display();
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(Usage(format!("the contexts in {shown}: {e}"))),
+        };
+        serde_json::from_str(&text).map_err(|e| {
+            Usage(format!(
+                "the contexts in {shown} cannot be read: {e}; mend the file, or remove it and add them again"
+            ))
+        })
+    }
+
+    /// Writes the file as a whole, in place of the one before, and makes its directory.
+    ///
+    /// # Errors
+    /// Naming the file, if that is not possible; the one before stays then.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let named = || format!("the contexts in {} cannot be written", path.display());
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(directory).with_context(named)?;
+        let mut new = tempfile::NamedTempFile::new_in(directory).with_context(named)?;
+        let text = serde_json::to_string_pretty(self)?;
+        new.write_all(text.as_bytes()).with_context(named)?;
+        new.write_all(b"\n").with_context(named)?;
+        new.persist(path).with_context(named)?;
+        Ok(())
+    }
+
+    /// The context of this name.
+    ///
+    /// # Errors
+    /// [`Usage`] naming those that there are, and the file.
+    pub fn named(&self, name: &str, path: &Path) -> Result<&Context, Usage> {
+        self.contexts.get(name).ok_or_else(|| {
+            let shown = path.display();
+            if self.contexts.is_empty() {
+                let text = format!("there is no context {name:?}, nor any other, in {shown}: triad context add makes one");
+                return Usage(text);
+            }
+            let known: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
+            let known = known.join(", ");
+            Usage(format!("there is no context {name:?} in {shown}; there are: {known}"))
+        })
+    }
+}

@@ -1,0 +1,424 @@
+//! Named contexts: the addresses of an installation under a name, so that nobody types them, and so
+//! that production is not met by mistake.
+//!
+//! A context's values are defaults of the options: what the command line or the environment says wins.
+//! [`crate::origin`] remembers which it was. On a context that is marked as production whatever changes
+//! something asks for its name first.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use triad_bootstrap::{Way, environment};
+
+pub use file::{Context, Contexts};
+
+use crate::output::{self, Usage, count, print_line};
+use crate::terraform;
+
+/// The option that names a context.
+pub const OPTION: &str = "--context";
+/// The variable that does.
+const VARIABLE: &str = "TRIAD_CONTEXT";
+
+/// Keep the addresses of installations under names, and say which one is meant
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad context add dev --brokers 127.0.0.1:9092 --dynamodb http://127.0.0.1:8000
+  triad context add shop --brokers b-1.shop:9098 --kafka-auth msk-iam --aws --region eu-west-1 --production
+  triad context use dev
+  triad list
+  triad --context shop list
+
+Without --context or TRIAD_CONTEXT the context that was chosen with `use` is taken. Options and
+variables win over it. The file holds no secrets, only the names of those in Secrets Manager:
+$XDG_CONFIG_HOME/triad/contexts.json, or what TRIAD_CONTEXTS names.
+What changes something in a context that is marked with --production asks for the context's name on a
+terminal, and needs --confirm NAME elsewhere.")]
+pub struct ContextArgs {
+    #[command(subcommand)]
+    command: ContextCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ContextCommand {
+    /// Add a context, or replace one
+    Add(AddArgs),
+    /// List the contexts
+    List(ListArgs),
+    /// Take a context from now on
+    Use(NameArgs),
+    /// Show a context; without a name, the one in use
+    Show(ShowArgs),
+    /// Remove a context
+    Remove(NameArgs),
+}
+
+#[derive(Debug, Args)]
+struct NameArgs {
+    /// Its name
+    name: String,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// Its name
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Print a JSON line for each
+    #[arg(long)]
+    json: bool,
+}
+
+// Ids of their own: these options are the context's, and take no defaults of another one.
+#[derive(Debug, Args)]
+struct AddArgs {
+    /// Its name: letters, digits and - _ .
+    name: String,
+    /// Kafka bootstrap addresses, separated by commas
+    #[arg(id = "its_brokers", long = "brokers", value_name = "HOST:PORT")]
+    brokers: Option<String>,
+    /// DynamoDB endpoint
+    #[arg(
+        id = "its_dynamodb",
+        long = "dynamodb",
+        value_name = "URL",
+        conflicts_with = "its_aws"
+    )]
+    dynamodb: Option<String>,
+    /// The tables are in AWS, in the account that the session is logged in to
+    #[arg(id = "its_aws", long = "aws")]
+    aws: bool,
+    /// AWS region of the tables and of MSK
+    #[arg(id = "its_region", long = "region", value_name = "REGION")]
+    region: Option<String>,
+    /// What the names of all four tables begin with
+    #[arg(id = "its_prefix", long = "table-prefix", value_name = "TEXT")]
+    table_prefix: Option<String>,
+    /// How to log in to Kafka: none, tls, scram, mtls or msk-iam
+    #[arg(id = "its_way", long = "kafka-auth", value_name = "WAY")]
+    kafka_auth: Option<String>,
+    /// Name or ARN of the secret in Secrets Manager with the credentials, for scram and mtls
+    #[arg(id = "its_secret", long = "kafka-secret", value_name = "ARN")]
+    kafka_secret: Option<String>,
+    /// Name or ARN of the secret with the certificate of the brokers' private CA
+    #[arg(id = "its_ca_secret", long = "kafka-ca-secret", value_name = "ARN")]
+    kafka_ca_secret: Option<String>,
+    /// Ask for its name before anything is changed in it
+    #[arg(id = "its_production", long = "production")]
+    production: bool,
+}
+
+/// The context that a command is run in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub context: Context,
+}
+
+/// The context that the command line, the variable or `triad context use` names. With
+/// `--from-terraform`, and for `triad context` itself, there is none.
+///
+/// # Errors
+/// [`Usage`] if there is no context of that name, its file cannot be read, or the command line names an
+/// installation as well.
+pub fn chosen(arguments: &[OsString]) -> Result<Option<Chosen>, Usage> {
+    let said = terraform::named(arguments, OPTION).map(|name| name.display().to_string());
+    if terraform::named(arguments, terraform::OPTION).is_some() {
+        return match said {
+            Some(_) => Err(Usage(format!(
+                "give {OPTION} or {}, not both",
+                terraform::OPTION
+            ))),
+            None => Ok(None),
+        };
+    }
+    let is_own = |argument: &OsString| !argument.to_string_lossy().starts_with('-');
+    if said.is_none()
+        && arguments
+            .iter()
+            .skip(1)
+            .find(|a| is_own(a))
+            .is_some_and(|a| a == "context")
+    {
+        return Ok(None);
+    }
+    let wanted = said.or_else(|| environment(VARIABLE));
+    let Some(path) = file::path() else {
+        return match wanted {
+            None => Ok(None),
+            Some(_) => file::known_path().map(|_| None),
+        };
+    };
+    let all = Contexts::read(&path)?;
+    let Some(name) = wanted.or_else(|| all.current.clone()) else {
+        return Ok(None);
+    };
+    let context = all.named(&name, &path)?.clone();
+    Ok(Some(Chosen { name, context }))
+}
+
+impl Chosen {
+    /// The same command line, in which the context's values are the defaults of the options. Variables
+    /// and options win over them.
+    pub fn defaults_of(&self, command: clap::Command) -> clap::Command {
+        let Context {
+            brokers,
+            dynamodb,
+            aws,
+            region,
+            table_prefix,
+            kafka_auth,
+            kafka_secret,
+            kafka_ca_secret,
+            production: _,
+        } = &self.context;
+        let of = |value: &Option<String>| value.clone();
+        let values = BTreeMap::from([
+            ("brokers", of(brokers)),
+            ("dynamodb", of(dynamodb)),
+            ("aws", aws.then(|| "true".to_owned())),
+            ("region", of(region)),
+            ("kafka_region", of(region)),
+            ("table_prefix", of(table_prefix)),
+            ("way", of(kafka_auth)),
+            ("secret", of(kafka_secret)),
+            ("ca_secret", of(kafka_ca_secret)),
+        ]);
+        apply(command, &values)
+    }
+
+    /// Before something is changed in this context: nothing, unless it is marked as production. Then its
+    /// name must have been `said`, or is asked for on the terminal.
+    ///
+    /// # Errors
+    /// [`Usage`] if the name was not given, or is another one. Nothing was done.
+    pub fn confirm(&self, said: Option<&str>) -> Result<(), Usage> {
+        let name = &self.name;
+        if !self.context.production {
+            return Ok(());
+        }
+        let given = match said {
+            Some(said) => said.to_owned(),
+            None if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() => {
+                let mut err = std::io::stderr().lock();
+                // If nobody can read the question, the answer is not the name.
+                let _ = write!(
+                    err,
+                    "This changes the production context {name}. Type its name to go on: "
+                );
+                let _ = err.flush();
+                let mut line = String::new();
+                std::io::stdin()
+                    .lock()
+                    .read_line(&mut line)
+                    .map_err(|e| Usage(format!("standard input: {e}")))?;
+                line.trim().to_owned()
+            }
+            None => {
+                return Err(Usage(format!(
+                    "this changes the production context {name}: say that it is meant with --confirm {name}; nothing was done"
+                )));
+            }
+        };
+        if given == *name {
+            return Ok(());
+        }
+        Err(Usage(format!(
+            "the production context is {name:?}, not {given:?}: nothing was done"
+        )))
+    }
+}
+
+fn apply(command: clap::Command, values: &BTreeMap<&'static str, Option<String>>) -> clap::Command {
+    let command = command.mut_args(|arg| match values.get(arg.get_id().as_str()) {
+        Some(Some(value)) => arg.required(false).default_value(value.clone()),
+        _ => arg,
+    });
+    command.mut_subcommands(|command| apply(command, values))
+}
+
+/// Runs `triad context`. The exit code is always 0.
+///
+/// # Errors
+/// [`Usage`] if a name or a value cannot be used, there is no such context, or the file cannot be read;
+/// if it cannot be written.
+pub fn run(args: ContextArgs) -> Result<ExitCode> {
+    let path = file::known_path()?;
+    let mut all = Contexts::read(&path)?;
+    match args.command {
+        ContextCommand::Add(new) => add(&mut all, new, &path)?,
+        ContextCommand::List(list) => print_all(&all, list.json)?,
+        ContextCommand::Use(NameArgs { name }) => {
+            all.named(&name, &path)?;
+            all.current = Some(name.clone());
+            all.write(&path)?;
+            println!("{name} is used from now on");
+        }
+        ContextCommand::Show(show) => {
+            let name = show.name.or_else(|| all.current.clone()).ok_or_else(|| {
+                Usage(
+                    "no context is in use: give a name, or choose one with triad context use NAME"
+                        .into(),
+                )
+            })?;
+            let context = all.named(&name, &path)?;
+            if show.json {
+                print_line(&line(&all, &name, context)?)?;
+            } else {
+                print_one(&name, context, &path);
+            }
+        }
+        ContextCommand::Remove(NameArgs { name }) => {
+            all.named(&name, &path)?;
+            all.contexts.remove(&name);
+            all.current = all.current.filter(|current| *current != name);
+            all.write(&path)?;
+            println!("{name} is removed");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(all: &mut Contexts, new: AddArgs, path: &std::path::Path) -> Result<()> {
+    let name = new.name.clone();
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(is_fit) {
+        let text = format!("{name:?} is no name of a context: letters, digits and - _ . are");
+        return Err(Usage(text).into());
+    }
+    let context = checked(new)?;
+    let before = all.contexts.insert(name.clone(), context);
+    all.write(path)?;
+    let did = if before.is_some() {
+        "replaced"
+    } else {
+        "added"
+    };
+    println!("{name} is {did} in {}", path.display());
+    if all.current.is_none() {
+        println!("triad context use {name} takes it from now on; --context {name} for one command");
+    }
+    Ok(())
+}
+
+/// The context that the options describe: with somewhere to go, and without a secret.
+fn checked(new: AddArgs) -> Result<Context, Usage> {
+    if new.brokers.is_none() && new.dynamodb.is_none() && !new.aws && new.region.is_none() {
+        let text = "a context needs --brokers, and --dynamodb or --aws for the tables";
+        return Err(Usage(text.into()));
+    }
+    if let Some(url) = &new.dynamodb {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            let text = format!("--dynamodb {url:?} is not a URL: write http://HOST:PORT");
+            return Err(Usage(text));
+        }
+        if url.contains('@') {
+            let text = "--dynamodb: the file of contexts holds no secrets: leave the user and the password out of the URL";
+            return Err(Usage(text.into()));
+        }
+    }
+    if let Some(way) = &new.kafka_auth {
+        let read: Result<Way, _> = way.parse();
+        read.map_err(|e| Usage(format!("--kafka-auth {way:?}: {e}")))?;
+    }
+    Ok(Context {
+        brokers: new.brokers,
+        aws: new.aws || (new.dynamodb.is_none() && new.region.is_some()),
+        dynamodb: new.dynamodb,
+        region: new.region,
+        table_prefix: new.table_prefix,
+        kafka_auth: new.kafka_auth,
+        kafka_secret: new.kafka_secret,
+        kafka_ca_secret: new.kafka_ca_secret,
+        production: new.production,
+    })
+}
+
+fn line(all: &Contexts, name: &str, context: &Context) -> Result<Value> {
+    let mut line = serde_json::to_value(context)?;
+    line["kind"] = "context".into();
+    line["name"] = name.into();
+    line["current"] = (all.current.as_deref() == Some(name)).into();
+    Ok(line)
+}
+
+fn tables(context: &Context) -> String {
+    match (&context.dynamodb, context.aws) {
+        (Some(url), _) => url.clone(),
+        (None, true) => format!("AWS {}", context.region.as_deref().unwrap_or_default()),
+        (None, false) => String::new(),
+    }
+}
+
+fn print_all(all: &Contexts, as_json: bool) -> Result<()> {
+    let mut table = output::table(["Context", "In use", "Kafka", "DynamoDB", "Production"]);
+    let yes = |is: bool| if is { "yes" } else { "" }.to_owned();
+    for (name, context) in &all.contexts {
+        if as_json {
+            print_line(&line(all, name, context)?)?;
+        } else {
+            table.add_row([
+                name.clone(),
+                yes(all.current.as_ref() == Some(name)),
+                context.brokers.clone().unwrap_or_default(),
+                tables(context),
+                yes(context.production),
+            ]);
+        }
+    }
+    let number = all.contexts.len();
+    if as_json {
+        return output::summary(number, false, None, json!({}));
+    }
+    if number > 0 {
+        println!("{table}");
+    }
+    println!("{}", count(number as u64, "context", "contexts"));
+    Ok(())
+}
+
+fn print_one(name: &str, context: &Context, path: &std::path::Path) {
+    println!("Context     {name}");
+    let shown = |title: &str, value: &Option<String>| {
+        if let Some(value) = value {
+            println!("{title:<11} {value}");
+        }
+    };
+    shown("Kafka", &context.brokers);
+    shown("Login", &context.kafka_auth);
+    shown("Secret", &context.kafka_secret);
+    shown("CA secret", &context.kafka_ca_secret);
+    shown("DynamoDB", &Some(tables(context)).filter(|t| !t.is_empty()));
+    shown("Region", &context.region);
+    shown("Prefix", &context.table_prefix);
+    println!(
+        "Production  {}",
+        if context.production { "yes" } else { "no" }
+    );
+    println!("File        {}", path.display());
+}
+
+/// Where the values that nobody gave came from, in the words of [`crate::origin`].
+pub fn words(chosen: Option<&Chosen>, installation: Option<&PathBuf>) -> Option<String> {
+    match (chosen, installation) {
+        (_, Some(path)) => Some(format!("{} {}", terraform::OPTION, path.display())),
+        (Some(chosen), None) => Some(format!("the context {}", chosen.name)),
+        (None, None) => None,
+    }
+}

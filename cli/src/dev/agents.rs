@@ -1,0 +1,276 @@
+//! Which agents `triad dev` serves, and where each one's service is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde_json::{Value, json};
+use triad_bootstrap::{AgentConfig, agents, environment, remotes_of};
+use triad_core::message::MAX_OUTPUT_BYTES;
+use triad_reference_service::Answers;
+use triad_workflow::{AgentName, Workflow, WorkflowName};
+
+use crate::output::Usage;
+
+/// Options that say which services the agents call.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Agents")]
+pub struct AgentArgs {
+    /// Address of an agent's service, such as bank=http://127.0.0.1:8080; may be given several times,
+    /// and takes the place of the address in TRIAD_AGENTS. Agents without one are played by the
+    /// reference service
+    #[arg(long, value_name = "NAME=URL", value_parser = named_address)]
+    pub agent: Vec<(AgentName, String)>,
+    /// Agent that another process serves, such as a triad-worker beside this one; may be given several
+    /// times
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = agent_name)]
+    pub external_agent: Vec<AgentName>,
+    /// What the reference service answers, in YAML or JSON: by agent and action, the output
+    #[arg(long, value_name = "FILE")]
+    pub answers: Option<PathBuf>,
+}
+
+fn agent_name(text: &str) -> Result<AgentName, String> {
+    AgentName::new(text).map_err(|e| e.to_string())
+}
+
+fn named_address(text: &str) -> Result<(AgentName, String), String> {
+    let (name, url) = text
+        .split_once('=')
+        .ok_or("is not NAME=URL, such as bank=http://127.0.0.1:8080")?;
+    Ok((agent_name(name)?, url.to_owned()))
+}
+
+/// Where the services of agents are. Agents that are not named are played by the reference service.
+#[derive(Debug, Clone, Default)]
+pub struct Agents {
+    /// Settings of those that have an address.
+    pub addressed: BTreeMap<AgentName, AgentConfig>,
+    /// Those that another process serves.
+    pub external: BTreeSet<AgentName>,
+    /// What the reference service answers for the others.
+    pub answers: Answers,
+}
+
+impl AgentArgs {
+    /// Puts together what the project, `TRIAD_AGENTS` and the options say; the later of these wins.
+    /// `answers` is the project's file of answers.
+    ///
+    /// # Errors
+    /// [`Usage`] naming every setting that cannot be used, or that contradicts another one.
+    pub fn resolve(
+        &self,
+        project: BTreeMap<AgentName, AgentConfig>,
+        answers: Option<PathBuf>,
+    ) -> Result<Agents, Usage> {
+        let mut problems = Vec::new();
+        let mut addressed = project;
+        if let Some(text) = environment("TRIAD_AGENTS") {
+            match agents::parse(&text) {
+                Ok(read) => addressed.extend(read),
+                Err(found) => {
+                    problems.extend(found.iter().map(|why| format!("TRIAD_AGENTS: {why}")));
+                }
+            }
+        }
+        for (name, url) in &self.agent {
+            match addressed.get_mut(name) {
+                Some(agent) => agent.base_url.clone_from(url),
+                None => {
+                    addressed.insert(name.clone(), AgentConfig::at(url.clone()));
+                }
+            }
+        }
+        let external: BTreeSet<AgentName> = self.external_agent.iter().cloned().collect();
+        for (name, _) in &self.agent {
+            if external.contains(name) {
+                problems.push(format!(
+                    "agent {name} has an address by --agent and is served elsewhere by --external-agent: leave one out"
+                ));
+            }
+        }
+        addressed.retain(|name, _| !external.contains(name));
+        problems.extend(remotes_of(&addressed).err().unwrap_or_default());
+        let answers = match self.answers.clone().or(answers) {
+            Some(file) => read_answers(&file).unwrap_or_else(|found| {
+                problems.extend(found);
+                Answers::default()
+            }),
+            None => Answers::default(),
+        };
+        for name in answers.0.keys() {
+            let named = |agent: &AgentName| agent.as_str() == name;
+            let who = if addressed.keys().any(named) {
+                "its own service answers"
+            } else if external.iter().any(named) {
+                "another process serves it"
+            } else {
+                continue;
+            };
+            problems.push(format!("the answers name agent {name}, but {who}"));
+        }
+        if problems.is_empty() {
+            Ok(Agents {
+                addressed,
+                external,
+                answers,
+            })
+        } else {
+            Err(Usage(problems.join("\n")))
+        }
+    }
+}
+
+impl Agents {
+    /// Whether the answers are for agents and actions that these workflows name: any other is a typing
+    /// error, and the steps would not get their fields.
+    ///
+    /// # Errors
+    /// [`Usage`] naming every agent and action that no workflow names.
+    pub fn check(&self, workflows: &[Workflow]) -> Result<(), Usage> {
+        let mut actions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for step in workflows.iter().flat_map(|w| &w.steps) {
+            let compensation = step.compensation.as_ref();
+            let compensation = compensation.map(|c| (c.agent.as_str(), c.action.as_str()));
+            for (agent, action) in
+                std::iter::once((step.agent.as_str(), step.action.as_str())).chain(compensation)
+            {
+                actions.entry(agent).or_default().insert(action);
+            }
+        }
+        let mut problems = Vec::new();
+        for (agent, answers) in &self.answers.0 {
+            let Some(known) = actions.get(agent.as_str()) else {
+                let known: Vec<&str> = actions.keys().copied().collect();
+                problems.push(format!(
+                    "the answers name agent {agent}, and no workflow does; there are {}",
+                    known.join(", ")
+                ));
+                continue;
+            };
+            let unknown = answers.keys().filter(|a| !known.contains(a.as_str()));
+            problems.extend(unknown.map(|action| {
+                let known: Vec<&str> = known.iter().copied().collect();
+                format!(
+                    "the answers name action {action} of agent {agent}, and no workflow does; there are {}",
+                    known.join(", ")
+                )
+            }));
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Usage(problems.join("\n")))
+        }
+    }
+
+    /// Where the service of this agent is.
+    pub fn place(&self, agent: &AgentName) -> Place {
+        if self.external.contains(agent) {
+            return Place::Elsewhere;
+        }
+        match self.addressed.get(agent) {
+            Some(config) => Place::At(config.address()),
+            None => Place::Reference,
+        }
+    }
+}
+
+/// Where the service of an agent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// At this address. No secret is in it.
+    At(String),
+    /// The reference service plays it.
+    Reference,
+    /// Another process serves the agent.
+    Elsewhere,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(address) => f.write_str(address),
+            Self::Reference => f.write_str("the reference service"),
+            Self::Elsewhere => f.write_str("another process"),
+        }
+    }
+}
+
+/// One agent, where its service is, and the workflows that need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The agent.
+    pub agent: AgentName,
+    /// Where its service is.
+    pub place: Place,
+    /// The workflows that name it; none of an agent that is only in the settings.
+    pub workflows: BTreeSet<WorkflowName>,
+}
+
+impl Row {
+    /// The row for programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "agent": self.agent.as_str(),
+            "served_by": match self.place {
+                Place::At(_) => "address",
+                Place::Reference => "reference-service",
+                Place::Elsewhere => "external",
+            },
+            "address": match &self.place {
+                Place::At(address) => Some(address),
+                Place::Reference | Place::Elsewhere => None,
+            },
+            "workflows": self.workflows.iter().map(WorkflowName::as_str).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The rows as a table for people.
+pub fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_header(["Agent", "Service", "Needed by"]);
+    for row in rows {
+        let needed: Vec<&str> = row.workflows.iter().map(WorkflowName::as_str).collect();
+        let needed = if needed.is_empty() {
+            "no workflow".to_owned()
+        } else {
+            needed.join(", ")
+        };
+        table.add_row([row.agent.to_string(), row.place.to_string(), needed]);
+    }
+    table
+}
+
+/// Reads outputs by agent and action.
+fn read_answers(file: &Path) -> Result<Answers, Vec<String>> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|e| vec![format!("{shown}: {e}")])?;
+    let answers: BTreeMap<String, BTreeMap<String, Value>> = serde_saphyr::from_str(&text)
+        .map_err(|e| {
+            vec![format!(
+                "{shown}: is not outputs by agent and action, such as `bank: {{ charge: {{ receipt: R-1 }} }}`: {e}"
+            )]
+        })?;
+    let mut problems = Vec::new();
+    for (agent, actions) in &answers {
+        let large = actions
+            .iter()
+            .filter(|(_, output)| output.to_string().len() > MAX_OUTPUT_BYTES);
+        problems.extend(large.map(|(action, _)| {
+            format!(
+                "{shown}: the output of {agent} {action} has more than {MAX_OUTPUT_BYTES} bytes, which no step's may"
+            )
+        }));
+    }
+    if problems.is_empty() {
+        Ok(Answers(answers))
+    } else {
+        Err(problems)
+    }
+}

@@ -1,0 +1,86 @@
+//! How the reference service of `triad dev` misbehaves.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use triad_reference_service::{FaultPlan, Faults};
+use triad_workflow::{Millis, Workflow};
+
+use super::span;
+use crate::output::Usage;
+
+/// Options that say how the reference service misbehaves.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Misbehaviour of the reference service")]
+pub struct FaultArgs {
+    /// Percent of calls that fail in a way that may pass; half of them after taking effect
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub transient: f64,
+    /// Percent of steps that the service refuses for good
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub permanent: f64,
+    /// Percent of compensations that the service refuses for good
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub undo_permanent: f64,
+    /// Percent of calls that stall past the step's deadline
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub stall: f64,
+    /// How long the answer of a stalled call is held back
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span)]
+    pub stall_for: Millis,
+    /// Time that the service takes for every call
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
+    pub latency: Millis,
+    /// Seed of the misbehaviour: the same calls with the same seed meet the same faults
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub fault_seed: u64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(p) if (0.0..=100.0).contains(&p) => Ok(p),
+        _ => Err("is not a number from 0 to 100".to_owned()),
+    }
+}
+
+impl FaultArgs {
+    /// Whether a call that nothing goes wrong with is answered in the time of every step.
+    ///
+    /// # Errors
+    /// [`Usage`] naming every step that has too little time.
+    pub fn fit(&self, workflows: &[Workflow]) -> Result<(), Usage> {
+        let steps = workflows
+            .iter()
+            .flat_map(|w| w.steps.iter().map(move |s| (w, s)));
+        let late = steps
+            .filter(|(_, step)| self.latency >= step.complete_within)
+            .map(|(workflow, step)| {
+                format!(
+                    "step {} of {} gives a call {}, and with --latency {} none is answered in that time",
+                    step.id, workflow.name, step.complete_within, self.latency
+                )
+            });
+        let problems: Vec<String> = late.collect();
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(Usage(problems.join("\n"))),
+        }
+    }
+
+    /// The settings of the reference service.
+    pub fn faults(&self) -> Faults {
+        Faults {
+            seed: self.fault_seed,
+            default: FaultPlan {
+                transient: self.transient / 100.0,
+                permanent: self.permanent / 100.0,
+                undo_permanent: self.undo_permanent / 100.0,
+                stall: self.stall / 100.0,
+                stall_ms: self.stall_for.0,
+                latency_ms: self.latency.0,
+                ..FaultPlan::default()
+            },
+            services: BTreeMap::new(),
+        }
+    }
+}

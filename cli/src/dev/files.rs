@@ -1,0 +1,81 @@
+//! The files of a project, watched for changes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// What a file looks like from outside: when it was written and how long it is. `None`: it is not there.
+type Look = Option<(SystemTime, u64)>;
+
+fn look(path: &PathBuf) -> Look {
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.modified().ok()?, file.len()))
+}
+
+/// Files of which a change is to be noticed. An editor may write a file in several steps, or take it away
+/// for a moment: a change counts once the file has looked the same in two looks.
+#[derive(Debug)]
+pub struct Files(BTreeMap<PathBuf, Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    /// As it was when its last change was told, or at first.
+    told: Look,
+    /// As it was at the last look.
+    last: Look,
+}
+
+impl Files {
+    /// These files, as they are now.
+    pub fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let seen = |path: PathBuf| {
+            let now = look(&path);
+            (
+                path,
+                Seen {
+                    told: now,
+                    last: now,
+                },
+            )
+        };
+        Self(paths.into_iter().map(seen).collect())
+    }
+
+    /// The files that have changed since they were last told, and are at rest again.
+    pub fn changed(&mut self) -> Vec<PathBuf> {
+        let mut changed = Vec::new();
+        for (path, seen) in &mut self.0 {
+            let now = look(path);
+            if now.is_some() && now == seen.last && now != seen.told {
+                seen.told = now;
+                changed.push(path.clone());
+            }
+            seen.last = now;
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_once_and_only_when_the_file_is_at_rest() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("w.yaml");
+        let write = |text: &str| std::fs::write(&path, text).expect("a file");
+        write("a");
+        let mut files = Files::new([path.clone()]);
+        assert!(files.changed().is_empty(), "nothing has changed");
+        write("a longer one");
+        assert!(files.changed().is_empty(), "it may still be written");
+        assert_eq!(files.changed(), std::slice::from_ref(&path));
+        assert!(files.changed().is_empty(), "it was told");
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(files.changed().is_empty() && files.changed().is_empty());
+        write("another one, put in its place");
+        assert!(files.changed().is_empty());
+        assert_eq!(files.changed(), std::slice::from_ref(&path));
+    }
+}

@@ -1,0 +1,239 @@
+//! The file of a project, `triad.yaml`: what `triad dev` runs in its directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use triad_bootstrap::{AgentConfig, agents};
+use triad_workflow::AgentName;
+
+use crate::output::Usage;
+
+/// The name of the file by which a directory is a project.
+pub const FILE: &str = "triad.yaml";
+
+/// A project file, as it is written. Paths are relative to its directory.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// Workflow files.
+    workflows: Vec<PathBuf>,
+    /// Orders to submit when asked to, one JSON object a line.
+    #[serde(default)]
+    orders: Option<PathBuf>,
+    /// What the reference service answers for agents without a service.
+    #[serde(default)]
+    answers: Option<PathBuf>,
+    /// Services that are started, by name.
+    #[serde(default)]
+    services: BTreeMap<String, Service>,
+    /// Settings by agent, as in `TRIAD_AGENTS`; `service` and `path` may take the place of `base_url`.
+    #[serde(default)]
+    agents: BTreeMap<String, Map<String, Value>>,
+}
+
+/// A service of a project.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// What starts it, for `sh`. It is told in `PORT` where to listen, on 127.0.0.1, and in `DATA_DIR`
+    /// which directory to keep its data in.
+    pub command: String,
+    /// The port that it is told. `None`: a free one.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// Files that it is started anew for when they change.
+    #[serde(default)]
+    pub watch: Vec<PathBuf>,
+}
+
+/// A project: what is in its file, with paths that can be opened.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// Its directory, in which services are started; empty for the present one.
+    pub dir: PathBuf,
+    /// Its file.
+    pub file: PathBuf,
+    /// Workflow files, at least one.
+    pub workflows: Vec<PathBuf>,
+    /// Orders to submit when asked to.
+    pub orders: Option<PathBuf>,
+    /// What the reference service answers for agents without a service.
+    pub answers: Option<PathBuf>,
+    /// Services that are started, by name.
+    pub services: BTreeMap<String, Service>,
+    agents: BTreeMap<String, Map<String, Value>>,
+}
+
+impl Project {
+    /// The project of this directory (an empty path is the present one), or of this file; `None` for a directory without a [`FILE`].
+    ///
+    /// # Errors
+    /// [`Usage`] naming every problem of the file.
+    pub fn find(place: &Path) -> Result<Option<Self>, Usage> {
+        let is_dir = place.as_os_str().is_empty() || place.is_dir();
+        let file = if is_dir {
+            place.join(FILE)
+        } else {
+            place.to_path_buf()
+        };
+        if is_dir && !file.exists() {
+            return Ok(None);
+        }
+        Self::read(&file).map(Some)
+    }
+
+    /// Reads a project file.
+    fn read(file: &Path) -> Result<Self, Usage> {
+        let shown = file.display();
+        let text = std::fs::read_to_string(file).map_err(|e| Usage(format!("{shown}: {e}")))?;
+        let written: Written =
+            serde_saphyr::from_str(&text).map_err(|e| Usage(format!("{shown}: {e}")))?;
+        let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();
+        let project = Self {
+            workflows: written.workflows.iter().map(|p| dir.join(p)).collect(),
+            orders: written.orders.map(|p| dir.join(p)),
+            answers: written.answers.map(|p| dir.join(p)),
+            services: written.services,
+            agents: written.agents,
+            file: file.to_path_buf(),
+            dir,
+        };
+        let problems = project.problems();
+        if problems.is_empty() {
+            Ok(project)
+        } else {
+            let named = problems.iter().map(|why| format!("{shown}: {why}"));
+            Err(Usage(named.collect::<Vec<_>>().join("\n")))
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.workflows.is_empty() {
+            problems.push("workflows: names no file".to_owned());
+        }
+        for (name, service) in &self.services {
+            if let Err(e) = AgentName::new(name) {
+                problems.push(format!("services: {e}"));
+            }
+            if service.command.trim().is_empty() {
+                problems.push(format!("services.{name}.command: is empty"));
+            }
+        }
+        for (name, settings) in &self.agents {
+            match (settings.get("service"), settings.get("base_url")) {
+                (Some(_), Some(_)) => problems.push(format!(
+                    "agents.{name}: has both service and base_url; one says where it is"
+                )),
+                (Some(Value::String(service)), None) if self.services.contains_key(service) => {}
+                (Some(service), None) => {
+                    let known: Vec<&str> = self.services.keys().map(String::as_str).collect();
+                    problems.push(format!(
+                        "agents.{name}.service: {service} is not one of services; there are {}",
+                        known.join(", ")
+                    ));
+                }
+                (None, _) if settings.contains_key("path") => problems.push(format!(
+                    "agents.{name}.path: goes with service; a base_url has its own path"
+                )),
+                (None, _) => {}
+            }
+        }
+        problems
+    }
+
+    /// The settings of the agents, given the ports of the services.
+    ///
+    /// # Errors
+    /// [`Usage`] naming every setting that cannot be used.
+    pub fn agents(
+        &self,
+        ports: &BTreeMap<String, u16>,
+    ) -> Result<BTreeMap<AgentName, AgentConfig>, Usage> {
+        let mut all = Map::new();
+        for (name, settings) in &self.agents {
+            let mut settings = settings.clone();
+            let port = settings
+                .remove("service")
+                .and_then(|service| ports.get(service.as_str()?));
+            if let Some(port) = port {
+                let path = settings.remove("path");
+                let path = path.as_ref().and_then(Value::as_str);
+                // An agent of a service with several is told apart by its name.
+                let path = path.map_or_else(
+                    || name.clone(),
+                    |path| path.trim_start_matches('/').to_owned(),
+                );
+                let url = format!("http://127.0.0.1:{port}/{path}");
+                settings.insert("base_url".to_owned(), url.into());
+            }
+            all.insert(name.clone(), settings.into());
+        }
+        agents::read(all).map_err(|problems| {
+            let shown = self.file.display();
+            let named = problems.iter().map(|why| format!("{shown}: {why}"));
+            Usage(named.collect::<Vec<_>>().join("\n"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project(text: &str) -> Result<Project, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join(FILE);
+        std::fs::write(&file, text).expect("a file");
+        Project::read(&file).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn an_agent_of_a_service_is_at_its_port_below_its_name_or_its_path() {
+        let project = project(
+            "workflows: [w.yaml]
+services: { shop: { command: ./shop } }
+agents:
+  bank: { service: shop, concurrency: 3 }
+  hotel: { service: shop, path: /v1/rooms }
+  taxi: { base_url: 'https://taxi.example' }
+",
+        )
+        .expect("it is sound");
+        let agents = project.agents(&[("shop".to_owned(), 81)].into());
+        let agents = agents.expect("they are sound");
+        let bank = &agents[&AgentName::new("bank").expect("a name")];
+        assert_eq!(bank.base_url, "http://127.0.0.1:81/bank");
+        assert_eq!(bank.concurrency.map(std::num::NonZeroU16::get), Some(3));
+        let at = |name| &agents[&AgentName::new(name).expect("a name")].base_url;
+        assert_eq!(at("hotel"), "http://127.0.0.1:81/v1/rooms");
+        assert_eq!(at("taxi"), "https://taxi.example");
+    }
+
+    #[test]
+    fn every_problem_is_named_with_its_place() {
+        let problems = project(
+            "workflows: []
+services: { shop: { command: ' ' } }
+agents:
+  a: { service: shoop }
+  b: { service: shop, base_url: 'http://h' }
+  c: { base_url: 'http://h', path: x }
+",
+        )
+        .expect_err("it is wrong");
+        for part in [
+            "workflows: names no file",
+            "services.shop.command: is empty",
+            "agents.a.service: \"shoop\" is not one of services; there are shop",
+            "agents.b: has both",
+            "agents.c.path: goes with service",
+        ] {
+            assert!(problems.contains(part), "{part} in {problems}");
+        }
+        let unknown = project("workflows: [w.yaml]\norder: o.jsonl\n").expect_err("no such key");
+        assert!(unknown.contains("order"), "{unknown}");
+    }
+}

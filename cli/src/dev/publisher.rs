@@ -1,0 +1,164 @@
+//! Publishing workflows in `triad dev`, with the topics and settings of the agents that they need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use triad_bootstrap::{AgentConfig, Wiring, agents_of, http_remotes, needed_agents};
+use triad_core::{WorkflowRef, topics};
+use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_runtime::DefinitionStore;
+use triad_runtime::agent::Remotes;
+use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
+
+use super::agents::{Agents, Place, Row};
+
+/// How long Submission may go on with the present version that it knows, in milliseconds.
+pub const REFRESH_DEFINITIONS: Millis = Millis(200);
+
+/// Publishes workflows, and knows which agents they need and where the service of each is.
+#[derive(Clone)]
+pub struct Publisher {
+    /// The clients of the broker and the tables, with the settings of the agents that are served here.
+    pub wiring: Wiring,
+    /// Where the services of agents are.
+    pub agents: Agents,
+    /// The address of the reference service.
+    pub service: SocketAddr,
+    /// Partitions of new topics.
+    pub partitions: i32,
+    /// The agents that published workflows name, with the workflows.
+    pub needed: BTreeMap<AgentName, BTreeSet<WorkflowName>>,
+}
+
+/// Agents that were not served until now: their rows, and what their handlers run with.
+pub struct New {
+    /// The agents and where their services are.
+    pub rows: Vec<Row>,
+    /// The clients, with the settings of these agents alone.
+    pub wiring: Wiring,
+    /// The HTTP clients of these agents.
+    pub remotes: Remotes,
+}
+
+impl Publisher {
+    /// Publishes the first workflows, and takes in the agents of all that are in the store: orders of
+    /// an earlier run go on.
+    ///
+    /// # Errors
+    /// If the store or the broker fails.
+    pub async fn begin(&mut self, workflows: &[Arc<Workflow>]) -> Result<()> {
+        for workflow in workflows {
+            self.store(workflow).await?;
+        }
+        self.needed = needed_agents(&self.wiring.store).await?;
+        let named = self.needed.keys().chain(self.agents.addressed.keys());
+        let named = named.chain(&self.agents.external).cloned().collect();
+        self.take_in(&named).await?;
+        Ok(())
+    }
+
+    /// Publishes a workflow while the handlers run; orders that are submitted after it run this version.
+    /// The agents that it names and that were not served until now are returned, to be served.
+    ///
+    /// # Errors
+    /// If the store or the broker fails.
+    pub async fn publish(&mut self, workflow: &Workflow) -> Result<Option<New>> {
+        let named = agents_of(workflow);
+        let known = |agent: &AgentName| {
+            self.wiring.config.agents.contains_key(agent) || self.agents.external.contains(agent)
+        };
+        let new: BTreeSet<AgentName> = named.iter().filter(|a| !known(a)).cloned().collect();
+        let served = self.take_in(&new).await?;
+        self.store(workflow).await?;
+        tokio::time::sleep(REFRESH_DEFINITIONS.as_duration()).await;
+        for agent in named {
+            let needed = self.needed.entry(agent).or_default();
+            needed.insert(workflow.name.clone());
+        }
+        if new.is_empty() {
+            return Ok(None);
+        }
+        let mut wiring = self.wiring.clone();
+        wiring.config.agents = served;
+        let remotes = http_remotes(&wiring.config)?;
+        let rows = self.rows();
+        let rows = rows.into_iter().filter(|row| new.contains(&row.agent));
+        Ok(Some(New {
+            rows: rows.collect(),
+            wiring,
+            remotes,
+        }))
+    }
+
+    /// The agents, those that are only in the settings included, and where the service of each is.
+    pub fn rows(&self) -> Vec<Row> {
+        let settings = self.agents.addressed.keys().chain(&self.agents.external);
+        let named: BTreeSet<&AgentName> = self.needed.keys().chain(settings).collect();
+        let row = |agent: &AgentName| Row {
+            agent: agent.clone(),
+            place: self.agents.place(agent),
+            workflows: self.needed.get(agent).cloned().unwrap_or_default(),
+        };
+        named.into_iter().map(row).collect()
+    }
+
+    /// The agents that this process serves.
+    pub fn ours(&self) -> BTreeSet<AgentName> {
+        self.wiring.config.agents.keys().cloned().collect()
+    }
+
+    /// Makes the topics of these agents, and takes in the settings of those that are served here; these
+    /// settings.
+    async fn take_in(
+        &mut self,
+        named: &BTreeSet<AgentName>,
+    ) -> Result<BTreeMap<AgentName, AgentConfig>> {
+        let names: Vec<AgentName> = named.iter().cloned().collect();
+        let topics = topics::all(&names, &[]);
+        make_topics(&self.wiring.config.kafka, topics, self.partitions).await?;
+        let config = |name: &AgentName| match self.agents.place(name) {
+            Place::Elsewhere => None,
+            Place::At(_) => self.agents.addressed.get(name).cloned(),
+            Place::Reference => Some(AgentConfig {
+                // Longer than any stall: what ends a stalled call is the step's deadline.
+                call_timeout: Some(Millis(60_000)),
+                ..AgentConfig::at(format!("http://{}/{name}", self.service))
+            }),
+        };
+        let served: BTreeMap<AgentName, AgentConfig> = names
+            .iter()
+            .filter_map(|name| Some((name.clone(), config(name)?)))
+            .collect();
+        let config = &mut self.wiring.config;
+        for (name, agent) in &served {
+            config
+                .settings
+                .downstreams
+                .insert(name.clone(), agent.limits());
+            config.agents.insert(name.clone(), agent.clone());
+        }
+        Ok(served)
+    }
+
+    /// Makes a workflow the present version of its name.
+    async fn store(&self, workflow: &Workflow) -> Result<()> {
+        let definition = WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        };
+        let json = canonical_json(&workflow.definition);
+        Ok(self.wiring.store.publish(definition, json).await?)
+    }
+}
+
+/// Makes the topics that are missing.
+///
+/// # Errors
+/// If the broker refuses, or does not answer.
+pub async fn make_topics(kafka: &KafkaConfig, names: Vec<String>, partitions: i32) -> Result<()> {
+    let topic = |name| Topic { name, partitions };
+    let topics: Vec<Topic> = names.into_iter().map(topic).collect();
+    Ok(create_topics(kafka, &topics).await?)
+}

@@ -1,0 +1,105 @@
+//! What `triad dev` is to run, put together from the options and the project.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use triad_workflow::Workflow;
+
+use super::DevArgs;
+use super::agents::Agents;
+use super::engines::{self, EngineOptions};
+use super::project::Project;
+use super::services;
+use crate::commands::validate::read_all;
+use crate::output::Usage;
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Setup {
+    /// The project, unless workflows are named on the command line or there is none.
+    pub project: Option<Project>,
+    /// The ports of the project's services.
+    pub ports: BTreeMap<String, u16>,
+    /// The workflows to publish.
+    pub workflows: Vec<Arc<Workflow>>,
+    /// The file of orders to submit; `None`: none.
+    pub orders: Option<PathBuf>,
+    /// Where the services of agents are.
+    pub agents: Agents,
+    /// The directory that keeps everything durably; `None`: memory.
+    pub data: Option<PathBuf>,
+}
+
+impl Setup {
+    /// Reads the project, the workflows and the settings of the agents.
+    ///
+    /// # Errors
+    /// [`Usage`] naming everything that is wrong with the first of these.
+    pub fn of(args: &DevArgs) -> Result<Self> {
+        let project = match &args.project {
+            Some(place) => {
+                let none = || {
+                    let (place, file) = (place.display(), super::project::FILE);
+                    Usage(format!(
+                        "there is no {file} in {place}: triad new makes one"
+                    ))
+                };
+                Some(Project::find(place)?.ok_or_else(none)?)
+            }
+            None if args.workflow.is_empty() => Project::find(Path::new(""))?,
+            None => None,
+        };
+        let workflows = match &project {
+            Some(project) => read_all(&project.workflows, &engines::limits())?,
+            None if args.workflow.is_empty() => vec![engines::built_in()?],
+            None => read_all(&args.workflow, &engines::limits())?,
+        };
+        args.faults.fit(&workflows)?;
+        let ports = project.as_ref().map(services::ports).transpose()?;
+        let ports = ports.unwrap_or_default();
+        let (of_project, answers) = match &project {
+            Some(project) => (project.agents(&ports)?, project.answers.clone()),
+            None => (BTreeMap::new(), None),
+        };
+        let agents = args.agents.resolve(of_project, answers)?;
+        agents.check(&workflows)?;
+        let asked = args.submit || args.until_done;
+        let of_project = project.as_ref().and_then(|p| p.orders.clone());
+        let orders = args.orders.clone().or(of_project.filter(|_| asked));
+        if asked && orders.is_none() {
+            let option = if args.submit {
+                "--submit"
+            } else {
+                "--until-done"
+            };
+            return Err(Usage(format!(
+                "{option} needs orders: give --orders FILE, or name a file of orders in a project's {}",
+                super::project::FILE
+            ))
+            .into());
+        }
+        Ok(Self {
+            project,
+            ports,
+            workflows: workflows.into_iter().map(Arc::new).collect(),
+            orders,
+            agents,
+            data: args.data.clone(),
+        })
+    }
+
+    /// What the engines are to run with.
+    pub fn engine_options(&self, args: &DevArgs) -> EngineOptions {
+        EngineOptions {
+            data: self.data.clone(),
+            ports: [args.kafka_port, args.dynamodb_port, args.service_port],
+            partitions: args.partitions,
+            workflows: self.workflows.clone(),
+            agents: self.agents.clone(),
+            reply_topics: args.reply_topic.clone(),
+            faults: args.faults.faults(),
+        }
+    }
+}

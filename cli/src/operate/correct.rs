@@ -1,0 +1,94 @@
+//! The corrected input of `triad resubmit`: given as a whole, by places, or edited.
+
+use std::io::Write;
+use std::process::Command as Process;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use triad_bootstrap::environment;
+use triad_core::OrderId;
+use triad_operator::acts;
+use triad_operator::correction::{Correction, Difference};
+use triad_workflow::StepId;
+
+use super::CliOperator;
+use crate::output::{Usage, print_line};
+
+/// Has the present input of a step of one order edited, and reads what came of it.
+///
+/// The editor is `VISUAL`, else `EDITOR`, else `vi`, with the arguments that the variable has.
+///
+/// # Errors
+/// [`Usage`] if nothing was changed, or what was written is no JSON: it is kept in a file then, which the
+/// text names; an error if there is no such order, or the editor cannot be started or fails.
+pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> Result<Correction> {
+    let present = acts::input_of(operator, order, step).await;
+    let present = present.map_err(|outcome| anyhow::anyhow!("{order}: {outcome}"))?;
+    let present = present.ok_or_else(|| {
+        let text = format!(
+            "{order}: there is no present input of {step} to begin with: the workflow has no such step, or its expressions have no value; give the whole input with --input"
+        );
+        Usage(text)
+    })?;
+    let before = format!("{}\n", serde_json::to_string_pretty(&present)?);
+    let mut file = tempfile::Builder::new()
+        .prefix("triad-")
+        .suffix(".json")
+        .tempfile()
+        .context("there is no place for the file that is edited")?;
+    file.write_all(before.as_bytes())?;
+    let path = file.into_temp_path();
+    run_editor(&path)?;
+    let after = std::fs::read_to_string(&path).context("the edited input cannot be read")?;
+    match serde_json::from_str::<Value>(&after) {
+        Ok(input) if input == present => {
+            Err(Usage("the input was not changed: nothing was done".into()).into())
+        }
+        Ok(input) => Ok(Correction::Whole(input)),
+        Err(e) => {
+            let kept = path.keep()?;
+            let text = format!(
+                "what was written is not JSON: {e}; nothing was done, and it is kept: mend it and give --input @{}",
+                kept.display()
+            );
+            Err(Usage(text).into())
+        }
+    }
+}
+
+fn run_editor(path: &std::path::Path) -> Result<()> {
+    let editor = environment("VISUAL").or_else(|| environment("EDITOR"));
+    let editor = editor.unwrap_or_else(|| "vi".to_owned());
+    // The variables may have arguments, which is for the shell to part.
+    let status = Process::new("/bin/sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(path)
+        .status()
+        .with_context(|| format!("the editor {editor:?} cannot be started"))?;
+    if !status.success() {
+        let text = format!(
+            "the editor {editor:?} (from VISUAL, EDITOR, or vi) has failed: {status}; nothing was done"
+        );
+        return Err(Usage(text).into());
+    }
+    Ok(())
+}
+
+/// Shows what a correction changes for one order, before it is acted on.
+///
+/// # Errors
+/// Never for people; for programs as [`print_line`].
+pub fn show(order: &OrderId, step: &StepId, all: &[Difference], as_json: bool) -> Result<()> {
+    if as_json {
+        let mut line = serde_json::json!({"kind": "difference", "order_id": order, "step": step});
+        line["changes"] = serde_json::to_value(all)?;
+        return print_line(&line);
+    }
+    if all.is_empty() {
+        println!("{order}  {step}: the input stays as it is");
+    }
+    for difference in all {
+        println!("{order}  {step}  {difference}");
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What a terminal gets and a pipe does not: tables that fit, colours, and how long ago something was.
+//!
+//! What goes into a pipe or a file is the same on every machine and at every time.
+
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+use clap::ValueEnum;
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, Color, ContentArrangement, Table};
+use triad_bootstrap::environment;
+use triad_core::Timestamp;
+use triad_workflow::Millis;
+
+use super::moment;
+
+/// When the command line uses colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless the variable NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    terminal: bool,
+    colours: bool,
+}
+
+static STYLE: OnceLock<Style> = OnceLock::new();
+
+/// Settles the style of all output, once, before anything is printed. Without it there is none: as
+/// into a pipe.
+pub fn settle(colour: Colour) {
+    let terminal = std::io::stdout().is_terminal();
+    let colours = match colour {
+        Colour::Always => true,
+        Colour::Never => false,
+        // <https://no-color.org>: set to anything but an empty text.
+        Colour::Auto => terminal && environment("NO_COLOR").is_none(),
+    };
+    // It is settled once.
+    let _ = STYLE.set(Style { terminal, colours });
+}
+
+fn style() -> Style {
+    let plain = Style {
+        terminal: false,
+        colours: false,
+    };
+    STYLE.get().copied().unwrap_or(plain)
+}
+
+/// A table with a header and without lines. On a terminal it is as wide as that at most: longer cells
+/// go over several lines. In a pipe each row is one line.
+pub fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header);
+    if style().terminal {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    } else {
+        table.force_no_tty();
+    }
+    if style().colours {
+        table.enforce_styling();
+    }
+    table
+}
+
+/// The name of a process state, or of a breaker's, in the colour of how much it wants somebody: red
+/// for what stands still until somebody comes, yellow for what did not end as wished or waits.
+pub fn state(name: &str) -> Cell {
+    let cell = Cell::new(name);
+    if !style().colours {
+        return cell;
+    }
+    let first = name.split(' ').next().unwrap_or(name);
+    match first {
+        "Error" | "CompensationFailed" | "open" => cell.fg(Color::Red),
+        "Compensating" | "Compensated" | "half-open" => cell.fg(Color::Yellow),
+        "Processed" | "closed" => cell.fg(Color::Green),
+        _ => cell,
+    }
+}
+
+/// When something was: on a terminal how long before `now`, such as `3m ago`, else as [`moment`]
+/// tells it.
+pub fn when(at: Timestamp, now: Timestamp) -> String {
+    if style().terminal {
+        relative(at, now)
+    } else {
+        moment(at)
+    }
+}
+
+/// How long before or after `now` a moment is, in its largest unit.
+fn relative(at: Timestamp, now: Timestamp) -> String {
+    match (now.since(at), at.since(now)) {
+        (Millis(0), Millis(0)) => "now".to_owned(),
+        (Millis(0), ahead) => format!("in {}", largest(ahead)),
+        (ago, _) => format!("{} ago", largest(ago)),
+    }
+}
+
+fn largest(Millis(ms): Millis) -> String {
+    const UNITS: [(u64, &str); 4] = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1_000, "s"),
+    ];
+    let unit = UNITS.iter().find(|(length, _)| ms >= *length);
+    unit.map_or_else(
+        || "1s".to_owned(),
+        |(length, name)| format!("{}{name}", ms / length),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_ago_is_told_in_the_largest_unit() {
+        let now = Timestamp(1_000_000_000);
+        for (ms, text) in [
+            (0, "now"),
+            (999, "1s ago"),
+            (59_999, "59s ago"),
+            (60_000, "1m ago"),
+            (7_199_999, "1h ago"),
+            (90_000_000, "1d ago"),
+            (864_000_000, "10d ago"),
+        ] {
+            assert_eq!(relative(now.minus(Millis(ms)), now), text);
+        }
+        assert_eq!(relative(now.plus(Millis(120_000)), now), "in 2m");
+    }
+}

@@ -1,0 +1,116 @@
+//! Which agents somebody serves, and which ones the present workflows need.
+//!
+//! Who serves an agent is a member of a consumer group whose name ends with `agent.<name>`: a worker's is
+//! `triad-agent.<name>`, that of an event source mapping begins with the installation's prefix. The answer
+//! holds for the moment of the look: a worker that is starting is no member yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use triad_kafka::{KafkaConfig, KafkaError, group_members};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{DefinitionStore, StoreError};
+use triad_workflow::{AgentName, Workflow, WorkflowName};
+
+/// How many processes read the requests of each agent, at the moment of one look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served(BTreeMap<String, usize>);
+
+impl Served {
+    /// Asks the brokers for the members of their consumer groups. Takes at most about `within`.
+    ///
+    /// # Errors
+    /// Those of [`group_members`].
+    pub async fn look(kafka: &KafkaConfig, within: Duration) -> Result<Self, KafkaError> {
+        let kafka = kafka.clone();
+        // It blocks.
+        let look = tokio::task::spawn_blocking(move || group_members(&kafka, within));
+        match look.await {
+            Ok(groups) => groups.map(Self),
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+
+    /// How many processes read this agent's requests of normal priority.
+    #[must_use]
+    pub fn by(&self, agent: &AgentName) -> usize {
+        let topic = format!("agent.{agent}");
+        let groups = self.0.iter().filter(|(group, _)| group.ends_with(&topic));
+        groups.map(|(_, members)| members).sum()
+    }
+
+    /// Those of these agents whose requests nobody reads.
+    #[must_use]
+    pub fn by_nobody(&self, agents: impl IntoIterator<Item = AgentName>) -> Vec<AgentName> {
+        let agents = agents.into_iter();
+        agents.filter(|agent| self.by(agent) == 0).collect()
+    }
+}
+
+/// The agents that a workflow names, for steps and for compensations.
+#[must_use]
+pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
+    let steps = workflow.steps.iter();
+    let named = steps.flat_map(|step| {
+        let compensation = step.compensation.as_ref().map(|c| &c.agent);
+        std::iter::once(&step.agent).chain(compensation)
+    });
+    named.cloned().collect()
+}
+
+/// The agents that the present versions of all published workflows name, each with the workflows that
+/// need it. A definition that cannot be compiled is left out: its orders say so. The table of definitions
+/// is read whole; it is small.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be read.
+pub async fn needed_agents<S>(
+    store: &S,
+) -> Result<BTreeMap<AgentName, BTreeSet<WorkflowName>>, StoreError>
+where
+    S: OperatorStore + DefinitionStore,
+{
+    let mut needed: BTreeMap<AgentName, BTreeSet<WorkflowName>> = BTreeMap::new();
+    for version in store.versions().await? {
+        if !version.is_current {
+            continue;
+        }
+        let Some(json) = store.definition(version.definition).await? else {
+            continue;
+        };
+        let Ok(workflow) = Workflow::from_published(&json) else {
+            continue;
+        };
+        for agent in agents_of(&workflow) {
+            needed
+                .entry(agent)
+                .or_default()
+                .insert(workflow.name.clone());
+        }
+    }
+    Ok(needed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_served_by_the_members_of_its_groups_and_of_no_other() {
+        let groups = [
+            ("triad-agent.bank", 1),
+            ("shop-agent.bank", 2),
+            ("triad-agent.bank.high", 4),
+            ("triad-agent.the-bank", 8),
+            ("triad-agent.hotel", 0),
+        ];
+        let served = Served(groups.map(|(name, n)| (name.to_owned(), n)).into());
+        let agent = |name| AgentName::new(name).expect("a name");
+        assert_eq!(served.by(&agent("bank")), 3);
+        let asked = ["bank", "hotel", "flights"].map(agent);
+        assert_eq!(
+            served.by_nobody(asked),
+            ["hotel", "flights"].map(agent).to_vec()
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! The history of an order's attempts: each is told of by its step's state while that knows it, and by
+//! a line of the timeline from then on. Nothing is written twice: an order that ends well on its first
+//! attempts has no line at all.
+//!
+//! Who moves a step on from a state that may alone know of an attempt does so within [`change`].
+
+use triad_workflow::StepId;
+
+use crate::failure::Failure;
+use crate::ids::{Attempt, Direction, Timestamp};
+use crate::order::{Incident, IncidentKind, Order};
+use crate::step::{StepRecord, StepState, Work};
+
+/// Changes the record of a step. If its state is another one then, what the state before knew of an
+/// attempt and no line does is written down.
+pub(crate) fn change<T>(
+    order: &mut Order,
+    index: usize,
+    now: Timestamp,
+    change: impl FnOnce(&mut StepRecord) -> T,
+) -> T {
+    let record = &mut order.steps[index];
+    let known = known_by_state(record, now);
+    let was = known.as_ref().map(|_| record.state.clone());
+    let done = change(record);
+    let has_changed = was.is_some_and(|was| was != record.state);
+    if let Some(line) = known.filter(|line| has_changed && !is_told(order, line)) {
+        order.note(line);
+    }
+    done
+}
+
+/// The same of every step, one after the other.
+pub(crate) fn change_each(order: &mut Order, now: Timestamp, by: impl Fn(&mut StepRecord)) {
+    for index in 0..order.steps.len() {
+        change(order, index, now, &by);
+    }
+}
+
+/// Whether a line tells of the attempt already.
+fn is_told(order: &Order, line: &Incident) -> bool {
+    let is_compensation = |line: &Incident| line.direction() == Direction::Compensate;
+    order.incidents.iter().any(|other| {
+        other.step == line.step
+            && other.attempt == line.attempt
+            && is_compensation(other) == is_compensation(line)
+    })
+}
+
+/// The line about the attempt that only the state of a step knows; `None` if there is none.
+fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
+    let line = |kind, at, attempt, started, direction| {
+        let line = Incident {
+            step: Some(record.step.clone()),
+            attempt: Some(attempt),
+            started,
+            ..Incident::new(kind, at)
+        };
+        line.toward(direction)
+    };
+    match &record.state {
+        StepState::Completed {
+            attempt,
+            started: Some(started),
+            finished,
+            ..
+        } => Some(line(
+            IncidentKind::Completed,
+            *finished,
+            *attempt,
+            Some(*started),
+            Direction::Forward,
+        )),
+        StepState::Compensated {
+            attempt,
+            started,
+            finished,
+        } => Some(line(
+            IncidentKind::Compensated,
+            *finished,
+            *attempt,
+            *started,
+            Direction::Compensate,
+        )),
+        StepState::Acting(work) | StepState::Compensating { work, .. } => {
+            let (attempt, started, direction) = match work {
+                Work::Out(out) => (out.attempt, out.started, out.direction),
+                Work::Failed {
+                    attempt,
+                    started,
+                    direction,
+                    ..
+                } => (*attempt, *started, *direction),
+                // It has its line.
+                Work::Due { .. } | Work::Deferred { .. } => return None,
+            };
+            let line = line(
+                IncidentKind::Abandoned,
+                now,
+                attempt,
+                Some(started),
+                direction,
+            );
+            let Work::Failed { calls, .. } = work else {
+                return Some(line);
+            };
+            Some(Incident {
+                calls: Some(*calls),
+                failure: record.error.clone(),
+                ..line
+            })
+        }
+        StepState::Completed { started: None, .. }
+        | StepState::Waiting
+        | StepState::Skipped
+        | StepState::Refused { .. }
+        | StepState::Ambiguous { .. }
+        | StepState::NotCompensated { .. } => None,
+    }
+}
+
+/// An attempt that was deferred, or that no agent took.
+pub(crate) struct Deferral {
+    pub attempt: Attempt,
+    pub started: Timestamp,
+    pub direction: Direction,
+    pub why: Failure,
+    /// Whether the wait began with it, or with another reason.
+    pub is_new: bool,
+}
+
+/// Writes down that an attempt was deferred: in a line of its own where a wait begins, in the line of
+/// the wait while it goes on, however long that is.
+pub(crate) fn tell_deferral(order: &mut Order, index: usize, deferral: Deferral, now: Timestamp) {
+    let Deferral {
+        attempt,
+        started,
+        direction,
+        why,
+        is_new,
+    } = deferral;
+    let Order {
+        steps, incidents, ..
+    } = order;
+    let step = &steps[index].step;
+    let mut lines = incidents.iter_mut().rev();
+    let last = lines.find(|line| line.step.as_ref() == Some(step) && line.attempt.is_some());
+    if let Some(line) = last
+        && !is_new
+        && line.what == IncidentKind::Deferred
+        && line.direction() == direction
+    {
+        line.through = Some(attempt);
+        return;
+    }
+    let line = Incident {
+        attempt: Some(attempt),
+        started: Some(started),
+        ..Incident::new(IncidentKind::Deferred, now).of(&why)
+    };
+    order.note(line.toward(direction));
+}
+
+/// What the deferred attempt of a step asked for, as its line says; `None` if it has none any more.
+pub(crate) fn direction_of_deferral(order: &Order, index: usize) -> Option<Direction> {
+    let step = Some(&order.steps[index].step);
+    let is_its =
+        |line: &&Incident| line.what == IncidentKind::Deferred && line.step.as_ref() == step;
+    order
+        .incidents
+        .iter()
+        .rfind(is_its)
+        .map(Incident::direction)
+}
+
+/// Attempts of which neither the timeline nor a state tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    /// The step.
+    pub step: StepId,
+    /// Whether they were attempts at the compensation, or at the action and its probe.
+    pub at_compensation: bool,
+    /// The first of them.
+    pub from: Attempt,
+    /// The last of them, at least `from`.
+    pub to: Attempt,
+}
+
+/// The attempts that were made and are told of nowhere: those whose lines were dropped, and those of
+/// records of earlier versions. Empty for an order that was moved to another version of its workflow:
+/// what the numbers of its attempts begin with is not known.
+#[must_use]
+pub fn untold(order: &Order) -> Vec<Untold> {
+    let mut lines = order.incidents.iter();
+    if lines.any(|line| line.what == IncidentKind::Migrated) {
+        return Vec::new();
+    }
+    let mut gaps = Vec::new();
+    for record in &order.steps {
+        for at_compensation in [false, true] {
+            untold_of(order, record, at_compensation, &mut gaps);
+        }
+    }
+    gaps
+}
+
+fn untold_of(order: &Order, record: &StepRecord, at_compensation: bool, gaps: &mut Vec<Untold>) {
+    let mut told: Vec<(u32, u32)> = order
+        .incidents
+        .iter()
+        .filter(|line| line.step.as_ref() == Some(&record.step))
+        .filter(|line| (line.direction() == Direction::Compensate) == at_compensation)
+        .filter_map(|line| {
+            let first = line.attempt?.0;
+            Some((first, line.through.map_or(first, |last| last.0)))
+        })
+        .collect();
+    told.extend(by_state(record, at_compensation).map(|attempt| (attempt.0, attempt.0)));
+    told.sort_unstable();
+    let last = match at_compensation {
+        true => record.compensations(),
+        false => record.actions(),
+    };
+    let mut next = 1;
+    for (first, through) in told.into_iter().chain([(last + 1, last + 1)]) {
+        if first > next {
+            gaps.push(Untold {
+                step: record.step.clone(),
+                at_compensation,
+                from: Attempt(next),
+                to: Attempt(first - 1),
+            });
+        }
+        next = next.max(through + 1);
+    }
+}
+
+/// The attempt that the state of a step tells of in this leg.
+fn by_state(record: &StepRecord, at_compensation: bool) -> Option<Attempt> {
+    let told = match &record.state {
+        StepState::Completed {
+            attempt,
+            started: Some(_),
+            ..
+        } => (false, *attempt),
+        StepState::Compensated { attempt, .. } => (true, *attempt),
+        StepState::Acting(work) | StepState::Compensating { work, .. } => match work {
+            Work::Out(_) | Work::Failed { .. } => {
+                let at_compensation = record.direction() == Direction::Compensate;
+                (at_compensation, work.attempt())
+            }
+            Work::Due { .. } | Work::Deferred { .. } => return None,
+        },
+        _ => return None,
+    };
+    (told.0 == at_compensation).then_some(told.1)
+}

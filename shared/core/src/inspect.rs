@@ -1,0 +1,65 @@
+//! What the services were asked on behalf of an order, or would be: for people who look into it.
+
+use serde_json::Value;
+use triad_workflow::{AgentName, StepIndex};
+
+use crate::context::{Context, NeedsDetails};
+use crate::declared::declared;
+use crate::ids::{Direction, IdempotencyKey};
+use crate::input;
+use crate::order::Order;
+
+/// One call that a step makes of its service, as the record has it now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceCall {
+    /// Whether it is the action, the probe or the compensation.
+    pub direction: Direction,
+    /// The agent that makes it.
+    pub agent: AgentName,
+    /// What the agent is asked to do.
+    pub action: String,
+    /// The key that the service knows the effect by.
+    pub idempotency_key: IdempotencyKey,
+    /// Of a compensation: the key of the effect to compensate. `None` otherwise.
+    pub undoes: Option<IdempotencyKey>,
+    /// The input, or why it has no value now: an expression reads what is not there yet, or is no
+    /// longer kept since the step that made it was compensated.
+    pub input: Result<Value, String>,
+}
+
+/// The calls of one step: its action, its probe and its compensation, as far as the definition has
+/// them. The keys are those of the present round.
+///
+/// # Errors
+/// [`NeedsDetails`] where an input depends on the details and they are not in `ctx`.
+///
+/// # Panics
+/// If the workflow in `ctx` has no such step.
+pub fn calls(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+) -> Result<Vec<ServiceCall>, NeedsDetails> {
+    let step = &ctx.workflow.steps[index];
+    let record = &order.steps[index];
+    let key = |direction| IdempotencyKey::of(&order.id, &record.step, direction, record.key);
+    let mut calls = Vec::new();
+    for direction in [Direction::Forward, Direction::Probe, Direction::Compensate] {
+        let Some(declared) = declared(step, direction) else {
+            continue;
+        };
+        let input = match direction {
+            Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
+            Direction::Compensate => input::compensation(ctx, order, index)?,
+        };
+        calls.push(ServiceCall {
+            direction,
+            agent: declared.agent.clone(),
+            action: declared.action.to_owned(),
+            idempotency_key: key(direction),
+            undoes: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
+            input: input.map_err(|e| e.to_string()),
+        });
+    }
+    Ok(calls)
+}

@@ -1,0 +1,121 @@
+//! What an order was given, what its steps ask of their services, and what came back.
+
+use serde::Serialize;
+use serde_json::Value;
+use triad_core::inspect::{ServiceCall, calls};
+use triad_core::{Context, Order, StepState, Timing};
+use triad_runtime::{DefinitionStore, StateStore, StoreError};
+use triad_workflow::{StepId, Workflow};
+
+/// The details of an order and the calls of its steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inputs {
+    /// The details as they were submitted.
+    pub details: Value,
+    /// The steps, in the workflow's order.
+    pub steps: Vec<StepInputs>,
+}
+
+/// What one step asks, and what came back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepInputs {
+    /// The step.
+    pub step: StepId,
+    /// The call of the action, of the probe and of the compensation, as far as there are such.
+    pub calls: Vec<ServiceCall>,
+    /// The output of the action; `None` if it has none, or it is no longer kept since the step was
+    /// compensated.
+    pub output: Option<Value>,
+}
+
+/// Why the inputs of an order cannot be shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InputsError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The order's details are no longer kept.
+    #[error("its details are no longer kept")]
+    NoDetails,
+    /// The definition that the order runs on is not stored any more, or cannot be read.
+    #[error("the definition {0} that it runs on cannot be read")]
+    NoDefinition(String),
+}
+
+/// The form in which people and programs are shown a call.
+#[derive(Debug, Clone, Serialize)]
+pub struct CallView<'a> {
+    /// The step.
+    pub step: &'a StepId,
+    /// `forward`, `probe` or `undo`, as the header `Triad-Direction` has it.
+    pub direction: String,
+    /// The agent.
+    pub agent: &'a str,
+    /// The action.
+    pub action: &'a str,
+    /// The idempotency key.
+    pub idempotency_key: &'a str,
+    /// The input; `None` if it has no value now.
+    pub input: Option<&'a Value>,
+    /// Why the input has no value.
+    pub why: Option<&'a str>,
+}
+
+impl<'a> CallView<'a> {
+    /// The view of one call of a step.
+    #[must_use]
+    pub fn of(step: &'a StepId, call: &'a ServiceCall) -> Self {
+        Self {
+            step,
+            direction: call.direction.to_string(),
+            agent: call.agent.as_str(),
+            action: &call.action,
+            idempotency_key: &call.idempotency_key.0,
+            input: call.input.as_ref().ok(),
+            why: call.input.as_ref().err().map(String::as_str),
+        }
+    }
+}
+
+/// Reads the details of an order and its definition, and computes what its steps ask. Two reads.
+///
+/// # Errors
+/// [`InputsError`].
+pub async fn of<S>(store: &S, order: &Order, timing: Timing) -> Result<Inputs, InputsError>
+where
+    S: StateStore + DefinitionStore,
+{
+    let mut found = store.details(vec![order.id.clone()]).await;
+    let details = found.pop().transpose()?.flatten();
+    let details = details.ok_or(InputsError::NoDetails)?;
+    let unread = || InputsError::NoDefinition(order.workflow.to_string());
+    let json = store.definition(order.workflow.clone()).await?;
+    let workflow = Workflow::from_published(&json.ok_or_else(unread)?).map_err(|_| unread())?;
+    if workflow.steps.len() != order.steps.len() {
+        return Err(unread());
+    }
+    let ctx = Context {
+        workflow: &workflow,
+        details: Some(&details),
+        timing,
+    };
+    let mut steps = Vec::new();
+    for (index, record) in order.steps.iter().enumerate() {
+        steps.push(StepInputs {
+            step: record.step.clone(),
+            calls: calls(&ctx, order, index).map_err(|_| InputsError::NoDetails)?,
+            output: output(&record.state).cloned(),
+        });
+    }
+    Ok(Inputs {
+        details: details.as_ref().clone(),
+        steps,
+    })
+}
+
+fn output(state: &StepState) -> Option<&Value> {
+    match state {
+        StepState::Completed { output, .. } => Some(output),
+        state => Some(&state.to_compensate()?.output).filter(|output| !output.is_null()),
+    }
+}

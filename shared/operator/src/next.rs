@@ -1,0 +1,201 @@
+//! What will happen to an order next, when, and by whom.
+
+use serde::Serialize;
+use triad_core::outbox::Emission;
+use triad_core::{Direction, Order, ProcessState, StepRecord, StepState, Timestamp, Timing, Work};
+
+/// One thing that is to happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Next {
+    /// When it happens, or by when at the latest, in milliseconds since the Unix epoch; `None` if that
+    /// depends on somebody who has no time set.
+    pub at: Option<Timestamp>,
+    /// What happens, in one line for a person. The text is no contract.
+    pub what: String,
+    /// Commands of an operator that the order takes now, by name; empty if none is needed.
+    pub acts: &'static [&'static str],
+}
+
+fn next(at: Option<Timestamp>, what: impl Into<String>) -> Next {
+    Next {
+        at,
+        what: what.into(),
+        acts: &[],
+    }
+}
+
+fn for_an_operator(what: impl Into<String>, acts: &'static [&'static str]) -> Next {
+    Next {
+        at: None,
+        what: what.into(),
+        acts,
+    }
+}
+
+/// What happens next to an order, soonest first: one thing for each step that is worked on, and what
+/// becomes of the order as a whole. Never empty. `timing` is the installation's.
+#[must_use]
+pub fn of(order: &Order, timing: &Timing) -> Vec<Next> {
+    if let Some(hold) = &order.paused {
+        let what = format!("waits until it is resumed: {} has paused it", hold.act.by);
+        return vec![for_an_operator(what, &["resume"])];
+    }
+    if order.set_aside.is_some() {
+        let what = "waits until its workflow has room for one more order in flight";
+        return vec![next(None, what)];
+    }
+    // What is left of a finished order waits for an operator.
+    let worked_on = order.steps.iter().filter(|_| !order.state.is_finished());
+    let mut all: Vec<Next> = worked_on.filter_map(|s| of_step(s, timing)).collect();
+    all.extend(of_order(order));
+    if let Some(deadline) = order.deadline
+        && !order.state.is_finished()
+        && order.late_since.is_none()
+    {
+        let what = "the deadline of the order: beyond it, it is compensated, or late if its point of no return may have happened";
+        all.push(next(Some(deadline), what));
+    }
+    all.sort_by_key(|n| n.at.map_or(u64::MAX, |at| at.0));
+    all
+}
+
+fn of_step(record: &StepRecord, timing: &Timing) -> Option<Next> {
+    let step = &record.step;
+    let work = record.state.work()?;
+    let attempt = match record.direction() {
+        Direction::Compensate => "compensation attempt",
+        Direction::Forward | Direction::Probe => "attempt",
+    };
+    Some(match work {
+        Work::Out(out) => {
+            let until = out.complete_by.plus(timing.skew);
+            let attempt = match out.direction {
+                Direction::Probe => "probe, attempt",
+                Direction::Forward | Direction::Compensate => attempt,
+            };
+            let what = format!(
+                "{step}: {attempt} {} is waited for; beyond this time the Supervisor takes it for lost",
+                out.attempt
+            );
+            next(Some(until), what)
+        }
+        Work::Deferred {
+            attempt: last,
+            until,
+        } => {
+            let why = record
+                .error
+                .as_ref()
+                .map_or_else(String::new, |e| format!(" ({})", e.code));
+            let what = format!(
+                "{step}: {attempt} {} is made, deferred until then{why}",
+                last.next()
+            );
+            next(Some(*until), what)
+        }
+        Work::Failed { attempt: last, .. } => {
+            let what = format!(
+                "{step}: the next sweep of the Supervisor counts the failure of {attempt} {last} and decides about another"
+            );
+            next(None, what)
+        }
+        Work::Due { last } => {
+            let what = format!(
+                "{step}: {attempt} {} is made when a Scheduler takes the order up",
+                last.next()
+            );
+            next(None, what)
+        }
+    })
+}
+
+/// Whether the order's last write asked the Scheduler to take it up.
+fn is_asked(order: &Order) -> bool {
+    let mut entries = order.outbox.entries.iter();
+    entries.any(|entry| matches!(entry, Emission::Retry))
+}
+
+fn of_order(order: &Order) -> Option<Next> {
+    let in_doubt = order.steps.iter().any(|s| s.in_doubt);
+    match &order.state {
+        ProcessState::Pending { complete_by: None } => Some(next(
+            None,
+            "a Scheduler starts it, as soon as what its first steps need has room",
+        )),
+        ProcessState::Pending {
+            complete_by: Some(at),
+        } => Some(match is_asked(order) {
+            true => next(
+                Some(*at),
+                "a Scheduler takes it up; if none has by then, the Supervisor asks again",
+            ),
+            false => next(Some(*at), "the Supervisor asks a Scheduler to take it up"),
+        }),
+        ProcessState::Compensating {
+            locked_by: None,
+            complete_by,
+            ..
+        } => Some(next(
+            Some(*complete_by),
+            "a Scheduler goes on with the compensation; if none has by then, the Supervisor asks again",
+        )),
+        ProcessState::Processing(_) | ProcessState::Compensating { .. } => None,
+        ProcessState::Processed { .. } => Some(next(None, "nothing: it is done")),
+        ProcessState::Compensated { .. } => Some(for_an_operator(
+            "nothing: its effects are compensated. It can be run again from the beginning",
+            &["resubmit"],
+        )),
+        _ if order.closed.is_some() => Some(next(None, "nothing: an operator has closed it")),
+        ProcessState::Error { .. } if in_doubt => Some(for_an_operator(
+            "nothing until an operator has found out whether the effect in doubt happened",
+            &["settle", "cancel", "close"],
+        )),
+        ProcessState::Error { .. } => Some(for_an_operator(
+            "nothing until an operator has it done again, compensated or closed",
+            &["resubmit", "cancel", "close"],
+        )),
+        ProcessState::CompensationFailed { .. } if in_doubt => Some(for_an_operator(
+            "nothing until an operator has found out whether the effect in doubt happened",
+            &["settle", "close"],
+        )),
+        ProcessState::CompensationFailed { .. } => Some(for_an_operator(
+            "nothing until an operator has the compensation tried again, or closes it",
+            &["retry-undo", "close"],
+        )),
+    }
+}
+
+/// Why an order that is alive does not go on at once, in a few words such as
+/// `charge-payment deferred: breaker-open`; `None` if it waits for nothing but an answer, or has
+/// finished.
+#[must_use]
+pub fn waits_for(order: &Order) -> Option<String> {
+    if order.state.is_finished() {
+        return None;
+    }
+    if let Some(hold) = &order.paused {
+        return Some(format!("paused by {}", hold.act.by));
+    }
+    if order.set_aside.is_some() {
+        return Some("room under its workflow's cap".to_owned());
+    }
+    let waiting = order.steps.iter().find(|s| {
+        matches!(s.state.work(), Some(Work::Deferred { .. })) || s.deferred_since.is_some()
+    });
+    if let Some(record) = waiting {
+        let why = record.error.as_ref().map_or("", |e| e.code.as_str());
+        return Some(format!("{} deferred: {why}", record.step));
+    }
+    let failed = order.steps.iter().find(|s| s.state.is_failed());
+    if let Some(record) = failed {
+        return Some(format!("{} failed, to be counted", record.step));
+    }
+    let due = |s: &&StepRecord| matches!(s.state, StepState::Acting(Work::Due { .. }));
+    if let Some(record) = order.steps.iter().find(due) {
+        return Some(format!("{} to be tried again", record.step));
+    }
+    match &order.state {
+        ProcessState::Pending { complete_by: None } => Some("its first claim".to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,121 @@
+//! One look at an installation: what is under way, what waits, and what needs an operator.
+
+use serde::Serialize;
+use triad_core::due::SHARDS;
+use triad_core::{Attention, Timestamp};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{ControlStore, DefinitionStore, StateStore, StoreError};
+use triad_workflow::Millis;
+
+use crate::causes::{CauseGroup, causes};
+use crate::downstreams::{DownstreamError, DownstreamView, Published, Waiting, view, waiting};
+use crate::find::Filter;
+
+/// Most causes that are shown; the others are counted.
+pub const CAUSES: usize = 10;
+/// An order that is due is overdue after this: two sweeps of the function.
+const LATE: Millis = Millis(120_000);
+/// Rows of each shard of the due index that are counted at most.
+const ROWS: u32 = 1_000;
+
+/// How an installation is.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Orders that are not finished, or whose end is not confirmed yet.
+    pub under_way: UnderWay,
+    /// Orders that need an operator by state and cause, the most frequent first, at most [`CAUSES`].
+    pub causes: Vec<CauseGroup>,
+    /// Orders that need an operator in all.
+    pub needing: u64,
+    /// Downstreams that are not called freely: an open or half-open breaker, one set by hand, or
+    /// paused steps.
+    pub held: Vec<DownstreamView>,
+    /// What orders wait for, by downstream and lane.
+    pub waiting: Vec<Waiting>,
+}
+
+/// Orders under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct UnderWay {
+    /// How many were counted.
+    pub orders: u64,
+    /// Whether there are more than were counted.
+    pub more: bool,
+    /// How many of them have been due for more than two minutes: no Supervisor looks at them.
+    pub overdue: u64,
+}
+
+impl Status {
+    /// Whether nothing needs an operator: no order does, and every downstream is called freely.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.needing == 0 && self.held.is_empty()
+    }
+}
+
+/// Why the status cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StatusError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The stored workflows cannot be read.
+    #[error(transparent)]
+    Downstream(#[from] DownstreamError),
+}
+
+/// Looks at an installation. Read are the attention index, at most two pages of each shard of the due
+/// index, the definitions, and one control record for each downstream: nothing that grows with the
+/// orders that ended well.
+///
+/// # Errors
+/// [`StatusError`].
+pub async fn of<S>(store: &S, now: Timestamp) -> Result<Status, StatusError>
+where
+    S: StateStore + OperatorStore + ControlStore + DefinitionStore,
+{
+    let mut groups = Vec::new();
+    let mut needing = 0;
+    for kind in Attention::ALL {
+        let filter = Filter {
+            state: kind.name().parse().ok(),
+            ..Filter::default()
+        };
+        let found = causes(store, &filter, now).await?;
+        needing += found.others;
+        groups.extend(found.groups);
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.orders));
+    needing += groups.iter().map(|group| group.orders).sum::<u64>();
+    groups.truncate(CAUSES);
+    let mut held = Vec::new();
+    for agent in Published::read(store).await?.agents() {
+        let found = view(store, &agent).await?;
+        let record = &found.record;
+        let is_free = record.breaker.name() == "closed"
+            && record.forced.is_none()
+            && record.paused.is_empty();
+        if !is_free {
+            held.push(found);
+        }
+    }
+    Ok(Status {
+        under_way: under_way(store, now).await?,
+        causes: groups,
+        needing,
+        held,
+        waiting: waiting(store, now).await?,
+    })
+}
+
+async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
+    let mut all = UnderWay::default();
+    for shard in 0..SHARDS {
+        let page = store.due(shard, Timestamp(u64::MAX), ROWS, None).await?;
+        all.orders += page.rows.len() as u64;
+        all.more |= page.next.is_some();
+        let overdue = store.due(shard, now.minus(LATE), ROWS, None).await?;
+        all.overdue += overdue.rows.len() as u64;
+    }
+    Ok(all)
+}

@@ -1,0 +1,137 @@
+//! Checks of a definition's expressions: each one compiles, and reads outputs that are there by then.
+
+use std::collections::BTreeSet;
+
+use crate::bounds;
+use crate::check::ids;
+use crate::expr::Expression;
+use crate::model::{CompensationDefinition, Definition};
+use crate::problem::{At, Problem, Problems};
+use crate::template::{self, Piece};
+
+/// Where an expression stands, as far as what it may read depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Condition of a step.
+    When,
+    /// Input of an action.
+    Input,
+    /// Input of a compensation.
+    Compensation,
+}
+
+/// An expression of a definition, compiled.
+pub(crate) struct Written {
+    /// Position of its step in the file.
+    pub step: usize,
+    pub role: Role,
+    pub at: At,
+    pub expression: Expression,
+}
+
+/// Every expression of every step that compiles; a problem for each one that does not.
+pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<Written> {
+    let mut all = Vec::new();
+    for (step, written) in definition.steps.iter().enumerate() {
+        let top = At::step(step);
+        if let Some(when) = &written.when {
+            let at = top.key("when");
+            match Expression::compile(when) {
+                Ok(expression) => all.push(Written {
+                    step,
+                    role: Role::When,
+                    at,
+                    expression,
+                }),
+                Err(reason) => problems.push(Problem::new(at, reason).on_text([when.clone()])),
+            }
+        }
+        let mut inputs = vec![(Role::Input, top.key("input"), &written.input)];
+        if let Some(CompensationDefinition::Action(c)) = &written.compensation {
+            inputs.push((Role::Compensation, top.keys("compensation.input"), &c.input));
+        }
+        for (role, at, input) in inputs {
+            if let Err(e) = bounds::check_nesting(input) {
+                problems.add(at, e.to_string());
+                continue;
+            }
+            for (at, piece) in template::pieces(input, &at) {
+                match piece {
+                    Piece::Expression(source) => match Expression::compile(&source) {
+                        Ok(expression) => all.push(Written {
+                            step,
+                            role,
+                            at,
+                            expression,
+                        }),
+                        Err(reason) => problems.push(Problem::new(at, reason).on_text([source])),
+                    },
+                    Piece::Unclosed(text) => {
+                        let reason = format!("`{text}` has `${{` without its `}}`");
+                        let problem = Problem::new(at, reason).hint("close it with `}`");
+                        problems.push(problem.on_text(["${".to_owned()]));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Checks the expressions. `ancestors` are the steps that each step comes after; `None` if that is not
+/// known.
+pub(super) fn check(
+    definition: &Definition,
+    ancestors: Option<&[BTreeSet<usize>]>,
+    problems: &mut Problems,
+) {
+    let mut told = BTreeSet::new();
+    for written in compiled(definition, problems) {
+        for read in written.expression.steps() {
+            let key = (
+                written.step,
+                written.role == Role::Compensation,
+                read.clone(),
+            );
+            if let Some(problem) = check_read(definition, ancestors, &written, read)
+                && told.insert(key)
+            {
+                let source = written.expression.source().to_owned();
+                problems.push(problem.on_text([source, read.clone()]));
+            }
+        }
+    }
+}
+
+fn check_read(
+    definition: &Definition,
+    ancestors: Option<&[BTreeSet<usize>]>,
+    written: &Written,
+    read: &str,
+) -> Option<Problem> {
+    let problem = |reason: String| Problem::new(written.at.clone(), reason);
+    let Some(other) = ids(definition).position(|id| id == read) else {
+        let reason = format!("reads the output of {read:?}, and there is no such step");
+        return Some(problem(reason).nearest(read, ids(definition)).of_ids());
+    };
+    if other == written.step {
+        return Some(match written.role {
+            Role::Compensation => problem("reads its own step's output".to_owned())
+                .hint("a compensation reads its own step's output as `output`"),
+            Role::When | Role::Input => problem(format!(
+                "reads the output of {read}, which is this step: it has none before it is done"
+            )),
+        });
+    }
+    if ancestors?[written.step].contains(&other) {
+        return None;
+    }
+    Some(match written.role {
+        Role::Compensation => problem(format!(
+            "reads the output of {read:?}, which the step does not come after"
+        )),
+        Role::When | Role::Input => problem(format!(
+            "reads the output of {read}, which need not have completed by then: add it to after"
+        )),
+    })
+}

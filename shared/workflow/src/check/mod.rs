@@ -1,0 +1,335 @@
+//! Every check of a definition as a whole, before anything runs.
+//!
+//! All problems are collected, so that an author mends a file in one pass. The rules about
+//! compensation follow the saga literature: steps before the point of no return are compensatable, the
+//! pivot is neither, steps after it are retryable.
+
+pub(crate) mod expressions;
+mod numbers;
+
+use std::collections::BTreeSet;
+
+use crate::duration::Millis;
+use crate::model::{CompensationDefinition, Definition, ThenDefinition};
+use crate::names::check_name;
+use crate::problem::{At, Problems};
+use crate::workflow::{StepIndex, Workflow};
+
+pub use crate::problem::{Place, Problem};
+
+/// Most steps of one workflow, inclusive; at least one is needed. The process record holds a record
+/// for each.
+pub const MAX_STEPS: usize = 32;
+/// Most calls to the remote service that an author may allow one attempt, inclusive. At least one
+/// call is needed.
+pub const MAX_CALLS: u32 = 100;
+/// Largest number of failed attempts, inclusive, that an author may have met with another attempt;
+/// the same for extra attempts after a longer wait.
+pub const MAX_THRESHOLD: u32 = 100;
+/// Most calls that one order may cause in all, inclusive, as [`Workflow::worst_case_calls`] counts
+/// them.
+pub const MAX_CALLS_PER_ORDER: u64 = 10_000;
+/// Longest name of an action, in bytes, inclusive. It consists of ASCII letters, digits, `-` and
+/// `_`.
+pub const MAX_ACTION_BYTES: usize = 64;
+
+/// What a definition is checked against: the agents that exist, and the clock skew of the
+/// installation.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Names of the agents that exist; `None` where the caller cannot know them, and then any name
+    /// is allowed.
+    pub agents: Option<BTreeSet<String>>,
+    /// Largest clock difference between any two machines. Each complete-within has to be at least
+    /// twice this plus 10 ms.
+    pub skew: Millis,
+}
+
+impl Limits {
+    /// The limits for a definition that was checked when it was published: any agents, no skew.
+    #[must_use]
+    pub fn published() -> Self {
+        Self {
+            agents: None,
+            skew: Millis(0),
+        }
+    }
+}
+
+/// A step's place in the run order.
+pub(crate) struct Planned {
+    pub written: usize,
+    pub after: Vec<StepIndex>,
+    pub may_be_undone: bool,
+}
+
+/// What the checks of a definition have come to.
+pub(crate) struct Checked {
+    /// The run order; `None` if steps come after one another in a circle.
+    pub order: Option<Vec<Planned>>,
+    pub problems: Vec<Problem>,
+}
+
+/// Checks the shape: names, references, order, compensation, expressions. Plans the run order.
+pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
+    let mut problems = Problems::default();
+    check_names(definition, limits, &mut problems);
+    let after = resolve_after(definition, &mut problems);
+    let order = sort(definition, &after, &mut problems);
+    numbers::check(definition, limits, &mut problems);
+    numbers::check_repeat(definition, &mut problems);
+    let ancestors = order.as_ref().map(|order| ancestors(&after, order));
+    expressions::check(definition, ancestors.as_deref(), &mut problems);
+    let planned = order.zip(ancestors).map(|(order, ancestors)| {
+        let undoable = check_undo(definition, &ancestors, &mut problems);
+        let mut place = vec![0; order.len()];
+        for (to, &from) in order.iter().enumerate() {
+            place[from] = to;
+        }
+        order
+            .iter()
+            .map(|&written| {
+                let mut after: Vec<_> = after[written].iter().map(|&a| place[a]).collect();
+                after.sort_unstable();
+                after.dedup();
+                Planned {
+                    written,
+                    after,
+                    may_be_undone: undoable[written],
+                }
+            })
+            .collect()
+    });
+    let named = |problem: Problem| problem.named(definition);
+    Checked {
+        order: planned,
+        problems: problems.0.into_iter().map(named).collect(),
+    }
+}
+
+fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems) {
+    let top = At::top();
+    if let Err(e) = check_name(&definition.workflow) {
+        problems.add(top.key("workflow"), e.to_string());
+    }
+    let count = definition.steps.len();
+    if count == 0 {
+        problems.push(
+            Problem::new(top.key("steps"), "a workflow needs at least one step")
+                .hint("write `- id: …` below it, with `agent`, `action` and `compensation`"),
+        );
+    }
+    if count > MAX_STEPS {
+        let reason = format!("{count} steps; {MAX_STEPS} are allowed");
+        problems.add(top.key("steps"), reason);
+    }
+    for (index, step) in definition.steps.iter().enumerate() {
+        let at = At::step(index);
+        let same = definition.steps[..index]
+            .iter()
+            .position(|s| s.id == step.id);
+        if let Err(e) = check_name(&step.id) {
+            problems.add(at.key("id"), e.to_string());
+        } else if let Some(first) = same {
+            let reason = format!("step number {} has the same id", first + 1);
+            problems
+                .push(Problem::new(at.key("id"), reason).hint("give each step an id of its own"));
+        }
+        check_action(&step.action, at.key("action"), problems);
+        if let Some(probe) = &step.probe {
+            check_action(&probe.action, at.keys("probe.action"), problems);
+        }
+        check_agent(&step.agent, at.key("agent"), limits, problems);
+        if let Some(CompensationDefinition::Action(c)) = &step.compensation {
+            check_action(&c.action, at.keys("compensation.action"), problems);
+            if let Some(agent) = &c.agent {
+                check_agent(agent, at.keys("compensation.agent"), limits, problems);
+            }
+        }
+    }
+}
+
+fn check_agent(agent: &str, at: At, limits: &Limits, problems: &mut Problems) {
+    if let Err(e) = check_name(agent) {
+        problems.add(at, e.to_string());
+    } else if let Some(known) = &limits.agents
+        && !known.contains(agent)
+    {
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        let reason = format!(
+            "unknown agent {agent:?}; configured are: {}",
+            known.join(", ")
+        );
+        problems.push(Problem::new(at, reason).nearest(agent, known));
+    }
+}
+
+fn check_action(action: &str, at: At, problems: &mut Problems) {
+    // An action becomes a path segment of the HTTP agent's URL.
+    let fits = !action.is_empty()
+        && action.len() <= MAX_ACTION_BYTES
+        && action
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if !fits {
+        problems.add(
+            at,
+            format!("{action:?} is not a valid action: use 1 to {MAX_ACTION_BYTES} of a-z, A-Z, 0-9, '-' and '_'"),
+        );
+    }
+}
+
+/// Ids of all steps.
+pub(crate) fn ids(definition: &Definition) -> impl Iterator<Item = &str> {
+    definition.steps.iter().map(|step| step.id.as_str())
+}
+
+fn resolve_after(definition: &Definition, problems: &mut Problems) -> Vec<Vec<usize>> {
+    let mut resolve = |index: usize, written: &[String]| {
+        let mut found = Vec::new();
+        for (nth, id) in written.iter().enumerate() {
+            match ids(definition).position(|known| known == id) {
+                Some(step) => found.push(step),
+                None => {
+                    let at = At::step(index).key("after").index(nth);
+                    let problem = Problem::new(at, format!("there is no step {id:?}"));
+                    problems.push(problem.nearest(id, ids(definition)).of_ids());
+                }
+            }
+        }
+        found
+    };
+    let steps = definition.steps.iter().enumerate();
+    steps
+        .map(|(index, step)| match &step.after {
+            None => index.checked_sub(1).into_iter().collect(),
+            Some(written) => resolve(index, written),
+        })
+        .collect()
+}
+
+/// Run order: of the steps whose predecessors are placed, always the one written first.
+fn sort(
+    definition: &Definition,
+    after: &[Vec<usize>],
+    problems: &mut Problems,
+) -> Option<Vec<usize>> {
+    let count = after.len();
+    let mut order = Vec::with_capacity(count);
+    let mut placed = vec![false; count];
+    while order.len() < count {
+        let next = (0..count).find(|&s| !placed[s] && after[s].iter().all(|&a| placed[a]));
+        let Some(next) = next else {
+            let stuck: Vec<_> = (0..count)
+                .filter(|&s| !placed[s])
+                .map(|s| definition.steps[s].id.as_str())
+                .collect();
+            let first = (0..count).find(|&s| !placed[s]).unwrap_or(0);
+            let reason = format!(
+                "steps come after one another in a circle: {}",
+                stuck.join(", ")
+            );
+            problems.push(
+                Problem::new(At::step(first).key("after"), reason)
+                    .hint("let one of them come after none of the others"),
+            );
+            return None;
+        };
+        placed[next] = true;
+        order.push(next);
+    }
+    Some(order)
+}
+
+fn ancestors(after: &[Vec<usize>], order: &[usize]) -> Vec<BTreeSet<usize>> {
+    let mut all = vec![BTreeSet::new(); after.len()];
+    for &step in order {
+        let mut mine = BTreeSet::new();
+        for &a in &after[step] {
+            mine.insert(a);
+            mine.extend(&all[a]);
+        }
+        all[step] = mine;
+    }
+    all
+}
+
+/// The rules about compensation; returns for each step whether it can ever be compensated.
+fn check_undo(
+    definition: &Definition,
+    ancestors: &[BTreeSet<usize>],
+    problems: &mut Problems,
+) -> Vec<bool> {
+    let steps = &definition.steps;
+    let pivots: Vec<usize> = (0..steps.len())
+        .filter(|&s| steps[s].point_of_no_return)
+        .collect();
+    if let [first, second, ..] = pivots.as_slice() {
+        let reason = format!(
+            "step {} is the point of no return already",
+            steps[*first].id
+        );
+        problems.push(
+            Problem::new(At::step(*second).key("point_of_no_return"), reason)
+                .hint("keep one of them"),
+        );
+    }
+    let pivot = pivots.first().copied();
+    (0..steps.len())
+        .map(|s| {
+            let step = &steps[s];
+            let at = At::step(s);
+            let past_pivot = pivot.is_some_and(|p| s == p || ancestors[s].contains(&p));
+            if let Some(p) = pivot
+                && !past_pivot
+                && !ancestors[p].contains(&s)
+            {
+                problems.add(
+                    at.clone(),
+                    format!(
+                        "runs beside the point of no return {}: put it before or after it",
+                        steps[p].id
+                    ),
+                );
+            }
+            let then = step.supervisor.as_ref().and_then(|p| p.then);
+            if past_pivot {
+                if then == Some(ThenDefinition::Compensate) {
+                    problems.add(at.keys("supervisor.then"), "cannot compensate from the point of no return on: use then: error");
+                }
+                if matches!(step.compensation, Some(CompensationDefinition::Action(_))) {
+                    problems.add(at.key("compensation"), "a compensation from the point of no return on would never run: remove it");
+                }
+            } else if step.compensation.is_none() {
+                problems.push(Problem::new(at.key("compensation"), "has no compensation").missing().hint(
+                    "say how its effect is compensated, `compensation: { action: … }`, or write `compensation: none` if there is nothing to compensate",
+                ));
+            }
+            !past_pivot
+        })
+        .collect()
+}
+
+/// Checks that need compiled steps: the worst case.
+pub(crate) fn check_compiled(workflow: &Workflow) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    let least = workflow.one_attempt_each();
+    if let Some(within) = workflow.complete_within
+        && within < least
+    {
+        let reason =
+            format!("{within} cannot hold: the steps may take {least} in one attempt each");
+        problems.push(
+            Problem::new(At::top().key("complete_within"), reason)
+                .hint("give the order more time, or its steps less"),
+        );
+    }
+    let calls = workflow.worst_case_calls();
+    if calls > MAX_CALLS_PER_ORDER {
+        problems.add(
+            At::top().key("steps"),
+            format!("one order could cause {calls} calls; {MAX_CALLS_PER_ORDER} are allowed: lower retry.calls or thresholds"),
+        );
+    }
+    problems.0
+}

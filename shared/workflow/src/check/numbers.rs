@@ -1,0 +1,131 @@
+//! Checks of a definition's numbers and times.
+
+use crate::check::{Limits, MAX_CALLS, MAX_THRESHOLD};
+use crate::duration::Millis;
+use crate::model::{CompensationDefinition, Definition, PolicyDefinition, RetryDefinition};
+use crate::problem::{At, Problem, Problems};
+
+pub(super) fn check(definition: &Definition, limits: &Limits, problems: &mut Problems) {
+    let defaults = &definition.defaults;
+    let top = At::top().key("defaults");
+    check_within(&top, defaults.complete_within, limits, problems);
+    if let Some(retry) = &defaults.retry {
+        check_retry(&top, retry, defaults.complete_within, problems);
+    }
+    if let Some(policy) = &defaults.supervisor {
+        check_policy(&top.key("supervisor"), policy, problems);
+    }
+    for (index, step) in definition.steps.iter().enumerate() {
+        let at = At::step(index);
+        check_within(&at, step.complete_within, limits, problems);
+        if let Some(retry) = &step.retry {
+            let within = step.complete_within.or(defaults.complete_within);
+            check_retry(&at, retry, within, problems);
+        }
+        if let Some(policy) = &step.supervisor {
+            check_policy(&at.key("supervisor"), policy, problems);
+        }
+        if let Some(probe) = &step.probe {
+            check_within(&at.key("probe"), probe.complete_within, limits, problems);
+        }
+        if let Some(CompensationDefinition::Action(c)) = &step.compensation {
+            let at = at.key("compensation");
+            check_within(&at, c.complete_within, limits, problems);
+            if let Some(retry) = &c.retry {
+                check_retry(&at, retry, c.complete_within, problems);
+            }
+            check_threshold(&at, c.threshold, problems);
+        }
+    }
+}
+
+fn check_within(at: &At, within: Option<Millis>, limits: &Limits, problems: &mut Problems) {
+    let least = Millis(limits.skew.0.saturating_mul(2).saturating_add(10));
+    if let Some(within) = within
+        && within < least
+    {
+        problems.add(
+            at.key("complete_within"),
+            format!(
+                "{within} cannot fit: with clocks {} apart it needs at least {least}",
+                limits.skew
+            ),
+        );
+    }
+}
+
+fn check_retry(at: &At, retry: &RetryDefinition, within: Option<Millis>, problems: &mut Problems) {
+    let at = at.key("retry");
+    let calls = retry.calls;
+    if calls == 0 || calls > MAX_CALLS {
+        let reason = format!("is {calls}; use 1 to {MAX_CALLS}");
+        problems.add(at.key("calls"), reason);
+    }
+    if let Some(total) = retry.total.filter(|t| *t < calls) {
+        let reason = format!("is {total}, below retry.calls, which is {calls}");
+        problems.add(at.key("total"), reason);
+    }
+    let Some(initial) = retry.initial else {
+        return;
+    };
+    if let Some(max) = retry.max.filter(|max| initial > *max) {
+        problems.add(
+            at.key("initial"),
+            format!("{initial} is above retry.max {max}"),
+        );
+    }
+    if let Some(within) = within.filter(|within| initial >= *within)
+        && calls > 1
+    {
+        let reason = format!("{initial} cannot fit in complete_within {within}");
+        problems.add(at.key("initial"), reason);
+    }
+}
+
+fn check_policy(at: &At, policy: &PolicyDefinition, problems: &mut Problems) {
+    check_threshold(at, Some(policy.threshold), problems);
+    if policy.retry_at_once && policy.delay.is_some_and(|d| d > Millis(0)) {
+        let reason = "supervisor.retry_at_once and supervisor.delay exclude one another";
+        problems.push(Problem::new(at.key("retry_at_once"), reason).hint("remove one of the two"));
+    }
+    if let Some(wait) = &policy.wait
+        && wait.times > MAX_THRESHOLD
+    {
+        let reason = format!("is {}, above {MAX_THRESHOLD}", wait.times);
+        problems.add(at.keys("wait.times"), reason);
+    }
+}
+
+fn check_threshold(at: &At, threshold: Option<u32>, problems: &mut Problems) {
+    if let Some(threshold) = threshold.filter(|t| *t > MAX_THRESHOLD) {
+        let reason = format!("is {threshold}, above {MAX_THRESHOLD}");
+        problems.add(at.key("threshold"), reason);
+    }
+}
+
+/// Steps whose effect may not be repeated.
+pub(super) fn check_repeat(definition: &Definition, problems: &mut Problems) {
+    for (index, step) in definition.steps.iter().enumerate() {
+        let at = At::step(index);
+        if step.at_most_once && step.probe.is_some() {
+            problems.add(
+                at.key("at_most_once"),
+                "stops for an operator, and probe asks the service: declare one of the two",
+            );
+        }
+        let once = step.at_most_once || step.probe.is_some();
+        if once && step.retry.as_ref().is_some_and(|r| r.calls > 1) {
+            problems.add(
+                at.keys("retry.calls"),
+                "the effect may not be repeated, so an attempt is one call: write retry.calls: 1",
+            );
+        }
+        let retry = step.retry.as_ref().or(definition.defaults.retry.as_ref());
+        if step.probe.is_some() && retry.and_then(|r| r.total) == Some(1) {
+            problems.add(
+                at.keys("retry.total"),
+                "1 leaves no call to ask whether the effect happened: write at_most_once, or a larger total",
+            );
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Which values an expression reads.
+
+use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
+
+/// The values that an expression reads, each as the names on the way to it.
+pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
+    if let Some(way) = way_to(node) {
+        if matches!(way[0].as_str(), "details" | "steps" | "order" | "output") {
+            found.push(way);
+        }
+        return;
+    }
+    match &node.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Map(_) | Expr::Struct(_) => {}
+        Expr::Select(select) => reads(&select.operand, found),
+        Expr::List(list) => list.elements.iter().for_each(|e| reads(e, found)),
+        Expr::Call(call) => {
+            let target = call.target.iter().map(AsRef::as_ref);
+            target.chain(&call.args).for_each(|e| reads(e, found));
+        }
+        Expr::Comprehension(over) => {
+            reads(&over.iter_range, found);
+            reads(&over.loop_step, found);
+        }
+    }
+}
+
+fn way_to(node: &IdedExpr) -> Option<Vec<String>> {
+    match &node.expr {
+        Expr::Ident(name) => Some(vec![name.clone()]),
+        Expr::Select(select) => {
+            let mut way = way_to(&select.operand)?;
+            way.push(select.field.clone());
+            Some(way)
+        }
+        Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+            [object, index] => match &index.expr {
+                Expr::Literal(LiteralValue::String(name)) => {
+                    let mut way = way_to(object)?;
+                    way.push(name.inner().to_owned());
+                    Some(way)
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}

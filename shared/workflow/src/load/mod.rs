@@ -1,0 +1,212 @@
+//! Reading workflow files: YAML, the published JSON Schema, then every check. Each problem is told with
+//! its place, and none hides another that can be judged without it.
+
+mod positions;
+mod shape;
+mod yaml;
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use crate::check::{Limits, Problem};
+use crate::duration::Millis;
+use crate::model::Definition;
+use crate::types;
+use crate::workflow::Workflow;
+use positions::Positions;
+
+/// Largest workflow file, in bytes, inclusive: 256 KiB.
+pub const MAX_FILE_BYTES: usize = 256 * 1024;
+
+/// Everything that is wrong with one workflow file. As text it is a line for each problem,
+/// `FILE:LINE:COLUMN: what is wrong`, with the line of the file below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    /// Name of the file, as the caller gave it.
+    pub file: String,
+    /// What is wrong, at least one problem, in the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl LoadError {
+    /// A file with one problem that is of the whole of it.
+    #[must_use]
+    pub fn whole(file: &str, reason: impl Into<String>) -> Self {
+        Self {
+            file: file.to_owned(),
+            problems: vec![Problem::of_all(reason)],
+        }
+    }
+
+    /// A line for each problem, without the lines of the file.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        self.problems.iter().map(|problem| match &problem.place {
+            Some(at) => format!("{}:{}:{}: {problem}", self.file, at.line, at.column),
+            None => format!("{}: {problem}", self.file),
+        })
+    }
+
+    /// The problems for programs, each an object with `file`, `line` and `column` (from 1, or null),
+    /// `step`, `path`, `reason` and `hint` (each a text or null).
+    pub fn json(&self) -> impl Iterator<Item = Value> + '_ {
+        self.problems.iter().map(|problem| {
+            let place = problem.place.as_ref();
+            json!({
+                "file": self.file,
+                "line": place.map(|at| at.line),
+                "column": place.map(|at| at.column),
+                "step": problem.step,
+                "path": problem.path,
+                "reason": problem.reason,
+                "hint": problem.hint,
+            })
+        })
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (line, problem)) in self.lines().zip(&self.problems).enumerate() {
+            if at > 0 {
+                writeln!(f)?;
+            }
+            f.write_str(&line)?;
+            if let Some(excerpt) = problem.place.as_ref().and_then(|p| p.excerpt()) {
+                write!(f, "\n{excerpt}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Reads, checks and compiles the text of one workflow file. `file` is its name for error messages;
+/// nothing is read from disk. YAML is read as version 1.2 has it: `yes`, `no` and `on` are texts.
+///
+/// # Errors
+/// [`LoadError`] if the text has more than [`MAX_FILE_BYTES`], is not YAML, breaks the JSON Schema,
+/// or has problems that [`Workflow::compile`] finds. Of a text that is YAML it has every problem; what
+/// depends on a part that cannot be used is not judged.
+///
+/// # Example
+/// ```
+/// use triad_workflow::{Limits, load};
+/// let text = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
+/// let workflow = load::from_yaml("w.yaml", text, &Limits::published()).unwrap();
+/// assert_eq!(workflow.steps.len(), 1);
+///
+/// let wrong = load::from_yaml("w.yaml", &text.replace("agent", "agnet"), &Limits::published());
+/// let told = wrong.unwrap_err().lines().collect::<Vec<_>>();
+/// assert_eq!(told, ["w.yaml:2:17: step a: agnet: unknown key, did you mean `agent`?"]);
+/// ```
+pub fn from_yaml(file: &str, text: &str, limits: &Limits) -> Result<Workflow, LoadError> {
+    if text.len() > MAX_FILE_BYTES {
+        let reason = format!("is larger than {MAX_FILE_BYTES} bytes");
+        return Err(LoadError::whole(file, reason));
+    }
+    let fail = |problems| LoadError {
+        file: file.to_owned(),
+        problems,
+    };
+    let mut value = yaml::read(text).map_err(|problem| fail(vec![*problem]))?;
+    let positions = Positions::of(text);
+    let shaped = shape::check(&json_schema(), &mut value);
+    let names = step_names(&value, shaped.ids_are_whole);
+    let mut problems = positions.duplicates();
+    problems.extend(shaped.problems);
+    let compiled = match serde_json::from_value::<Definition>(value) {
+        Ok(definition) => {
+            let more = types::check(&definition);
+            match Workflow::compile(definition, limits) {
+                Ok(workflow) if more.is_empty() => Ok(workflow),
+                Ok(_) => Err(more),
+                Err(problems) => Err(problems.into_iter().chain(more).collect()),
+            }
+        }
+        // The file is none, which has been said; or the schema takes what the model does not.
+        Err(_) if !problems.is_empty() => Err(Vec::new()),
+        Err(e) => Err(vec![Problem::of_all(format!(
+            "cannot be read as a workflow: {e}"
+        ))]),
+    };
+    let workflow = compiled.map_err(|more| {
+        let is_judged = |p: &Problem| {
+            let is_of_names = p.is_of_ids && !shaped.ids_are_whole;
+            !is_of_names && !shaped.repaired.iter().any(|part| p.at.is_in(part))
+        };
+        problems.extend(more.into_iter().filter(is_judged));
+    });
+    if problems.is_empty()
+        && let Ok(workflow) = workflow
+    {
+        return Ok(workflow);
+    }
+    for problem in &mut problems {
+        if let Some(name) = problem.at.step_index().and_then(|index| names.get(index)) {
+            problem.step = Some(name.clone());
+        }
+        if problem.place.is_none() {
+            positions.place(problem);
+        }
+    }
+    problems.sort_by_key(|p| p.place.as_ref().map(|at| (at.line, at.column)));
+    problems.dedup();
+    Err(fail(problems))
+}
+
+/// What the steps are called in messages: by their ids, or by their numbers, from 1.
+fn step_names(value: &Value, ids_are_whole: bool) -> Vec<String> {
+    let steps = value["steps"].as_array();
+    let name = |(index, step): (usize, &Value)| match step["id"].as_str() {
+        Some(id) if ids_are_whole || id != shape::made_up_id(index) => id.to_owned(),
+        _ => format!("number {}", index + 1),
+    };
+    steps.into_iter().flatten().enumerate().map(name).collect()
+}
+
+/// What in the expressions of a definition can never work, whatever the order: what [`from_yaml`] adds
+/// to the problems that [`Workflow::compile`] finds. A definition that is published already is not held
+/// against it.
+#[must_use]
+pub fn type_problems(definition: &Definition) -> Vec<Problem> {
+    types::check(definition)
+}
+
+/// The JSON Schema of workflow files, made from [`Definition`].
+#[must_use]
+pub fn json_schema() -> Value {
+    let mut schema = schemars::schema_for!(Definition).to_value();
+    schema["title"] = "Triad workflow definition".into();
+    schema
+}
+
+impl JsonSchema for Millis {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Duration".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^([0-9]+ ?[a-z]+ ?)+$",
+            "description": "A duration such as 250ms, 10s, 5m or 2h 30m."
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_word_is_a_text_and_not_a_boolean() {
+        let text = "workflow: w\nsteps: [{id: y, agent: on, action: no, compensation: none}]";
+        let workflow = from_yaml("w.yaml", text, &Limits::published()).unwrap();
+        assert_eq!(workflow.steps[0].agent.as_str(), "on");
+    }
+}

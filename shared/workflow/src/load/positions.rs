@@ -1,0 +1,266 @@
+//! Where each part of a YAML text stands.
+//!
+//! The values are read by serde, which keeps no places. So the text is gone through a second time, by
+//! the parser below it, for the places alone. A part that is not found, such as one that a merge key
+//! (`<<`) brings in, is shown at the nearest part around it.
+
+use serde_saphyr::granit_parser::{Event, Parser, Span};
+
+use crate::problem::{At, Focus, Place, Problem, Segment};
+
+/// A stretch of a line.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    /// From 1.
+    line: usize,
+    /// From 1, in characters.
+    column: usize,
+    /// In characters; what stands on further lines is left out.
+    width: usize,
+}
+
+/// A part of the text.
+struct Node {
+    spot: Spot,
+    kind: Kind,
+}
+
+enum Kind {
+    Scalar(String),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+}
+
+/// A part whose end is yet to come.
+struct Open {
+    spot: Spot,
+    is_map: bool,
+    parts: Vec<Node>,
+}
+
+/// The places of the parts of a YAML text.
+pub(super) struct Positions<'t> {
+    lines: Vec<&'t str>,
+    root: Option<Node>,
+}
+
+impl<'t> Positions<'t> {
+    /// Goes through a text that has been read as YAML before, so that its nesting is bounded.
+    pub(super) fn of(text: &'t str) -> Self {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut root = None;
+        let mut open: Vec<Open> = Vec::new();
+        for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+            let spot = spot(&span, &lines);
+            let done = match event {
+                Event::Scalar(value, ..) => node(spot, Kind::Scalar(value.into_owned())),
+                Event::Alias(_) => node(spot, Kind::List(Vec::new())),
+                Event::SequenceStart(..) | Event::MappingStart(..) => {
+                    open.push(Open {
+                        spot,
+                        is_map: matches!(event, Event::MappingStart(..)),
+                        parts: Vec::new(),
+                    });
+                    continue;
+                }
+                Event::SequenceEnd | Event::MappingEnd => match open.pop() {
+                    Some(whole) => whole.close(),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            match open.last_mut() {
+                Some(around) => around.parts.push(done),
+                None => root = root.or(Some(done)),
+            }
+        }
+        Self { lines, root }
+    }
+
+    /// Puts a problem at its place.
+    pub(super) fn place(&self, problem: &mut Problem) {
+        let spot = self.find(&problem.at, &problem.focus);
+        problem.place = Some(self.shown(spot));
+    }
+
+    /// The place of a stretch that is known by line and column, both from 1.
+    pub(super) fn at(text: &'t str, line: usize, column: usize) -> Place {
+        let lines = Self {
+            lines: text.lines().collect(),
+            root: None,
+        };
+        let (line, column) = (line.max(1), column.max(1));
+        lines.shown(Spot {
+            line,
+            column,
+            width: 1,
+        })
+    }
+
+    fn shown(&self, spot: Spot) -> Place {
+        Place {
+            line: spot.line,
+            column: spot.column,
+            width: spot.width.max(1),
+            text: self
+                .lines
+                .get(spot.line - 1)
+                .map_or_else(String::new, |line| (*line).to_owned()),
+        }
+    }
+
+    /// Every key that stands in one mapping for a second time.
+    pub(super) fn duplicates(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        if let Some(root) = &self.root {
+            self.duplicates_in(root, &At::top(), &mut found);
+        }
+        found
+    }
+
+    fn duplicates_in(&self, node: &Node, at: &At, found: &mut Vec<Problem>) {
+        match &node.kind {
+            Kind::Scalar(_) => {}
+            Kind::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.duplicates_in(item, &at.index(index), found);
+                }
+            }
+            Kind::Map(entries) => {
+                let is_id =
+                    |(k, _): &&(Node, Node)| matches!(&k.kind, Kind::Scalar(n) if n == "id");
+                // A step that begins without its dash: all its keys stand twice, and one reason is enough.
+                if at.step_index().is_some()
+                    && at.0.len() == 2
+                    && let Some((second, _)) = entries.iter().filter(is_id).nth(1)
+                {
+                    let reason = "this key stands twice: a step begins here without its dash";
+                    let mut problem = Problem::new(at.key("id"), reason)
+                        .hint("write `- id: …`, and indent the rest of it likewise");
+                    problem.place = Some(self.shown(second.spot));
+                    found.push(problem);
+                    return;
+                }
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    let Kind::Scalar(name) = &key.kind else {
+                        continue;
+                    };
+                    let at = at.key(name);
+                    let is_same =
+                        |(k, _): &&(Node, Node)| matches!(&k.kind, Kind::Scalar(n) if n == name);
+                    if name != "<<"
+                        && let Some((first, _)) = entries[..index].iter().find(is_same)
+                    {
+                        let reason =
+                            format!("this key stands twice; first in line {}", first.spot.line);
+                        let mut problem =
+                            Problem::new(at.clone(), reason).hint("remove one of the two");
+                        problem.place = Some(self.shown(key.spot));
+                        found.push(problem);
+                    }
+                    self.duplicates_in(value, &at, found);
+                }
+            }
+        }
+    }
+
+    fn find(&self, at: &At, focus: &Focus) -> Spot {
+        let start = Spot {
+            line: 1,
+            column: 1,
+            width: 1,
+        };
+        let Some(mut node) = self.root.as_ref() else {
+            return start;
+        };
+        // The key, or the element's place, by which the present node was reached.
+        let mut by = node.spot;
+        for segment in &at.0 {
+            let next = match (segment, &node.kind) {
+                (Segment::Key(key), Kind::Map(entries)) => entries
+                    .iter()
+                    .find(|(k, _)| matches!(&k.kind, Kind::Scalar(name) if name == key))
+                    .map(|(k, value)| (k.spot, value)),
+                (Segment::Index(index), Kind::List(items)) => {
+                    items.get(*index).map(|item| (item.spot, item))
+                }
+                _ => None,
+            };
+            match next {
+                Some(next) => (by, node) = next,
+                None => return by,
+            }
+        }
+        match (focus, &node.kind) {
+            (Focus::Key, _) => by,
+            (Focus::Text(texts), Kind::Scalar(_)) => self.text(node.spot, texts),
+            (_, Kind::Scalar(value)) if !value.is_empty() => node.spot,
+            _ => by,
+        }
+    }
+
+    /// The first of the texts that stands in a scalar, which may go over several lines. Each is looked
+    /// for in what the one before it has found.
+    fn text(&self, scalar: Spot, texts: &[String]) -> Spot {
+        let mut spot = scalar;
+        for text in texts {
+            // A text of several lines stands in the file as its lines.
+            let Some(text) = text.lines().map(str::trim).find(|line| !line.is_empty()) else {
+                continue;
+            };
+            let lines = self.lines.iter().enumerate().skip(spot.line - 1).take(40);
+            let found = lines.into_iter().find_map(|(index, line)| {
+                let skipped = match index + 1 == spot.line {
+                    true => line
+                        .char_indices()
+                        .nth(spot.column - 1)
+                        .map_or(line.len(), |(byte, _)| byte),
+                    false => 0,
+                };
+                let byte = line.get(skipped..)?.find(text)? + skipped;
+                Some(Spot {
+                    line: index + 1,
+                    column: line[..byte].chars().count() + 1,
+                    width: text.chars().count(),
+                })
+            });
+            spot = found.unwrap_or(spot);
+        }
+        spot
+    }
+}
+
+impl Open {
+    fn close(self) -> Node {
+        let kind = if self.is_map {
+            let mut parts = self.parts.into_iter();
+            let mut entries = Vec::new();
+            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+                entries.push((key, value));
+            }
+            Kind::Map(entries)
+        } else {
+            Kind::List(self.parts)
+        };
+        node(self.spot, kind)
+    }
+}
+
+fn node(spot: Spot, kind: Kind) -> Node {
+    Node { spot, kind }
+}
+
+fn spot(span: &Span, lines: &[&str]) -> Spot {
+    let (line, column) = (span.start.line().max(1), span.start.col() + 1);
+    let width = if span.end.line() == span.start.line() {
+        span.end.col().saturating_sub(span.start.col())
+    } else {
+        let rest = lines.get(line - 1).map_or("", |line| *line);
+        rest.trim_end().chars().count().saturating_sub(column - 1)
+    };
+    Spot {
+        line,
+        column,
+        width,
+    }
+}

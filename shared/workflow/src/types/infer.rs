@@ -1,0 +1,550 @@
+//! What an expression may come to, and what in it can never work.
+
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
+};
+
+use super::guards::{Conditions, Facts, assume, step_read};
+use super::kinds::{Fields, Kinds, Type};
+use super::library::{FUNCTIONS, MACROS, result, written};
+use super::said;
+use crate::problem::nearest;
+
+/// Something that is wrong with an expression.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) reason: String,
+    pub(super) hint: Option<String>,
+    /// A piece of the expression's source that it is about.
+    pub(super) text: Option<String>,
+}
+
+/// What an expression may read where it stands.
+pub(super) struct Around<'a> {
+    pub(super) order: Type,
+    pub(super) details: Type,
+    /// `None` where there is none: outside of compensations.
+    pub(super) output: Option<Type>,
+    pub(super) conditions: &'a Conditions<'a>,
+    /// Steps that have run, whatever the order.
+    pub(super) facts: Facts,
+}
+
+pub(super) struct Infer<'a> {
+    around: &'a Around<'a>,
+    facts: Facts,
+    locals: Vec<(String, Type)>,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl<'a> Infer<'a> {
+    pub(super) fn new(around: &'a Around<'a>) -> Self {
+        Self {
+            around,
+            facts: around.facts.clone(),
+            locals: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    fn fault(&mut self, about: &IdedExpr, reason: String, hint: Option<String>) {
+        self.faults.push(Fault {
+            reason,
+            hint,
+            text: said::source(about),
+        });
+    }
+
+    pub(super) fn of(&mut self, node: &IdedExpr) -> Type {
+        if let Some(id) = step_read(node) {
+            return self.step(id);
+        }
+        match &node.expr {
+            Expr::Unspecified => Type::any(),
+            Expr::Literal(literal) => Type::of(kind(literal)),
+            Expr::Ident(name) => self.variable(node, name),
+            Expr::Select(select) => self.field(node, select),
+            Expr::Call(call) => self.call(node, call),
+            Expr::List(list) => {
+                let mut elements = Type::of(Kinds::NEVER);
+                for element in &list.elements {
+                    elements = elements.or(self.of(element));
+                }
+                elements.may_be_skipped = None;
+                if list.elements.is_empty() {
+                    elements = Type::any();
+                }
+                Type::list(elements)
+            }
+            Expr::Map(map) => self.mapping(map.entries.iter().map(|entry| &entry.expr)),
+            Expr::Struct(of) => {
+                let reason = format!("there is no type `{}`", of.type_name);
+                let hint = "write a mapping with quoted keys: {\"a\": 1}".to_owned();
+                self.fault(node, reason, Some(hint));
+                Type::any()
+            }
+            Expr::Comprehension(over) => self.comprehension(over),
+        }
+    }
+
+    fn mapping<'n>(&mut self, entries: impl Iterator<Item = &'n EntryExpr>) -> Type {
+        let mut fields = Fields::default();
+        for entry in entries {
+            let EntryExpr::MapEntry(entry) = entry else {
+                continue;
+            };
+            let keys = self.value(&entry.key);
+            let allowed = Kinds::STRING | Kinds::BOOL | Kinds::INT | Kinds::UINT;
+            if !keys.kinds.may(allowed) {
+                let reason = format!(
+                    "a key of a mapping is {}, and has to be a text",
+                    keys.kinds.said()
+                );
+                self.fault(&entry.key, reason, None);
+            }
+            let mut value = self.of(&entry.value);
+            value.may_be_skipped = None;
+            match &entry.key.expr {
+                Expr::Literal(LiteralValue::String(name)) if !entry.optional => {
+                    fields.known.insert(name.inner().to_owned(), value);
+                }
+                _ => fields.is_open = true,
+            }
+        }
+        Type::map(fields)
+    }
+
+    fn step(&self, id: &str) -> Type {
+        let condition = self
+            .around
+            .conditions
+            .iter()
+            .find(|(known, _)| *known == id);
+        let may_be_skipped = condition.is_some_and(|(_, condition)| condition.is_some());
+        Type {
+            may_be_skipped: (may_be_skipped && !self.facts.contains(id)).then(|| id.to_owned()),
+            ..Type::any()
+        }
+    }
+
+    fn variable(&mut self, node: &IdedExpr, name: &str) -> Type {
+        if let Some((_, local)) = self.locals.iter().rev().find(|(known, _)| known == name) {
+            return local.clone();
+        }
+        match name {
+            "order" => self.around.order.clone(),
+            "details" => self.around.details.clone(),
+            "output" => match &self.around.output {
+                Some(output) => output.clone(),
+                None => {
+                    let reason = "`output` is the step's own output, and only the step's \
+                                  compensation has it: here it is always null";
+                    let hint = "read an earlier step's output as `steps.NAME`";
+                    self.fault(node, reason.to_owned(), Some(hint.to_owned()));
+                    Type::any()
+                }
+            },
+            _ => Type::any(),
+        }
+    }
+
+    /// The value of a part that something is done with for which null is not enough.
+    fn value(&mut self, node: &IdedExpr) -> Type {
+        let found = self.of(node);
+        if let Some(id) = &found.may_be_skipped {
+            let output = said::source(node).unwrap_or_else(|| said::step(id));
+            let condition = self.around.conditions.iter().find(|(known, _)| known == id);
+            let when = condition.and_then(|(_, c)| *c).map_or("", |c| c.source());
+            let reason = format!(
+                "step {id} is skipped where `{when}` does not hold, its output is null then, and \
+                 nothing can be done with null"
+            );
+            let hint = format!(
+                "write `{output} == null ? null : …` around it, or give this step the same `when`"
+            );
+            self.fault(node, reason, Some(hint));
+            return Type {
+                may_be_skipped: None,
+                ..found
+            };
+        }
+        found
+    }
+
+    fn field(&mut self, node: &IdedExpr, select: &SelectExpr) -> Type {
+        let of = self.value(&select.operand);
+        let (name, field) = (said::value(&select.operand), &select.field);
+        if !of.kinds.may(Kinds::MAP) {
+            if of.kinds != Kinds::NEVER {
+                let reason = format!("{name} is {}, and has no field `{field}`", of.kinds.said());
+                self.fault(node, reason, None);
+            }
+            return Type::any();
+        }
+        let found = self.field_of(node, &of, &name, field);
+        if select.test {
+            return Type::of(Kinds::BOOL);
+        }
+        found
+    }
+
+    fn field_of(&mut self, node: &IdedExpr, of: &Type, name: &str, field: &str) -> Type {
+        let Some(fields) = &of.fields else {
+            return Type::any();
+        };
+        if let Some(known) = fields.known.get(field) {
+            return known.clone();
+        }
+        if !fields.is_open && of.kinds.only(Kinds::MAP | Kinds::NULL) {
+            let names: Vec<&str> = fields.known.keys().map(String::as_str).collect();
+            let there = match names.as_slice() {
+                [] => "it has none".to_owned(),
+                names => format!("there are {}", names.join(", ")),
+            };
+            let hint = match nearest(field, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => there,
+            };
+            self.fault(node, format!("{name} has no field `{field}`"), Some(hint));
+        }
+        Type::any()
+    }
+
+    fn call(&mut self, node: &IdedExpr, call: &CallExpr) -> Type {
+        match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::CONDITIONAL, [condition, yes, no]) => {
+                self.condition(condition, "the condition before `?`");
+                let yes = self.knowing(assume(condition, true, self.around.conditions), yes);
+                let no = self.knowing(assume(condition, false, self.around.conditions), no);
+                yes.or(no)
+            }
+            (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
+                // What one side says holds for the other in either order: an error of the left side is
+                // forgotten where the right side decides.
+                let is_and = call.func_name == operators::LOGICAL_AND;
+                let of_left = assume(left, is_and, self.around.conditions);
+                let of_right = assume(right, is_and, self.around.conditions);
+                let operator = format!("a side of `{}`", if is_and { "&&" } else { "||" });
+                self.knowing_with(of_right, |me| me.condition(left, &operator));
+                self.knowing_with(of_left, |me| me.condition(right, &operator));
+                Type::of(Kinds::BOOL)
+            }
+            (operators::LOGICAL_NOT, [inner]) => {
+                self.condition(inner, "what stands behind `!`");
+                Type::of(Kinds::BOOL)
+            }
+            (operators::EQUALS | operators::NOT_EQUALS, [left, right]) => {
+                self.equal(node, call, left, right)
+            }
+            (operators::INDEX, [of, index]) => self.element(node, of, index),
+            (operator, [left, right]) if call.target.is_none() && written(operator).is_some() => {
+                self.operator(node, call, left, right)
+            }
+            (operators::NEGATE, [inner]) => {
+                let of = self.value(inner);
+                let found = result(operators::NEGATE, false, &[of.kinds]);
+                if found == Kinds::NEVER && of.kinds != Kinds::NEVER {
+                    let reason = format!(
+                        "{} is {}, and no number",
+                        said::value(inner),
+                        of.kinds.said()
+                    );
+                    self.fault(node, reason, None);
+                }
+                Type::of(found)
+            }
+            (name, _) if name.starts_with('@') => {
+                for part in &call.args {
+                    self.of(part);
+                }
+                Type::any()
+            }
+            _ => self.function(call),
+        }
+    }
+
+    fn knowing(&mut self, more: Facts, node: &IdedExpr) -> Type {
+        let mut found = None;
+        self.knowing_with(more, |me| found = Some(me.of(node)));
+        found.unwrap_or_else(Type::any)
+    }
+
+    fn knowing_with(&mut self, more: Facts, work: impl FnOnce(&mut Self)) {
+        let before = self.facts.clone();
+        self.facts.extend(more);
+        work(self);
+        self.facts = before;
+    }
+
+    /// A part that has to be true or false.
+    fn condition(&mut self, node: &IdedExpr, what: &str) {
+        let of = self.value(node);
+        if !of.kinds.may(Kinds::BOOL) && of.kinds != Kinds::NEVER {
+            let reason = format!(
+                "{what} has to be true or false, and {} is {}",
+                said::value(node),
+                of.kinds.said()
+            );
+            self.fault(node, reason, None);
+        }
+    }
+
+    fn equal(
+        &mut self,
+        node: &IdedExpr,
+        call: &CallExpr,
+        left: &IdedExpr,
+        right: &IdedExpr,
+    ) -> Type {
+        let (of_left, of_right) = (self.of(left), self.of(right));
+        let wide = |kinds: Kinds| match kinds.may(Kinds::NUMBER) {
+            true => kinds | Kinds::NUMBER,
+            false => kinds,
+        };
+        let (a, b) = (of_left.kinds, of_right.kinds);
+        let is_guess = [a, b].contains(&Kinds::NEVER) || a.may(Kinds::NULL) || b.may(Kinds::NULL);
+        if !wide(a).may(wide(b)) && !is_guess {
+            let verdict = match call.func_name.as_str() {
+                operators::EQUALS => "they are never equal",
+                _ => "they are always unequal",
+            };
+            let reason = format!(
+                "{} is {}, and {} is {}: {verdict}",
+                said::value(left),
+                a.said(),
+                said::value(right),
+                b.said()
+            );
+            self.fault(node, reason, convert(a, b));
+        }
+        Type::of(Kinds::BOOL)
+    }
+
+    fn operator(
+        &mut self,
+        node: &IdedExpr,
+        call: &CallExpr,
+        left: &IdedExpr,
+        right: &IdedExpr,
+    ) -> Type {
+        let operator = call.func_name.as_str();
+        let (of_left, of_right) = (self.value(left), self.value(right));
+        let (a, b) = (of_left.kinds, of_right.kinds);
+        if a == Kinds::NEVER || b == Kinds::NEVER {
+            // The elements of a list that is empty as yet.
+            return of_left.or(of_right);
+        }
+        let is_zero = |node: &IdedExpr| matches!(&node.expr, Expr::Literal(LiteralValue::Int(n)) if *n.inner() == 0);
+        if matches!(operator, operators::DIVIDE | operators::MODULO) && is_zero(right) {
+            self.fault(node, "it divides by zero".to_owned(), None);
+            return Type::of(Kinds::NUMBER);
+        }
+        let found = result(operator, false, &[a, b]);
+        if found == Kinds::NEVER {
+            let sign = written(operator).unwrap_or(operator);
+            let reason = format!(
+                "`{sign}` cannot be used here: {} is {}, and {} is {}",
+                said::value(left),
+                a.said(),
+                said::value(right),
+                b.said()
+            );
+            self.fault(node, reason, convert(a, b));
+            return Type::any();
+        }
+        if operator == operators::ADD && found.may(Kinds::LIST) {
+            return Type {
+                kinds: found,
+                ..of_left.or(of_right)
+            };
+        }
+        Type::of(found)
+    }
+
+    fn element(&mut self, node: &IdedExpr, of: &IdedExpr, index: &IdedExpr) -> Type {
+        let (list, at) = (self.value(of), self.value(index));
+        let kinds = list.kinds;
+        if kinds == Kinds::NEVER || at.kinds == Kinds::NEVER {
+            return Type::any();
+        }
+        let found = result(operators::INDEX, false, &[kinds, at.kinds]);
+        if found == Kinds::NEVER {
+            let reason = if kinds.may(Kinds::LIST | Kinds::MAP) {
+                format!(
+                    "{} is {}, and {} is {}: a list is read by a whole number, from 0, and a mapping by a text",
+                    said::value(of),
+                    kinds.said(),
+                    said::value(index),
+                    at.kinds.said()
+                )
+            } else {
+                format!(
+                    "{} is {}, and has no elements",
+                    said::value(of),
+                    kinds.said()
+                )
+            };
+            self.fault(node, reason, None);
+            return Type::any();
+        }
+        match &index.expr {
+            Expr::Literal(LiteralValue::String(name)) if kinds.may(Kinds::MAP) => {
+                let of_name = said::value(of);
+                self.field_of(node, &list, &of_name, name.inner())
+            }
+            _ if kinds.only(Kinds::LIST | Kinds::NULL) => list.element(),
+            _ => Type::any(),
+        }
+    }
+
+    fn function(&mut self, call: &CallExpr) -> Type {
+        let name = call.func_name.as_str();
+        let mut types: Vec<Type> = Vec::new();
+        if let Some(target) = &call.target {
+            types.push(self.value(target));
+        }
+        for part in &call.args {
+            // The new name of a macro that was called wrongly stands for nothing.
+            let is_macro = MACROS.iter().any(|(known, _)| *known == name);
+            if !is_macro {
+                types.push(self.value(part));
+            }
+        }
+        let text = Some(format!("{name}("));
+        let mut fault = |reason: String, hint: String| {
+            self.faults.push(Fault {
+                reason,
+                hint: Some(hint),
+                text: text.clone(),
+            });
+            Type::any()
+        };
+        if let Some((_, usage)) = MACROS.iter().find(|(known, _)| *known == name) {
+            return fault(
+                format!("`{name}` is not called like this"),
+                format!("write for example `{usage}`"),
+            );
+        }
+        let Some(known) = FUNCTIONS.iter().find(|known| known.name == name) else {
+            let names = FUNCTIONS.iter().map(|known| known.name);
+            let macros = MACROS.iter().map(|(name, _)| *name);
+            let hint = match nearest(name, names.clone().chain(macros.clone())) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    let all: Vec<&str> = names.chain(macros).collect();
+                    format!("there are {}", all.join(", "))
+                }
+            };
+            return fault(format!("there is no function `{name}`"), hint);
+        };
+        let form = match call.target {
+            Some(_) => known.of_value,
+            None => known.alone,
+        };
+        if form != Some(call.args.len()) {
+            let given = call.args.len();
+            let reason = match form {
+                Some(count) => {
+                    let values = if count == 1 { "value" } else { "values" };
+                    format!(
+                        "`{name}` takes {count} {values} in its brackets, and {given} are given"
+                    )
+                }
+                None => format!("`{name}` is not called like this"),
+            };
+            return fault(reason, format!("write for example `{}`", known.usage));
+        }
+        let kinds: Vec<Kinds> = types.iter().map(|of| of.kinds).collect();
+        if kinds.contains(&Kinds::NEVER) {
+            return Type::any();
+        }
+        let found = result(name, call.target.is_some(), &kinds);
+        if found == Kinds::NEVER {
+            let parts = call.target.iter().map(AsRef::as_ref).chain(&call.args);
+            let given: Vec<String> = parts
+                .zip(&kinds)
+                .map(|(part, kinds)| format!("{} is {}", said::value(part), kinds.said()))
+                .collect();
+            let reason = format!("`{name}` cannot be used here: {}", given.join(", and "));
+            return fault(reason, format!("write for example `{}`", known.usage));
+        }
+        match name {
+            "dyn" => Type::any(),
+            _ => Type::of(found),
+        }
+    }
+
+    /// A macro: its body is gone through once, for all elements.
+    fn comprehension(&mut self, over: &ComprehensionExpr) -> Type {
+        let range = self.value(&over.iter_range);
+        let kinds = range.kinds;
+        if !kinds.may(Kinds::LIST | Kinds::MAP) && kinds != Kinds::NEVER {
+            let reason = format!(
+                "{} is {}, and has no elements to go through",
+                said::value(&over.iter_range),
+                kinds.said()
+            );
+            self.fault(&over.iter_range, reason, None);
+        }
+        let element = match (kinds.may(Kinds::LIST), kinds.may(Kinds::MAP)) {
+            (true, false) => range.element(),
+            (false, true) => Type::of(Kinds::STRING | Kinds::INT | Kinds::UINT | Kinds::BOOL),
+            _ => Type::any(),
+        };
+        let accumulator = match self.of(&over.accu_init) {
+            list if list.kinds == Kinds::LIST => Type::list(Type::of(Kinds::NEVER)),
+            other => other,
+        };
+        let known = self.locals.len();
+        self.locals.push((over.iter_var.clone(), element));
+        if let Some(second) = &over.iter_var2 {
+            self.locals.push((second.clone(), Type::any()));
+        }
+        self.locals.push((over.accu_var.clone(), accumulator));
+        let after = self.of(&over.loop_step);
+        if let Some((_, accumulator)) = self.locals.last_mut() {
+            *accumulator = after;
+        }
+        let mut found = self.of(&over.result);
+        self.locals.truncate(known);
+        // A list that nothing was put into.
+        if found
+            .elements
+            .as_ref()
+            .is_some_and(|e| e.kinds == Kinds::NEVER)
+        {
+            found.elements = None;
+        }
+        found
+    }
+}
+
+fn kind(literal: &LiteralValue) -> Kinds {
+    match literal {
+        LiteralValue::Boolean(_) => Kinds::BOOL,
+        LiteralValue::Bytes(_) => Kinds::BYTES,
+        LiteralValue::Double(_) => Kinds::DOUBLE,
+        LiteralValue::Int(_) => Kinds::INT,
+        LiteralValue::Null => Kinds::NULL,
+        LiteralValue::String(_) => Kinds::STRING,
+        LiteralValue::UInt(_) => Kinds::UINT,
+    }
+}
+
+/// How values of two kinds are brought together.
+fn convert(a: Kinds, b: Kinds) -> Option<String> {
+    let one_is = |kinds: Kinds| a.only(kinds) || b.only(kinds);
+    if one_is(Kinds::NULL) {
+        return None;
+    }
+    if one_is(Kinds::STRING) && one_is(Kinds::NUMBER) {
+        return Some("write string(…) around the number, or double(…) around the text".to_owned());
+    }
+    if one_is(Kinds::NUMBER) && a.only(Kinds::NUMBER) && b.only(Kinds::NUMBER) {
+        return Some("write double(…) around the whole number, or `2.0` for `2`".to_owned());
+    }
+    if one_is(Kinds::STRING) && one_is(Kinds::BOOL) {
+        return Some("write true and false without quotes".to_owned());
+    }
+    None
+}

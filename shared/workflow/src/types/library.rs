@@ -1,0 +1,330 @@
+//! What the expression language's operators and functions do with which kinds of values.
+//!
+//! There is no table of that here: the library is asked. For each kind there are sample values, and
+//! what fails for all samples of its arguments is taken as what can never work. The names of the
+//! functions are listed, for messages; a test calls each of them.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex};
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr, operators};
+use cel::common::types::Kind;
+use cel::{Program, Value as CelValue};
+use serde_json::{Value, json};
+
+use super::kinds::Kinds;
+use crate::expr::{Scope, with_stack};
+
+/// A function of the language: its name, and how it may be called.
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    /// Number of arguments of a call `name(a, b)`; `None` if it is not called so.
+    pub(crate) alone: Option<usize>,
+    /// Number of arguments of a call `a.name(b)`, without `a`; `None` if it is not called so.
+    pub(crate) of_value: Option<usize>,
+    /// For messages.
+    pub(crate) usage: &'static str,
+}
+
+const fn known(
+    name: &'static str,
+    alone: Option<usize>,
+    of_value: Option<usize>,
+    usage: &'static str,
+) -> Known {
+    Known {
+        name,
+        alone,
+        of_value,
+        usage,
+    }
+}
+
+/// Every function that expressions can call.
+pub(crate) const FUNCTIONS: [Known; 12] = [
+    known("size", Some(1), Some(0), "size(details.items)"),
+    known("contains", None, Some(1), "details.note.contains(\"gift\")"),
+    known("startsWith", None, Some(1), "order.id.startsWith(\"A\")"),
+    known("endsWith", None, Some(1), "order.id.endsWith(\"9\")"),
+    known("string", Some(1), None, "string(details.count)"),
+    known("int", Some(1), None, "int(details.count)"),
+    known("uint", Some(1), None, "uint(details.count)"),
+    known("double", Some(1), None, "double(details.price)"),
+    known("bool", Some(1), None, "bool(details.flag)"),
+    known("bytes", Some(1), None, "bytes(details.text)"),
+    known("dyn", Some(1), None, "dyn(details.x)"),
+    known("type", Some(1), None, "type(details.x)"),
+];
+
+/// Every macro: what is written like a function and is none. With the form of a call.
+pub(crate) const MACROS: [(&str, &str); 6] = [
+    ("has", "has(details.note)"),
+    ("all", "details.items.all(i, i.count > 0)"),
+    ("exists", "details.items.exists(i, i.count > 0)"),
+    ("exists_one", "details.items.exists_one(i, i.count > 0)"),
+    ("map", "details.items.map(i, i.price)"),
+    ("filter", "details.items.filter(i, i.count > 0)"),
+];
+
+/// Values of a kind, such that whatever can be done with one of the kind can be done with one of them.
+fn samples(kind: Kinds) -> Vec<CelValue> {
+    let of = |values: &[Value]| values.iter().map(Scope::value).collect();
+    match kind {
+        Kinds::NULL => of(&[Value::Null]),
+        Kinds::BOOL => of(&[json!(true)]),
+        Kinds::INT => of(&[json!(1), json!(0)]),
+        Kinds::UINT => vec![CelValue::UInt(1)],
+        Kinds::DOUBLE => of(&[json!(1.0)]),
+        Kinds::STRING => of(&[json!("s"), json!("1"), json!("true")]),
+        Kinds::BYTES => vec![CelValue::Bytes(b"s".to_vec().into())],
+        Kinds::LIST => of(&[json!([1, "s"])]),
+        Kinds::MAP => vec![
+            computed("{'s': 1, '1': 1, 1: 1, 0: 1, true: 1}"),
+            Scope::value(&json!({"s": 1})),
+        ],
+        Kinds::TYPE => vec![computed("type(1)")],
+        _ => Vec::new(),
+    }
+    .into_iter()
+    .filter(|value| *value != CelValue::Null || kind == Kinds::NULL)
+    .collect()
+}
+
+fn computed(source: &str) -> CelValue {
+    let scope = Scope::new(&Value::Null, &Value::Null, [], None);
+    Program::compile(source)
+        .ok()
+        .and_then(|program| CelValue::resolve(program.expression(), scope.context()).ok())
+        .unwrap_or(CelValue::Null)
+}
+
+fn kinds_of(kind: Kind) -> Kinds {
+    match kind {
+        Kind::NullType => Kinds::NULL,
+        Kind::Boolean => Kinds::BOOL,
+        Kind::Int => Kinds::INT,
+        Kind::UInt => Kinds::UINT,
+        Kind::Double => Kinds::DOUBLE,
+        Kind::String => Kinds::STRING,
+        Kind::Bytes => Kinds::BYTES,
+        Kind::List => Kinds::LIST,
+        Kind::Map => Kinds::MAP,
+        Kind::Type => Kinds::TYPE,
+        _ => Kinds::JSON,
+    }
+}
+
+/// A call as it is asked for: name, whether it is of a value, and one kind for each argument.
+type Asked = (String, bool, Vec<Kinds>);
+
+static ANSWERS: LazyLock<Mutex<BTreeMap<Asked, Kinds>>> = LazyLock::new(Mutex::default);
+
+/// What a call may come to, with the value before the point, if there is one, as the first argument.
+/// Nothing if it can never work.
+pub(crate) fn result(function: &str, is_of_value: bool, arguments: &[Kinds]) -> Kinds {
+    let mut found = Kinds::NEVER;
+    let mut ways: Vec<Vec<Kinds>> = vec![Vec::new()];
+    for kinds in arguments {
+        ways = ways
+            .iter()
+            .flat_map(|way| {
+                kinds.each().map(|kind| {
+                    let mut longer = way.clone();
+                    longer.push(kind);
+                    longer
+                })
+            })
+            .collect();
+    }
+    let mut answers = ANSWERS.lock().unwrap_or_else(|e| e.into_inner());
+    for way in ways {
+        let asked = (function.to_owned(), is_of_value, way);
+        let answer = answers
+            .entry(asked)
+            .or_insert_with_key(|(function, is_of_value, way)| ask(function, *is_of_value, way));
+        found = found | *answer;
+    }
+    found
+}
+
+fn ask(function: &str, is_of_value: bool, arguments: &[Kinds]) -> Kinds {
+    let scope = Scope::new(&Value::Null, &Value::Null, [], None);
+    let names: Vec<String> = (0..arguments.len()).map(|n| format!("@{n}")).collect();
+    let mut nodes: Vec<IdedExpr> = names
+        .iter()
+        .map(|name| IdedExpr {
+            id: 0,
+            expr: Expr::Ident(name.clone()),
+        })
+        .collect();
+    let target = is_of_value.then(|| Box::new(nodes.remove(0)));
+    let call = IdedExpr {
+        id: 0,
+        expr: Expr::Call(CallExpr {
+            func_name: function.to_owned(),
+            target,
+            args: nodes,
+        }),
+    };
+    let values: Vec<Vec<CelValue>> = arguments.iter().map(|kind| samples(*kind)).collect();
+    let ways: usize = values.iter().map(Vec::len).product();
+    let mut found = Kinds::NEVER;
+    for way in 0..ways {
+        let mut context = scope.context().new_inner_scope();
+        let mut rest = way;
+        for (name, values) in names.iter().zip(&values) {
+            context.add_variable_from_value(name, values[rest % values.len()].clone());
+            rest /= values.len();
+        }
+        let kind = with_stack(|| {
+            let value = CelValue::resolve_val(&call, &context).ok()?;
+            Some(value.as_ref().get_type().kind())
+        });
+        found = found | kind.map_or(Kinds::NEVER, kinds_of);
+    }
+    found
+}
+
+/// How an author writes an operator; `None` if it is none of those that are written between two values.
+pub(crate) fn written(operator: &str) -> Option<&'static str> {
+    Some(match operator {
+        operators::ADD => "+",
+        operators::SUBSTRACT => "-",
+        operators::MULTIPLY => "*",
+        operators::DIVIDE => "/",
+        operators::MODULO => "%",
+        operators::LESS => "<",
+        operators::LESS_EQUALS => "<=",
+        operators::GREATER => ">",
+        operators::GREATER_EQUALS => ">=",
+        operators::EQUALS => "==",
+        operators::NOT_EQUALS => "!=",
+        operators::IN => "in",
+        operators::LOGICAL_AND => "&&",
+        operators::LOGICAL_OR => "||",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Expression;
+
+    /// Every kind there is.
+    const EVERY: Kinds = Kinds(0x3ff);
+
+    fn all() -> Vec<Kinds> {
+        EVERY.each().collect()
+    }
+
+    #[test]
+    fn each_kind_has_samples_that_are_of_it() {
+        for kind in all() {
+            let values = samples(kind);
+            assert!(!values.is_empty(), "{kind:?}");
+            if kind != Kinds::TYPE {
+                assert_eq!(result("dyn", false, &[kind]), kind, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_function_of_the_list_can_be_called_and_with_no_other_number_of_values() {
+        for known in &FUNCTIONS {
+            for count in 0..3 {
+                let any = EVERY;
+                let works = |is_of_value: bool, count: usize| {
+                    result(known.name, is_of_value, &vec![any; count]) != Kinds::NEVER
+                };
+                assert_eq!(
+                    works(false, count),
+                    known.alone == Some(count),
+                    "{}",
+                    known.name
+                );
+                assert_eq!(
+                    works(true, count + 1),
+                    known.of_value == Some(count),
+                    ".{}",
+                    known.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_usages_in_messages_work() {
+        let details = json!({
+            "items": [{"count": 1, "price": 2.5}], "note": "a gift", "count": 3, "price": 1,
+            "flag": "true", "text": "t", "x": 1, "a": 1
+        });
+        let usages = FUNCTIONS.iter().map(|f| f.usage);
+        for usage in usages.chain(MACROS.iter().map(|(_, usage)| *usage)) {
+            let order = json!({"id": "A9"});
+            let scope = Scope::new(&order, &details, [], None);
+            let computed = Expression::compile(usage).expect(usage);
+            if !usage.starts_with("type") {
+                computed.evaluate(&scope).expect(usage);
+            }
+        }
+    }
+
+    #[test]
+    fn functions_of_other_dialects_are_not_there() {
+        for name in [
+            "matches",
+            "timestamp",
+            "duration",
+            "max",
+            "min",
+            "upperAscii",
+            "lowerAscii",
+            "split",
+            "join",
+            "replace",
+            "substring",
+            "trim",
+            "format",
+            "getFullYear",
+            "toUpper",
+            "lower",
+            "sum",
+            "now",
+            "abs",
+            "round",
+            "floor",
+            "len",
+            "length",
+            "first",
+            "last",
+            "optMap",
+            "orValue",
+            "hasValue",
+            "value",
+            "or",
+        ] {
+            assert!(FUNCTIONS.iter().all(|f| f.name != name), "{name}");
+            for count in 1..3 {
+                for is_of_value in [false, true] {
+                    let kinds = result(name, is_of_value, &vec![EVERY; count]);
+                    assert_eq!(kinds, Kinds::NEVER, "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_library_says_what_goes_with_what() {
+        let sum = |a, b| result(operators::ADD, false, &[a, b]);
+        assert_eq!(sum(Kinds::INT, Kinds::INT), Kinds::INT);
+        assert_eq!(sum(Kinds::STRING, Kinds::STRING), Kinds::STRING);
+        assert_eq!(sum(Kinds::STRING, Kinds::INT), Kinds::NEVER);
+        assert_eq!(sum(Kinds::INT, Kinds::DOUBLE), Kinds::NEVER);
+        let less = |a, b| result(operators::LESS, false, &[a, b]);
+        assert_eq!(less(Kinds::INT, Kinds::DOUBLE), Kinds::BOOL);
+        assert_eq!(less(Kinds::STRING, Kinds::INT), Kinds::NEVER);
+        assert_eq!(less(Kinds::NULL, Kinds::INT), Kinds::NEVER);
+        assert_eq!(less(Kinds::JSON, Kinds::INT), Kinds::BOOL);
+    }
+}

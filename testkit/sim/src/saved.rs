@@ -1,0 +1,181 @@
+//! Worlds in files: what the generator drew, kept as values, so that a world that once reached something
+//! rare stays the same when the generator draws otherwise.
+//!
+//! Kept are how often what goes wrong, the settings of the processes, the orders byte by byte, and where
+//! the random numbers of the run begin. A kind of fault that is invented later has no number in the file:
+//! it does not happen, and draws nothing. What the handlers do is not kept: where they make other calls,
+//! later numbers meet other occasions, and the file says what it must reach all the same.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use triad_core::breaker::BreakerSettings;
+use triad_runtime::settings::{AdmissionSettings, DownstreamSettings};
+use triad_workflow::{AgentName, Millis, WorkflowName};
+
+use crate::kernel::Faults;
+use crate::scenario::{NewOrder, is_misfit};
+use crate::setup::{Setup, Sizes};
+
+/// What the generator drew for one world.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawn {
+    pub faults: Faults,
+    pub setup: Setup,
+    pub orders: Vec<NewOrder>,
+    /// Time within which all are sent.
+    pub over_ms: u64,
+    /// Records that nobody can take, among them.
+    pub poison: usize,
+    /// When the faults stop.
+    pub calm_after_ms: u64,
+    /// Where the random numbers are when the processes are set up, and when the orders are sent.
+    pub rng: u64,
+    pub then: u64,
+}
+
+/// A world in the form of its file, JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Saved {
+    /// What it reaches, by the names of [`coverage`](crate::coverage): what it is kept for.
+    pub sees: Vec<String>,
+    /// The seed that it was drawn from once; of no meaning any more.
+    pub seed: u64,
+    faults: Faults,
+    sizes: Sizes,
+    downstreams: BTreeMap<AgentName, Downstream>,
+    in_flight: Option<u32>,
+    per_workflow: BTreeMap<WorkflowName, u32>,
+    reject_after: Option<Millis>,
+    retention_ms: Option<u64>,
+    publishes: bool,
+    operators: u32,
+    wild_clocks: bool,
+    unstarted: usize,
+    waiting: usize,
+    orders: Vec<Order>,
+    over_ms: u64,
+    poison: usize,
+    calm_after_ms: u64,
+    rng: u64,
+    then: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Downstream {
+    breaker: BreakerSettings,
+    concurrency: Option<usize>,
+    rate_per_second: Option<u32>,
+}
+
+/// An order. What is sent of one is JSON, and so text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Order {
+    id: String,
+    high: bool,
+    value: String,
+    conflict: Option<String>,
+    hurries: bool,
+    repeats: u32,
+}
+
+impl Saved {
+    pub(crate) fn of(seed: u64, drawn: &Drawn) -> Self {
+        let Drawn { setup, .. } = drawn;
+        let downstream = |own: &DownstreamSettings| Downstream {
+            breaker: own.breaker,
+            concurrency: own.concurrency,
+            rate_per_second: own.rate_per_second,
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let order = |o: &NewOrder| Order {
+            id: o.id.clone(),
+            high: o.high,
+            value: text(&o.value),
+            conflict: o.conflict.as_deref().map(text),
+            hurries: o.hurries,
+            repeats: o.repeats,
+        };
+        let downstreams = setup.downstreams.iter();
+        Self {
+            sees: Vec::new(),
+            seed,
+            faults: drawn.faults,
+            sizes: setup.sizes,
+            downstreams: downstreams
+                .map(|(name, own)| (name.clone(), downstream(own)))
+                .collect(),
+            in_flight: setup.admission.in_flight,
+            per_workflow: setup.admission.per_workflow.clone(),
+            reject_after: setup.admission.reject_after,
+            retention_ms: setup.retention_ms,
+            publishes: setup.publishes,
+            operators: setup.operators,
+            wild_clocks: setup.wild_clocks,
+            unstarted: setup.unstarted,
+            waiting: setup.waiting,
+            orders: drawn.orders.iter().map(order).collect(),
+            over_ms: drawn.over_ms,
+            poison: drawn.poison,
+            calm_after_ms: drawn.calm_after_ms,
+            rng: drawn.rng,
+            then: drawn.then,
+        }
+    }
+
+    pub(crate) fn drawn(&self) -> Result<Drawn, String> {
+        if self.orders.is_empty() {
+            return Err("a world without an order reaches nothing".to_owned());
+        }
+        let downstream = |own: &Downstream| DownstreamSettings {
+            breaker: own.breaker,
+            concurrency: own.concurrency,
+            rate_per_second: own.rate_per_second,
+            ..DownstreamSettings::default()
+        };
+        let order = |o: &Order| {
+            let body: Value = serde_json::from_str(&o.value).unwrap_or_default();
+            let workflow = body["workflow"].as_str().unwrap_or_default();
+            NewOrder {
+                id: o.id.clone(),
+                high: o.high,
+                value: o.value.clone().into_bytes(),
+                conflict: o.conflict.clone().map(String::into_bytes),
+                hurries: o.hurries,
+                repeats: o.repeats,
+                // As the definitions have it now.
+                misfit: is_misfit(workflow, &body["details"]),
+            }
+        };
+        let downstreams = self.downstreams.iter();
+        Ok(Drawn {
+            faults: self.faults,
+            setup: Setup {
+                sizes: self.sizes,
+                downstreams: downstreams
+                    .map(|(name, own)| (name.clone(), downstream(own)))
+                    .collect(),
+                admission: AdmissionSettings {
+                    in_flight: self.in_flight,
+                    per_workflow: self.per_workflow.clone(),
+                    reject_after: self.reject_after,
+                },
+                retention_ms: self.retention_ms,
+                publishes: self.publishes,
+                operators: self.operators,
+                wild_clocks: self.wild_clocks,
+                orders: self.orders.len(),
+                unstarted: self.unstarted,
+                waiting: self.waiting,
+            },
+            orders: self.orders.iter().map(order).collect(),
+            over_ms: self.over_ms,
+            poison: self.poison,
+            calm_after_ms: self.calm_after_ms,
+            rng: self.rng,
+            then: self.then,
+        })
+    }
+}

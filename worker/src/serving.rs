@@ -1,0 +1,101 @@
+//! What a worker serves, and which agents nobody serves: said, so that orders do not wait unseen.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use triad_bootstrap::{Config, ConfigError, Served, Wiring, needed_agents};
+use triad_runtime::agent::Remotes;
+use triad_workflow::AgentName;
+
+use crate::Function;
+
+/// Between two looks for agents that nobody serves.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Longest look.
+const LOOK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether there is anything to serve.
+///
+/// # Errors
+/// [`ConfigError`] where the agents alone were asked for and none is named.
+pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigError> {
+    let agents_alone = functions.iter().all(|f| *f == Function::Agent);
+    if agents_alone && remotes.names().next().is_none() {
+        return Err(ConfigError(vec![
+            "TRIAD_AGENTS: names no agent, so this worker would serve nothing; name one, such as {\"payment\": {\"base_url\": \"https://pay.example\"}}, or run other functions".to_owned(),
+        ]));
+    }
+    Ok(())
+}
+
+/// Says what this worker serves.
+pub fn say(functions: &[Function], config: &Config) {
+    tracing::info!(?functions, "running");
+    if !functions.contains(&Function::Agent) {
+        return;
+    }
+    if config.agents.is_empty() {
+        tracing::warn!("TRIAD_AGENTS names no agent: this worker serves none");
+    }
+    for (agent, settings) in &config.agents {
+        let address = settings.address();
+        tracing::info!(%agent, %address, "serves an agent");
+    }
+}
+
+/// Looks once a minute until `stop` for agents that the present workflows name and nobody serves, and warns
+/// of each once; that somebody serves it after all is said, too. The agents that this worker serves itself,
+/// with `functions`, are not looked for.
+pub async fn watch(wiring: Wiring, functions: Vec<Function>, stop: CancellationToken) {
+    let serves = functions.contains(&Function::Agent);
+    let mut missing = BTreeSet::new();
+    loop {
+        match unserved(&wiring, serves).await {
+            Ok(now) => {
+                for agent in now.difference(&missing) {
+                    tracing::warn!(
+                        %agent,
+                        "nobody serves an agent that a published workflow names: its steps wait"
+                    );
+                }
+                for agent in missing.difference(&now) {
+                    tracing::info!(%agent, "an agent that nobody served is served");
+                }
+                missing = now;
+            }
+            // Their own loops say so, and go on trying.
+            Err(error) => tracing::debug!("who serves agents cannot be seen: {error:#}"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn unserved(wiring: &Wiring, serves: bool) -> anyhow::Result<BTreeSet<AgentName>> {
+    let needed = needed_agents(&wiring.store).await?;
+    let others = needed
+        .into_keys()
+        .filter(|agent| !(serves && wiring.config.agents.contains_key(agent)));
+    let others: Vec<AgentName> = others.collect();
+    if others.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let served = Served::look(&wiring.config.kafka, LOOK_WITHIN).await?;
+    Ok(served.by_nobody(others).into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_alone_without_one_is_refused() {
+        let none = Remotes::new();
+        let said = check(&[Function::Agent], &none).expect_err("it serves nothing");
+        assert!(said.to_string().contains("TRIAD_AGENTS"), "{said}");
+        assert!(check(&[Function::Agent, Function::Supervisor], &none).is_ok());
+    }
+}
