@@ -11,7 +11,7 @@ use triad_lambda::{
     BatchMode, Invocation, ParsedRecord, Progress, RecordOutcome, RunConfig, RunError,
 };
 use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
-use triad_runtime::dead_letter::{Cause, dead_letter};
+use triad_runtime::dead_letter::{self, Cause, dead_letter};
 use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, Handled, InputRecord};
@@ -228,13 +228,12 @@ async fn put_aside<B: Bus>(
         "record dead-lettered"
     );
     let letter = dead_letter(record, cause, SystemClock.now());
-    let sent = bus.publish(letter.to_vec()).await;
-    match sent.into_iter().find_map(Result::err) {
+    match dead_letter::send(bus, vec![((), letter)]).await.pop() {
         None => {
             invocation.progress.done(place);
             RecordOutcome::Done
         }
-        Some(e) => RecordOutcome::Failed(e.to_string()),
+        Some(((), why)) => RecordOutcome::Failed(why.to_string()),
     }
 }
 

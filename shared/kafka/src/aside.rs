@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use triad_runtime::dead_letter::replay::UNREADABLE_BATCH;
-use triad_runtime::dead_letter::{Cause, dead_letter};
+use triad_runtime::dead_letter::{self, Cause, dead_letter};
 use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Bus, BusError, Clock, Handled, InputRecord, metric};
+use triad_runtime::{BusError, Clock, Handled, InputRecord, metric};
 
 use crate::bus::KafkaBus;
 use crate::config::KafkaConfig;
@@ -130,9 +130,9 @@ impl Aside {
 
     async fn send(&self, letter: &Letter) -> Result<(), BusError> {
         let Letter { record, cause, .. } = letter;
-        let messages = dead_letter(record, cause, SystemClock.now()).to_vec();
-        let sent = self.bus()?.publish(messages).await;
-        sent.into_iter().collect::<Result<(), _>>()?;
+        let messages = dead_letter(record, cause, SystemClock.now());
+        let unsent = dead_letter::send(&self.bus()?, vec![((), messages)]).await;
+        unsent.into_iter().try_for_each(|((), why)| Err(why))?;
         tracing::error!(
             metric = metric::DEAD_LETTER,
             topic = record.topic,

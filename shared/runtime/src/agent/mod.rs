@@ -25,7 +25,7 @@ use triad_core::{Attempt, Direction, Envelope, Failure, FailureKind, Idempotency
 use triad_workflow::AgentName;
 
 use crate::control::ControlStore;
-use crate::dead_letter::{Cause, dead_letter};
+use crate::dead_letter::{self, Cause, dead_letter};
 use crate::decode;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
@@ -211,7 +211,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     "record dead-lettered"
                 );
                 let letter = dead_letter(record, &cause, self.clock.now());
-                return self.send(letter.to_vec()).await;
+                let mut unsent = dead_letter::send(&self.bus, vec![((), letter)]).await;
+                return unsent.pop().map_or(Handled::Done, |((), why)| why.into());
             }
         };
         let trace = record.trace();

@@ -9,6 +9,7 @@ pub mod index;
 pub mod letter;
 mod names;
 pub mod replay;
+mod send;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +19,7 @@ use triad_core::{Envelope, Timestamp, topics};
 use crate::record::InputRecord;
 
 pub use letter::{Entry, Letter, LetterId};
+pub use send::send;
 
 /// Largest value, in bytes, that a letter keeps whole. Of a larger value only this many bytes from
 /// its beginning are kept; headers of the letter give the value's size and the place of the record.
@@ -58,7 +60,7 @@ pub fn made() -> u64 {
     MADE.load(Ordering::Relaxed)
 }
 
-/// The dead letter of a record, and its alert, in this order; neither is sent yet.
+/// The dead letter of a record, and its alert, in this order; neither is sent yet: [`send()`] does that.
 ///
 /// Key and value are the record's own, byte for byte, up to [`MAX_VALUE_BYTES`] of the value, so
 /// that the record can be replayed after a fix. Cause and place of the record are in headers. Both

@@ -14,7 +14,7 @@ use triad_workflow::{Millis, WorkflowName, bounds};
 use crate::aside::{Freed, Ports, let_in, room};
 use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
 use crate::control::ControlStore;
-use crate::dead_letter::{Cause, dead_letter};
+use crate::dead_letter::{self, Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
 use crate::metric;
@@ -433,8 +433,7 @@ where
     /// again.
     async fn dead_letter(&self, batch: &mut Batch<'_>) {
         let now = self.clock.now();
-        let mut owners = Vec::new();
-        let mut messages = Vec::new();
+        let mut letters = Vec::new();
         for (index, cause) in batch.letters.drain(..) {
             let record = &batch.records[index];
             tracing::warn!(
@@ -445,19 +444,10 @@ where
                 cause = cause.message,
                 "record dead-lettered"
             );
-            for message in dead_letter(record, &cause, now) {
-                owners.push(index);
-                messages.push(message);
-            }
+            letters.push((index, dead_letter(record, &cause, now)));
         }
-        if messages.is_empty() {
-            return;
-        }
-        let results = self.bus.publish(messages).await;
-        for (index, result) in owners.into_iter().zip(results) {
-            if let Err(e) = result {
-                batch.answers[index] = e.into();
-            }
+        for (index, why) in dead_letter::send(&self.bus, letters).await {
+            batch.answers[index] = why.into();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What G11 promises: a fault of one topic, partition, service, process or order does not stop work
 //! that does not need it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{Order, ProcessState, topics, window};
@@ -106,14 +106,30 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
         let waits_behind = !o.lines(&state.bus).is_disjoint(&held);
         !is_needed(state, lone, o) && !waits_behind
     });
+    let sent_alerts = alerts_of_orders(state);
     let mut found = Vec::new();
     let mut on_time = 0_u32;
+    let mut alerts = Vec::new();
     for order in others {
+        alerts.extend(
+            sent_alerts
+                .iter()
+                .filter(|(_, of, _)| *of == order.id.as_str()),
+        );
         let bound = sent + bound_ms(state, lone, orders, order);
         match state.watched.rested.get(&order.id) {
             Some(at) if *at <= bound => on_time += 1,
             at => found.push(format!("{}: {at:?}, {bound} at the latest", order.id)),
         }
+    }
+    if !alerts.is_empty() {
+        let is_once = alerts
+            .iter()
+            .all(|(kind, _, times)| *times <= most_times(*kind));
+        let name = "g6-an-alert-once-where-nothing-is-lost";
+        state
+            .kernel
+            .check(name, is_once, || format!("{lone:?}: {alerts:?}"));
     }
     if on_time > 0 {
         state.kernel.coverage.reach("alone: went on meanwhile");
@@ -128,6 +144,31 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
                 format!("{lone:?}: {}", found.join("; "))
             });
     }
+}
+
+/// How often an alert about an order may be sent where no process dies and every answer arrives. Whoever
+/// writes the order's end sends it and then confirms that it is out. An order that is late goes on: its
+/// Scheduler, whose copy was written before, cannot know that the Supervisor has sent the alert, and sends
+/// it with its own next write.
+fn most_times(kind: AlertKind) -> usize {
+    match kind {
+        AlertKind::OrderLate => 2,
+        _ => 1,
+    }
+}
+
+/// The alerts about orders: kind, order, and how often the same one was sent.
+fn alerts_of_orders(state: &State) -> Vec<(AlertKind, String, usize)> {
+    let alerts = state.bus.all(topics::ALERTS);
+    let alerts = alerts.filter_map(|s| serde_json::from_slice::<Alert>(&s.envelope.value).ok());
+    let mut sent: BTreeMap<String, (AlertKind, String, usize)> = BTreeMap::new();
+    for alert in alerts {
+        if let Some(order) = alert.order_id {
+            let (_, _, times) = sent.entry(alert.alert_id).or_insert((alert.kind, order, 0));
+            *times += 1;
+        }
+    }
+    sent.into_values().collect()
 }
 
 fn is_needed(state: &State, lone: &Lone, order: &Sample) -> bool {

@@ -131,6 +131,7 @@ pub(crate) fn whole(state: &State) -> Findings {
     statuses(state, &mut found);
     alerts(state, &mut found);
     letters(state, &mut found);
+    letters_first(state, &mut found);
     misfits(state, &mut found);
     found
 }
@@ -445,18 +446,11 @@ fn misfits(state: &State, found: &mut Findings) {
 fn letters(state: &State, found: &mut Findings) {
     let mut kept = BTreeSet::new();
     for stored in state.bus.all(topics::DEAD_LETTER) {
-        let header = |name: &str| {
-            let headers = stored.envelope.headers.iter();
-            let value = headers
-                .filter(|(n, _)| n == name)
-                .find_map(|(_, v)| v.clone());
-            value.and_then(|v| String::from_utf8(v).ok())
-        };
-        let has_cause = header("triad-cause").is_some_and(|c| !c.is_empty());
+        let has_cause = header(stored, "triad-cause").is_some_and(|c| !c.is_empty());
         found.check("g7-a-dead-letter-has-a-cause", has_cause, || {
             format!("{stored:?}")
         });
-        kept.extend(header("ce_id"));
+        kept.extend(header(stored, "ce_id"));
     }
     let wanted = &state.sent.letters;
     if !kept.is_empty() || !wanted.is_empty() {
@@ -464,4 +458,38 @@ fn letters(state: &State, found: &mut Findings) {
             format!("dead letters {kept:?}, poison {wanted:?}")
         });
     }
+}
+
+/// G7: operators are told of a letter once it is there, and no more often than it is: a topic of dead
+/// letters that takes nothing leads to no alert at each redelivery. What the bus itself has kept twice, in
+/// the same moment, counts once.
+fn letters_first(state: &State, found: &mut Findings) {
+    let mut letters: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for stored in state.bus.all(topics::DEAD_LETTER) {
+        let id = header(stored, "ce_id").unwrap_or_default();
+        letters.entry(id).or_default().insert(stored.at);
+    }
+    let mut alerts: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for stored in state.bus.all(topics::ALERTS) {
+        let alert = serde_json::from_slice::<Alert>(&stored.envelope.value).ok();
+        if let Some(id) =
+            alert.and_then(|a| a.alert_id.strip_prefix("dead-letter/").map(str::to_owned))
+        {
+            alerts.entry(id).or_default().insert(stored.at);
+        }
+    }
+    for (id, alerts) in alerts {
+        let letters = letters.get(&id).cloned().unwrap_or_default();
+        let is_first = letters.first() <= alerts.first() && alerts.len() <= letters.len();
+        found.check("g7-a-letter-goes-before-its-alert", is_first, || {
+            format!("{id}: letters at {letters:?}, alerts at {alerts:?}")
+        });
+    }
+}
+
+/// The first value of a header, as text.
+fn header(stored: &Stored, name: &str) -> Option<String> {
+    let mut headers = stored.envelope.headers.iter();
+    let (_, value) = headers.find(|(n, value)| n == name && value.is_some())?;
+    value.clone().and_then(|v| String::from_utf8(v).ok())
 }

@@ -1,29 +1,26 @@
 //! Submission: takes order events, stores order and process record, announces the order.
 
+mod outgoing;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
-use triad_core::{
-    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, TraceContext,
-    WorkflowRef, render, topics,
-};
+use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef, topics};
 use triad_workflow::{Millis, Workflow};
 
 use crate::admission::{AdmissionGate, Verdict};
 use crate::backlog::Backlog;
-use crate::dead_letter::{Cause, dead_letter};
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
-use crate::metric;
 use crate::misconfigured::Misconfigured;
-use crate::ports::{
-    Bus, BusError, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError,
-};
+use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
+use outgoing::{Sender, ToSend};
 
 /// Looks for room before an order is left in its topic.
 const LOOKS: usize = 4;
@@ -91,25 +88,6 @@ impl fmt::Display for Room {
     }
 }
 
-/// Who has sent an order, as far as a status needs it: the order's id, and its reply topic.
-type Sender = (OrderId, Option<String>);
-
-/// Messages of one record.
-struct ToSend {
-    index: usize,
-    messages: Messages,
-}
-
-/// Messages in two waves: those of `first` are acknowledged before those of `then` are sent.
-#[derive(Default)]
-struct Messages {
-    first: Vec<Envelope>,
-    then: Vec<Envelope>,
-    /// Sent last, and left out where the bus refuses its topic: the letter and its alert say the same,
-    /// and what comes behind in the partition does not need it.
-    beside: Vec<Envelope>,
-}
-
 impl<S, B, C> Submission<S, B, C>
 where
     S: StateStore + DefinitionStore + Clone,
@@ -147,7 +125,7 @@ where
     async fn handle_all(&self, records: &[InputRecord]) -> Vec<Handled> {
         let mut answers = vec![Handled::Done; records.len()];
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
-        let mut letters: Vec<ToSend> = Vec::new();
+        let mut refused: Vec<(usize, SubmissionRefusal)> = Vec::new();
         // Orders whose earlier record could not be held against the definitions for now: a later
         // one with other content must not get in before it.
         let mut waiting = HeldKeys::new();
@@ -157,20 +135,15 @@ where
                     answers[index] = Handled::Redeliver(Redelivery::Behind);
                 }
                 Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
-                Ok(Err(refusal)) => match self.sender(record, &admitted).await {
-                    Ok(sender) => letters.push(self.refuse(index, record, &refusal, sender)),
-                    Err((id, e)) => {
-                        waiting.hold(&id);
-                        answers[index] = e.into();
-                    }
-                },
+                Ok(Err(refusal)) => refused.push((index, refusal)),
                 Err((id, e)) => {
                     waiting.hold(&id);
                     answers[index] = e.into();
                 }
             }
         }
-        self.send(letters, &mut answers).await;
+        let letters = self.refuse(records, refused, &admitted, &mut answers).await;
+        outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
         let mut held = HeldKeys::new();
         for wave in waves(admitted) {
             let wave: Vec<Admitted> = wave
@@ -191,7 +164,7 @@ where
             let (wave, rejected) = self.let_in(wave, &mut answers).await;
             let mut to_send = self.store_wave(records, wave, &mut answers).await;
             to_send.extend(rejected);
-            self.send(to_send, &mut answers).await;
+            outgoing::send(&self.bus, to_send, &self.misconfigured, &mut answers).await;
             for (index, id) in members {
                 if !answers[index].is_done() {
                     held.hold(&id);
@@ -320,7 +293,11 @@ where
                     match self.is_stored(&order.accepted.order_id).await {
                         // Accepted before and delivered again: it has its place.
                         Ok(true) => admitted.push(order),
-                        Ok(false) => rejected.push(self.reject(order, &why)),
+                        Ok(false) => {
+                            let now = self.clock.now();
+                            let status = ToSend::rejected(order.index, &order.accepted, &why, now);
+                            rejected.push(status);
+                        }
                         Err(e) => answers[order.index] = e.into(),
                     }
                 }
@@ -377,57 +354,62 @@ where
         self.backlog.has_room(lane)
     }
 
+    /// The dead letters of records that are refused, and what their senders are told. Whether an order
+    /// of the same id was let in before is asked of the store at once for all of them; a record of which
+    /// that is unknown is to be delivered again.
+    async fn refuse(
+        &self,
+        records: &[InputRecord],
+        refused: Vec<(usize, SubmissionRefusal)>,
+        admitted: &[(OrderId, Admitted)],
+        answers: &mut [Handled],
+    ) -> Vec<ToSend> {
+        let admitted: HashSet<&OrderId> = admitted.iter().map(|(id, _)| id).collect();
+        let refused: Vec<_> = refused
+            .into_iter()
+            .map(|(index, refusal)| (index, refusal, self.sender(&records[index], &admitted)))
+            .collect();
+        let senders = refused.iter().filter_map(|(_, _, sender)| sender.as_ref());
+        let ids: BTreeSet<OrderId> = senders.map(|(id, _)| id.clone()).collect();
+        let ids: Vec<OrderId> = ids.into_iter().collect();
+        let stored: HashMap<OrderId, _> = match ids.is_empty() {
+            true => HashMap::new(),
+            false => {
+                let found = self.store.load(ids.clone()).await;
+                ids.into_iter().zip(found).collect()
+            }
+        };
+        let now = self.clock.now();
+        let mut letters = Vec::with_capacity(refused.len());
+        for (index, refusal, sender) in refused {
+            let sender = match sender.as_ref().and_then(|(id, _)| stored.get(id)) {
+                Some(Err(e)) => {
+                    answers[index] = e.clone().into();
+                    continue;
+                }
+                Some(Ok(Some(_))) => None,
+                Some(Ok(None)) | None => sender,
+            };
+            let record = &records[index];
+            letters.push(ToSend::refused(index, record, &refusal, sender, now));
+        }
+        letters
+    }
+
     /// Whom the status `rejected` of a refused record is told, and where: the id and the topic that its
     /// application has written. `None` where they cannot be read, where the topic is not allowed, and
-    /// where an order of this id was let in, now or before: that one's statuses go on. An error is the
-    /// store's, with the order that it is about.
-    async fn sender(
-        &self,
-        record: &InputRecord,
-        admitted: &[(OrderId, Admitted)],
-    ) -> Result<Option<Sender>, (OrderId, StoreError)> {
-        let Some((id, topic)) = OrderEvent::sender(record.value.as_deref()) else {
-            return Ok(None);
-        };
+    /// where an order of this id is let in now: that one's statuses go on.
+    fn sender(&self, record: &InputRecord, admitted: &HashSet<&OrderId>) -> Option<Sender> {
+        let (id, topic) = OrderEvent::sender(record.value.as_deref())?;
         let is_allowed = topic.as_ref().is_none_or(|topic| {
             topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic)
         });
-        if !is_allowed || admitted.iter().any(|(other, _)| *other == id) {
-            return Ok(None);
-        }
-        match self.is_stored(&id).await {
-            Ok(true) => Ok(None),
-            Ok(false) => Ok(Some((id, topic))),
-            Err(e) => Err((id, e)),
-        }
+        (is_allowed && !admitted.contains(&id)).then_some((id, topic))
     }
 
     async fn is_stored(&self, order: &OrderId) -> Result<bool, StoreError> {
         let mut found = self.store.load(vec![order.clone()]).await;
         Ok(found.pop().transpose()?.flatten().is_some())
-    }
-
-    fn reject(&self, order: Admitted, why: &str) -> ToSend {
-        let accepted = order.accepted;
-        tracing::warn!(metric = metric::ORDER_REJECTED, order = %accepted.order_id, why, "order rejected");
-        let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
-        let status = render::rejected(
-            &accepted.order_id,
-            accepted.reply_topic.as_deref(),
-            accepted
-                .traceparent
-                .as_deref()
-                .and_then(TraceContext::parse),
-            cause,
-            self.clock.now(),
-        );
-        ToSend {
-            index: order.index,
-            messages: Messages {
-                first: vec![status],
-                ..Messages::default()
-            },
-        }
     }
 
     /// Stores one wave of orders; returns what is to be sent for each.
@@ -451,23 +433,14 @@ where
         for (order, result) in wave.into_iter().zip(results) {
             match result {
                 Ok(Created::Created) if order.set_aside => {
-                    let messages = Messages {
-                        first: vec![render::received(&order.record())],
-                        ..Messages::default()
-                    };
-                    to_send.push(ToSend {
-                        index: order.index,
-                        messages,
-                    });
+                    to_send.push(ToSend::received(order.index, &order.record()));
                 }
                 Ok(Created::Created) => {
                     let id = order.accepted.order_id.clone();
                     let lane = order.accepted.priority;
                     self.backlog.let_in(lane, id, self.clock.now());
-                    to_send.push(ToSend {
-                        index: order.index,
-                        messages: announce(order.accepted, &order.workflow),
-                    });
+                    let announced = ToSend::announced(order.index, order.accepted, &order.workflow);
+                    to_send.push(announced);
                 }
                 Ok(Created::Exists { digest }) if digest == order.digest => {
                     repeated.push(order);
@@ -476,13 +449,21 @@ where
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
                     let record = &records[order.index];
                     // The order that has this id goes on, and so do its statuses.
-                    to_send.push(self.refuse(order.index, record, &refusal, None));
+                    let now = self.clock.now();
+                    to_send.push(ToSend::refused(order.index, record, &refusal, None, now));
                 }
                 Err(StoreError::Item(why)) => {
                     let refusal = SubmissionRefusal::Unstorable(why);
                     let sender = (order.accepted.order_id, order.accepted.reply_topic);
                     let record = &records[order.index];
-                    to_send.push(self.refuse(order.index, record, &refusal, Some(sender)));
+                    let now = self.clock.now();
+                    to_send.push(ToSend::refused(
+                        order.index,
+                        record,
+                        &refusal,
+                        Some(sender),
+                        now,
+                    ));
                 }
                 Err(e) => answers[order.index] = e.into(),
             }
@@ -510,13 +491,9 @@ where
         for (order, stored) in repeated.into_iter().zip(stored) {
             match stored {
                 // Whoever lets it in asks for it.
-                Ok(Some(record)) if record.set_aside.is_some() => to_send.push(ToSend {
-                    index: order.index,
-                    messages: Messages {
-                        first: vec![render::received(&record)],
-                        ..Messages::default()
-                    },
-                }),
+                Ok(Some(record)) if record.set_aside.is_some() => {
+                    to_send.push(ToSend::received(order.index, &record));
+                }
                 Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
                     let accepted = Accepted {
                         order_id: record.id.clone(),
@@ -529,14 +506,7 @@ where
                         deadline: record.deadline,
                         details: order.accepted.details,
                     };
-                    to_send.push(ToSend {
-                        index: order.index,
-                        messages: Messages {
-                            first: vec![render::received(&record)],
-                            then: vec![render::announcement(accepted)],
-                            ..Messages::default()
-                        },
-                    });
+                    to_send.push(ToSend::announced_as(order.index, accepted, &record));
                 }
                 // Taken up already, or finished and expired.
                 Ok(_) => {}
@@ -544,90 +514,5 @@ where
             }
         }
         to_send
-    }
-
-    /// The dead letter of a record, its alert, and the status `rejected` for its sender.
-    fn refuse(
-        &self,
-        index: usize,
-        record: &InputRecord,
-        refusal: &SubmissionRefusal,
-        sender: Option<Sender>,
-    ) -> ToSend {
-        tracing::warn!(
-            metric = metric::DEAD_LETTER,
-            topic = record.topic,
-            partition = record.partition,
-            offset = record.offset,
-            cause = %refusal,
-            "record dead-lettered"
-        );
-        let cause = Cause::new(refusal.code(), refusal.to_string());
-        let now = self.clock.now();
-        let rejected = sender.map(|(id, topic)| {
-            let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
-            render::rejected(&id, topic.as_deref(), record.trace(), cause, now)
-        });
-        ToSend {
-            index,
-            messages: Messages {
-                first: dead_letter(record, &cause, now).to_vec(),
-                beside: rejected.into_iter().collect(),
-                ..Messages::default()
-            },
-        }
-    }
-
-    /// Sends both waves of everything; a record with an unsent message is to be delivered again.
-    async fn send(&self, to_send: Vec<ToSend>, answers: &mut [Handled]) {
-        let mut first = Vec::new();
-        let mut then = Vec::new();
-        let mut beside = Vec::new();
-        for item in to_send {
-            first.extend(item.messages.first.into_iter().map(|m| (item.index, m)));
-            then.extend(item.messages.then.into_iter().map(|m| (item.index, m)));
-            beside.extend(item.messages.beside.into_iter().map(|m| (item.index, m)));
-        }
-        for (index, why) in self.publish(first).await {
-            answers[index] = why.into();
-        }
-        then.retain(|(index, _)| answers[*index].is_done());
-        for (index, why) in self.publish(then).await {
-            answers[index] = why.into();
-        }
-        beside.retain(|(index, _)| answers[*index].is_done());
-        for (index, why) in self.publish(beside).await {
-            match why {
-                BusError::Permanent(_) => {
-                    tracing::warn!(error = %why, "nobody is told that a record was refused");
-                    self.misconfigured.note_bus(&why);
-                }
-                why => answers[index] = why.into(),
-            }
-        }
-    }
-
-    /// Sends messages; those that were not acknowledged, and why.
-    async fn publish(&self, messages: Vec<(usize, Envelope)>) -> Vec<(usize, BusError)> {
-        if messages.is_empty() {
-            return Vec::new();
-        }
-        let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
-        let results = self.bus.publish(messages).await;
-        let failed = owners.into_iter().zip(results);
-        failed
-            .filter_map(|(index, result)| Some((index, result.err()?)))
-            .collect()
-    }
-}
-
-/// What Submission sends for an order that it has just stored. The status goes first: the
-/// Scheduler's own, later in sequence, cannot overtake it then.
-fn announce(accepted: Accepted, workflow: &Workflow) -> Messages {
-    let order = Order::new(&accepted, workflow, accepted.due);
-    Messages {
-        first: vec![render::received(&order)],
-        then: vec![render::announcement(accepted)],
-        ..Messages::default()
     }
 }

@@ -1,0 +1,158 @@
+//! What Submission sends of each record, and in which order.
+
+use triad_core::submission::SubmissionRefusal;
+use triad_core::{
+    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Timestamp, TraceContext, render,
+};
+use triad_workflow::Workflow;
+
+use crate::dead_letter::{Cause, dead_letter};
+use crate::handled::Handled;
+use crate::metric;
+use crate::misconfigured::Misconfigured;
+use crate::ports::{Bus, BusError};
+use crate::record::InputRecord;
+
+/// Who has sent an order, as far as a status needs it: the order's id, and its reply topic.
+pub(super) type Sender = (OrderId, Option<String>);
+
+/// Messages of one record.
+pub(super) struct ToSend {
+    index: usize,
+    messages: Messages,
+}
+
+/// Messages in waves: those of `first` are acknowledged before those of `then` are sent.
+#[derive(Default)]
+struct Messages {
+    first: Vec<Envelope>,
+    then: Vec<Envelope>,
+    /// Sent last, and left out where the bus refuses its topic: the letter and its alert say the same,
+    /// and what comes behind in the partition does not need it.
+    beside: Vec<Envelope>,
+}
+
+impl ToSend {
+    /// The status of an order that is set aside: nobody is asked to take it up yet.
+    pub(super) fn received(index: usize, order: &Order) -> Self {
+        let messages = Messages {
+            first: vec![render::received(order)],
+            ..Messages::default()
+        };
+        Self { index, messages }
+    }
+
+    /// What is sent for an order that has just been stored. The status goes first: the Scheduler's own,
+    /// later in sequence, cannot overtake it then.
+    pub(super) fn announced(index: usize, accepted: Accepted, workflow: &Workflow) -> Self {
+        let order = Order::new(&accepted, workflow, accepted.due);
+        Self::announced_as(index, accepted, &order)
+    }
+
+    /// What is sent for an order that is stored as this record: status, then announcement.
+    pub(super) fn announced_as(index: usize, accepted: Accepted, order: &Order) -> Self {
+        let messages = Messages {
+            first: vec![render::received(order)],
+            then: vec![render::announcement(accepted)],
+            ..Messages::default()
+        };
+        Self { index, messages }
+    }
+
+    /// The status `rejected` of an order for which there is no room.
+    pub(super) fn rejected(index: usize, accepted: &Accepted, why: &str, now: Timestamp) -> Self {
+        tracing::warn!(metric = metric::ORDER_REJECTED, order = %accepted.order_id, why, "order rejected");
+        let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
+        let trace = accepted.traceparent.as_deref();
+        let status = render::rejected(
+            &accepted.order_id,
+            accepted.reply_topic.as_deref(),
+            trace.and_then(TraceContext::parse),
+            cause,
+            now,
+        );
+        let messages = Messages {
+            first: vec![status],
+            ..Messages::default()
+        };
+        Self { index, messages }
+    }
+
+    /// The dead letter of a record, its alert, and the status `rejected` for its sender.
+    pub(super) fn refused(
+        index: usize,
+        record: &InputRecord,
+        refusal: &SubmissionRefusal,
+        sender: Option<Sender>,
+        now: Timestamp,
+    ) -> Self {
+        tracing::warn!(
+            metric = metric::DEAD_LETTER,
+            topic = record.topic,
+            partition = record.partition,
+            offset = record.offset,
+            cause = %refusal,
+            "record dead-lettered"
+        );
+        let cause = Cause::new(refusal.code(), refusal.to_string());
+        let rejected = sender.map(|(id, topic)| {
+            let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
+            render::rejected(&id, topic.as_deref(), record.trace(), cause, now)
+        });
+        // As `dead_letter::send` has it: the alert once its letter is kept.
+        let [letter, alert] = dead_letter(record, &cause, now);
+        let messages = Messages {
+            first: vec![letter],
+            then: vec![alert],
+            beside: rejected.into_iter().collect(),
+        };
+        Self { index, messages }
+    }
+}
+
+/// Sends all waves of everything; a record with an unsent message is to be delivered again.
+pub(super) async fn send<B: Bus>(
+    bus: &B,
+    to_send: Vec<ToSend>,
+    misconfigured: &Misconfigured,
+    answers: &mut [Handled],
+) {
+    let mut first = Vec::new();
+    let mut then = Vec::new();
+    let mut beside = Vec::new();
+    for item in to_send {
+        first.extend(item.messages.first.into_iter().map(|m| (item.index, m)));
+        then.extend(item.messages.then.into_iter().map(|m| (item.index, m)));
+        beside.extend(item.messages.beside.into_iter().map(|m| (item.index, m)));
+    }
+    for (index, why) in publish(bus, first).await {
+        answers[index] = why.into();
+    }
+    then.retain(|(index, _)| answers[*index].is_done());
+    for (index, why) in publish(bus, then).await {
+        answers[index] = why.into();
+    }
+    beside.retain(|(index, _)| answers[*index].is_done());
+    for (index, why) in publish(bus, beside).await {
+        match why {
+            BusError::Permanent(_) => {
+                tracing::warn!(error = %why, "nobody is told that a record was refused");
+                misconfigured.note_bus(&why);
+            }
+            why => answers[index] = why.into(),
+        }
+    }
+}
+
+/// Sends messages; those that were not acknowledged, and why.
+async fn publish<B: Bus>(bus: &B, messages: Vec<(usize, Envelope)>) -> Vec<(usize, BusError)> {
+    if messages.is_empty() {
+        return Vec::new();
+    }
+    let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
+    let results = bus.publish(messages).await;
+    let failed = owners.into_iter().zip(results);
+    failed
+        .filter_map(|(index, result)| Some((index, result.err()?)))
+        .collect()
+}
