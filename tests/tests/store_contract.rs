@@ -6,14 +6,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
 use triad_dynamodb::{Capacity, DynamoStore, Units};
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Created, NewOrder, StateStore};
-use triad_sim::contract::{Racer, Racers, TimedStore};
+use triad_sim::contract::{OnThreads, TimedStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
@@ -55,29 +54,6 @@ fn new(order: &Order, digest: &str) -> NewOrder {
 async fn create(store: &DynamoStore<SystemClock>, order: &Order) {
     let created = store.create(vec![new(order, "d")]).await;
     assert_eq!(created, [Ok(Created::Created)]);
-}
-
-/// Racers on threads: the embedded engine answers without waiting, so on one they would go one after the
-/// other.
-struct OnThreads;
-
-impl Racers for OnThreads {
-    async fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>) -> Vec<T> {
-        let start = Arc::new(Barrier::new(all.len()));
-        let racers = all.into_iter().map(|racer| {
-            let start = start.clone();
-            tokio::spawn(async move {
-                start.wait().await;
-                racer.await
-            })
-        });
-        let racers: Vec<_> = racers.collect();
-        let mut ended = Vec::with_capacity(racers.len());
-        for racer in racers {
-            ended.push(racer.await.expect("it does not panic"));
-        }
-        ended
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,7 +1,7 @@
 //! The simulated ports keep the contracts that they stand in for.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use triad_sim::{Ports, calm_ports, contract, run_on};
 
@@ -57,4 +57,23 @@ fn the_simulated_bus_keeps_the_contract_of_a_bus() {
     let ports = calm_ports(1);
     let bus = contract::SimulatedBus::of(&ports);
     runs(&ports, async move { contract::bus::all(&bus).await });
+}
+
+#[test]
+fn what_is_observed_of_a_store_depends_on_the_seed_alone() {
+    let observe = |seed| {
+        let ports = calm_ports(1);
+        let (store, seen) = (ports.clone(), Arc::new(Mutex::new(Vec::new())));
+        let kept = seen.clone();
+        runs(&ports, async move {
+            *kept.lock().unwrap() = contract::random::observed(&store, "r", seed, 200).await;
+        });
+        std::mem::take(&mut *seen.lock().unwrap())
+    };
+    let first = observe(1);
+    assert_eq!(first, observe(1));
+    assert_ne!(first, observe(2));
+    for kind in ["Created", "Exists", "Written", "Conflict", "None", "Some"] {
+        assert!(first.iter().any(|seen| seen.contains(kind)), "no {kind}");
+    }
 }

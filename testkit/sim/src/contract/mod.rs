@@ -2,7 +2,7 @@
 //!
 //! [`store`] is the contract of a state store and its definitions, [`expiry`] that of the time for
 //! which it keeps records, [`operator`] that of what only operators ask of it, [`control`] that of
-//! the control store, [`bus`] that of the bus.
+//! the control store, [`bus`] that of the bus. [`random`] compares two stores, call by call.
 
 pub mod bus;
 pub mod control;
@@ -10,10 +10,11 @@ pub mod expiry;
 pub mod operator;
 mod orders;
 mod race;
+pub mod random;
 mod simulated;
 pub mod store;
 mod timed;
 
-pub use race::{Racer, Racers, TakingTurns};
+pub use race::{OnThreads, Racer, Racers, TakingTurns};
 pub use simulated::SimulatedBus;
 pub use timed::{SimulatedStore, TimedStore};

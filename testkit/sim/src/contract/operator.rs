@@ -192,7 +192,7 @@ where
     let name = WorkflowName::new(format!("v-{}", prefix.to_lowercase())).expect("a fit prefix");
     let mut published: Vec<WorkflowRef> = Vec::new();
     for threshold in 1..4 {
-        let mut definition = workflow().definition;
+        let mut definition = workflow().definition.clone();
         definition.workflow = name.to_string();
         definition.steps[0].action = format!("go-{threshold}");
         let version = WorkflowRef {

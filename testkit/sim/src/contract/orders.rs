@@ -1,6 +1,6 @@
 //! Orders for the contracts of the stores: of one small workflow, made without the handlers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use triad_core::order::Claim;
@@ -15,9 +15,12 @@ const DEFINITION: &str = r#"{"workflow": "contract", "steps": [
     {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "undo"}},
     {"id": "b", "agent": "x", "action": "go", "compensation": "none"}]}"#;
 
-pub(super) fn workflow() -> Workflow {
-    let definition = serde_json::from_str(DEFINITION).expect("a definition");
-    Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+pub(super) fn workflow() -> &'static Workflow {
+    static COMPILED: LazyLock<Workflow> = LazyLock::new(|| {
+        let definition = serde_json::from_str(DEFINITION).expect("a definition");
+        Workflow::compile(definition, &Limits::published()).expect("a sound definition")
+    });
+    &COMPILED
 }
 
 pub(super) fn id(prefix: &str, name: &str) -> OrderId {
@@ -41,7 +44,7 @@ pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) ->
         details: details.clone(),
     };
     NewOrder {
-        order: Order::new(&accepted, &workflow, accepted.due),
+        order: Order::new(&accepted, workflow, accepted.due),
         details: Arc::new(details),
         digest: digest.to_owned(),
     }
@@ -84,7 +87,7 @@ pub(super) fn claimed(order: &Order, claim: &str, now: u64) -> Order {
 pub(super) fn after(order: &Order, event: Event, now: u64) -> Order {
     let workflow = workflow();
     let ctx = Context {
-        workflow: &workflow,
+        workflow,
         details: Some(&Value::Null),
         timing: Timing::default(),
     };

@@ -2,7 +2,10 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
+
+use tokio::sync::Barrier;
 
 /// One that races: a call of a store.
 pub type Racer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -37,5 +40,31 @@ impl Racers for TakingTurns {
         })
         .await;
         ended.into_iter().flatten().collect()
+    }
+}
+
+/// Racers on the threads of a tokio runtime, of which there must be several: a store that answers without
+/// waiting would be raced by one after the other on a single one.
+#[derive(Debug)]
+pub struct OnThreads;
+
+impl Racers for OnThreads {
+    /// # Panics
+    /// If a racer does.
+    async fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>) -> Vec<T> {
+        let start = Arc::new(Barrier::new(all.len()));
+        let racers = all.into_iter().map(|racer| {
+            let start = start.clone();
+            tokio::spawn(async move {
+                start.wait().await;
+                racer.await
+            })
+        });
+        let racers: Vec<_> = racers.collect();
+        let mut ended = Vec::with_capacity(racers.len());
+        for racer in racers {
+            ended.push(racer.await.expect("it does not panic"));
+        }
+        ended
     }
 }

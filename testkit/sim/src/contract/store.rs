@@ -526,7 +526,7 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
     assert_eq!(store.current(name.clone()).await, Ok(None));
     let mut published: Vec<(WorkflowRef, String)> = Vec::new();
     for calls in 1..4 {
-        let mut definition = workflow().definition;
+        let mut definition = workflow().definition.clone();
         definition.workflow = name.to_string();
         definition.steps[0].retry = Some(triad_workflow::model::RetryDefinition {
             total: None,

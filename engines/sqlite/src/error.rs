@@ -1,0 +1,77 @@
+//! Errors of SQLite, by what an operator or a caller can do about them.
+
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+use triad_runtime::StoreError;
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory cannot be made or written.
+    #[error("the data directory {dir} cannot be used: {why}")]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// Why, for people.
+        why: std::io::Error,
+    },
+    /// Another process has it open.
+    #[error(
+        "another process has the data directory {dir}: stop it first, or name another directory"
+    )]
+    Taken {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The file is not one of this store: another program's, or of a later version.
+    #[error("{file} is not a store that this version can read: {why}")]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// What it is, for people.
+        why: String,
+    },
+    /// SQLite cannot open the file.
+    #[error("{file} cannot be opened: {why}; restore a backup if it is damaged")]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why, in SQLite's words.
+        why: String,
+    },
+    /// A thread of the store cannot be started.
+    #[error("a thread of the store cannot be started: {0}")]
+    Thread(std::io::Error),
+}
+
+/// An error of SQLite as the ports have it.
+pub(crate) fn classify(error: &rusqlite::Error) -> StoreError {
+    let text = error.to_string();
+    let Some(code) = error.sqlite_error_code() else {
+        return match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => StoreError::Item(text),
+            _ => StoreError::Transient(text),
+        };
+    };
+    match code {
+        ErrorCode::DiskFull
+        | ErrorCode::ReadOnly
+        | ErrorCode::PermissionDenied
+        | ErrorCode::CannotOpen
+        | ErrorCode::DatabaseCorrupt
+        | ErrorCode::NotADatabase
+        | ErrorCode::SystemIoFailure
+        | ErrorCode::AuthorizationForStatementDenied => StoreError::Configuration(text),
+        ErrorCode::TooBig => StoreError::Item(text),
+        _ => StoreError::Transient(text),
+    }
+}
+
+/// A number as SQLite keeps it: the same 64 bits. Moments and versions stay below 2^63.
+pub(crate) fn signed(number: u64) -> i64 {
+    number.cast_signed()
+}

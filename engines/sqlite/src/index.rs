@@ -1,0 +1,137 @@
+//! The due index and the attention index.
+
+use rusqlite::{Connection, Row};
+use triad_core::stored::attention_key;
+use triad_core::{Attention, OrderId, Timestamp, WorkflowRef};
+use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore, StoredVersion, Unreadable};
+use triad_runtime::{Clock, DuePage, DueRow, StoreError};
+
+use crate::record::bound;
+use crate::{SqliteStore, definitions};
+
+/// Rows of one page of the attention index.
+const PAGE: usize = 500;
+
+/// Behind which row of an index a page begins: its moment and its order.
+pub(crate) type Place = (i64, String);
+
+/// A page of an index from its name, `<moment>/<order>`; before the first row without one.
+///
+/// # Errors
+/// [`StoreError::Item`] if the name is no page's.
+pub(crate) fn place(page: Option<&str>, index: &str) -> Result<Place, StoreError> {
+    let Some(page) = page else {
+        return Ok((i64::MIN, String::new()));
+    };
+    let parts = page.split_once('/');
+    let place = parts.and_then(|(at, id)| Some((at.parse().ok()?, id.to_owned())));
+    place.ok_or_else(|| StoreError::Item(format!("{page:?} is not a page of the {index} index")))
+}
+
+/// Orders of one shard that are due, the earliest first.
+pub(crate) fn due(
+    db: &Connection,
+    shard: u32,
+    until: Timestamp,
+    limit: u32,
+    (at, id): Place,
+) -> rusqlite::Result<DuePage> {
+    let mut read = db.prepare_cached(
+        "SELECT OrderID, Workflow, DueAt FROM order_state
+        WHERE DueShard = ?1 AND DueAt <= ?2 AND (DueAt, OrderID) > (?3, ?4)
+        ORDER BY DueAt, OrderID LIMIT ?5",
+    )?;
+    let mut rows = read.query((shard, bound(until), at, id, limit))?;
+    let (mut page, mut seen, mut last) = (DuePage::default(), 0, None);
+    while let Some(row) = rows.next()? {
+        seen += 1;
+        let order: String = row.get(0)?;
+        last = Some(format!("{}/{order}", row.get::<_, i64>(2)?));
+        match OrderId::new(order) {
+            Ok(order) => page.rows.push(DueRow {
+                order,
+                workflow: workflow(row, 1)?.map(|workflow| workflow.name),
+            }),
+            Err(e) => tracing::error!(error = %e, "a row of the due index names no order"),
+        }
+    }
+    page.next = last.filter(|_| seen == limit);
+    Ok(page)
+}
+
+/// The version of a workflow that a row names; `None` where it names none.
+fn workflow(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<WorkflowRef>> {
+    let text: Option<String> = row.get(at)?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+impl<C: Clock + Clone> OperatorStore for SqliteStore<C> {
+    async fn attention(
+        &self,
+        kind: Attention,
+        shard: u32,
+        page: Option<String>,
+    ) -> Result<AttentionPage, StoreError> {
+        let from = place(page.as_deref(), "attention")?;
+        self.engine
+            .read(move |db| attention(db, kind, shard, from))
+            .await
+    }
+
+    async fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
+        self.engine.read(definitions::versions).await?
+    }
+
+    async fn remove(&self, definition: WorkflowRef) -> Result<(), StoreError> {
+        self.engine
+            .write(move |db| definitions::remove(db, &definition))
+            .await?
+    }
+}
+
+fn attention(
+    db: &Connection,
+    kind: Attention,
+    shard: u32,
+    (at, id): Place,
+) -> rusqlite::Result<AttentionPage> {
+    let mut read = db.prepare_cached(
+        "SELECT OrderID, AttentionAt, Cause, Workflow FROM order_state
+        WHERE Attention = ?1 AND (AttentionAt, OrderID) > (?2, ?3)
+        ORDER BY AttentionAt, OrderID LIMIT ?4",
+    )?;
+    let mut rows = read.query((attention_key(kind, shard), at, id, PAGE as i64))?;
+    let (mut page, mut seen, mut last) = (AttentionPage::default(), 0, None);
+    while let Some(row) = rows.next()? {
+        seen += 1;
+        let order: String = row.get(0)?;
+        last = Some(format!("{}/{order}", row.get::<_, i64>(1)?));
+        match attention_row(row, &order)? {
+            Ok(row) => page.rows.push(row),
+            Err(why) => page.unreadable.push(Unreadable {
+                order_id: order,
+                why,
+            }),
+        }
+    }
+    page.next = last.filter(|_| seen == PAGE);
+    Ok(page)
+}
+
+fn attention_row(row: &Row<'_>, order: &str) -> rusqlite::Result<Result<AttentionRow, String>> {
+    let cause: Option<String> = row.get(2)?;
+    let cause = match cause.map(|json| serde_json::from_str(&json)).transpose() {
+        Ok(cause) => cause,
+        Err(e) => return Ok(Err(format!("its cause cannot be read: {e}"))),
+    };
+    let order = match OrderId::new(order) {
+        Ok(order) => order,
+        Err(e) => return Ok(Err(e.to_string())),
+    };
+    Ok(Ok(AttentionRow {
+        order,
+        at: Timestamp(row.get::<_, i64>(1)?.cast_unsigned()),
+        cause,
+        workflow: workflow(row, 3)?,
+    }))
+}

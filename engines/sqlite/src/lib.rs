@@ -1,0 +1,102 @@
+//! The state store for one machine: SQLite behind the ports of the runtime.
+//!
+//! One directory holds everything: the file `state.sqlite` with its write-ahead log, and `LOCK`, by
+//! which a second process on the same directory is refused. A record has the attributes that it has
+//! in DynamoDB ([`triad_core::stored`]), one column each, so that any SQLite client can read,
+//! filter and back up what is stored.
+//!
+//! **Group commit.** One thread writes. It takes whatever waits, up to a bound, carries all of it out
+//! in one transaction, syncs once, and then answers everyone. Under load a sync is so shared by many
+//! orders; alone an order waits for its own sync and for nothing else. A write is answered only
+//! after its sync: it survives `kill -9` and loss of power, as far as the disk keeps what it has
+//! acknowledged. Another thread reads, from the last commit.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `schema` | tables, indexes, the version of both, how the file is opened |
+//! | `engine` | the two threads, the groups, their bounds |
+//! | `record` | a process record as a row, with its checksum |
+//! | `orders`, `index`, `definitions`, `control` | the ports, as statements |
+//! | `expiry` | what is deleted, and when |
+//! | `error` | which error of SQLite is of which kind |
+
+mod control;
+mod definitions;
+mod engine;
+mod error;
+mod expiry;
+mod index;
+mod orders;
+mod record;
+mod schema;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use triad_runtime::Clock;
+use triad_workflow::Millis;
+
+pub use engine::Counted;
+use engine::Engine;
+pub use error::OpenError;
+
+/// The state store, the definition store, the control store and the operators' store, in one SQLite
+/// file. Clones share the file and its threads, which end with the last clone.
+#[derive(Debug, Clone)]
+pub struct SqliteStore<C> {
+    engine: Arc<Engine>,
+    clock: C,
+    retention: Millis,
+    details_retention: Option<Millis>,
+}
+
+impl<C: Clock + Clone> SqliteStore<C> {
+    /// Opens the store in a directory, which is created if it is not there. Finished records are
+    /// deleted `retention` milliseconds after their end; details never, unless
+    /// [`keeping_details`](Self::keeping_details) says otherwise.
+    ///
+    /// # Errors
+    /// [`OpenError`]: another process has the directory, it cannot be written, or the file in it is
+    /// damaged, of another program or of a later version.
+    pub fn open(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
+        Ok(Self {
+            engine: Arc::new(Engine::open(dir)?),
+            clock,
+            retention,
+            details_retention: None,
+        })
+    }
+
+    /// The same store, which lets an order's details expire too: `retention` milliseconds after the
+    /// moment from which the retention of the record counts. `None`: never.
+    ///
+    /// An order that is submitted again once record and details are gone is a new one.
+    #[must_use]
+    pub fn keeping_details(mut self, retention: Option<Millis>) -> Self {
+        self.details_retention = retention;
+        self
+    }
+
+    /// The same store as a writer has it that keeps finished records for `retention` milliseconds, by
+    /// another clock perhaps.
+    #[must_use]
+    pub fn keeping<D: Clock + Clone>(&self, retention: Millis, clock: D) -> SqliteStore<D> {
+        SqliteStore {
+            engine: self.engine.clone(),
+            clock,
+            retention,
+            details_retention: self.details_retention,
+        }
+    }
+
+    /// What has been written since the store was opened, by all clones.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        self.engine.counted()
+    }
+
+    /// Now, in the seconds in which records expire.
+    fn now_s(&self) -> i64 {
+        error::signed(self.clock.now().0 / 1000)
+    }
+}

@@ -1,0 +1,432 @@
+//! The store keeps the contracts of the ports, survives `kill -9`, and says what is wrong with a file.
+
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{Clock, Created, NewOrder, StateStore, StoreError};
+use triad_sim::contract::{self, OnThreads, TimedStore};
+use triad_sim::{calm_ports, run_on};
+use triad_sqlite::{OpenError, SqliteStore};
+use triad_workflow::{Limits, Millis, Workflow};
+
+/// A clock that only the test moves; its copies are the same clock.
+#[derive(Debug, Clone)]
+struct Hand(Arc<AtomicU64>);
+
+impl Hand {
+    fn at(now: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(now)))
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+    async fn sleep(&self, _span: Millis) {}
+}
+
+fn open(dir: &Path) -> SqliteStore<Hand> {
+    SqliteStore::open(dir, Hand::at(10_000), Millis(86_400_000)).unwrap()
+}
+
+fn id(text: &str) -> OrderId {
+    OrderId::new(text).unwrap()
+}
+
+fn new(text: &str) -> NewOrder {
+    let definition = json!({"workflow": "w",
+        "steps": [{"id": "a", "agent": "x", "action": "go", "compensation": "none"}]});
+    let definition = serde_json::from_value(definition).unwrap();
+    let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
+    let accepted = Accepted {
+        order_id: id(text),
+        workflow: WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        },
+        priority: Priority::Normal,
+        reply_topic: None,
+        traceparent: None,
+        submitted_at: Timestamp(1),
+        due: Timestamp(5_000),
+        deadline: None,
+        details: json!({}),
+    };
+    NewOrder {
+        order: Order::new(&accepted, &workflow, accepted.due),
+        details: Arc::new(json!({"n": 1})),
+        digest: "d".into(),
+    }
+}
+
+async fn create(store: &SqliteStore<Hand>, ids: impl IntoIterator<Item = String>) {
+    for id in ids {
+        let created = store.create(vec![new(&id)]).await;
+        assert_eq!(created, [Ok(Created::Created)], "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn it_keeps_the_contract_of_a_state_store() {
+    let dir = tempfile::tempdir().unwrap();
+    contract::store::all(&open(dir.path()), "contract", &OnThreads).await;
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract_of_an_operators_store() {
+    let dir = tempfile::tempdir().unwrap();
+    contract::operator::all(&open(dir.path()), "contract").await;
+}
+
+/// The store, with time that only the test moves.
+struct Timed(SqliteStore<Hand>, Hand);
+
+impl Timed {
+    fn open(dir: &Path) -> Self {
+        let clock = Hand::at(4_102_444_800_000);
+        Self(
+            SqliteStore::open(dir, clock.clone(), Millis(0)).unwrap(),
+            clock,
+        )
+    }
+}
+
+impl TimedStore for Timed {
+    type Store = SqliteStore<Hand>;
+
+    fn keeping(&self, retention: Millis) -> Self::Store {
+        self.0.keeping(retention, self.1.clone())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.1.now()
+    }
+
+    async fn pass(&self, span: Millis) {
+        self.1.0.fetch_add(span.0, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract_of_expiry() {
+    let dir = tempfile::tempdir().unwrap();
+    contract::expiry::all(&Timed::open(dir.path()), "contract").await;
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract_of_a_control_store() {
+    let dir = tempfile::tempdir().unwrap();
+    contract::control::all(&Timed::open(dir.path()), "contract").await;
+}
+
+#[tokio::test]
+async fn a_half_that_is_too_large_is_refused_with_the_other_half() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let refused = contract::store::creates_neither_where_one_half_is_refused(&store, "half").await;
+    assert!(refused, "nothing is kept that DynamoDB would not take");
+}
+
+#[tokio::test]
+async fn it_answers_random_calls_as_the_simulated_store_does() {
+    for seed in 0..8 {
+        let ports = calm_ports(1);
+        let simulated = Arc::new(Mutex::new(Vec::new()));
+        let (store, seen) = (ports.clone(), simulated.clone());
+        run_on(&ports, async move {
+            let observed = contract::random::observed(&store, "r", seed, 300).await;
+            *seen.lock().unwrap() = observed;
+        });
+        let simulated = std::mem::take(&mut *simulated.lock().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let own = contract::random::observed(&open(dir.path()), "r", seed, 300).await;
+        assert_eq!(simulated.len(), 300);
+        for (call, (own, simulated)) in own.iter().zip(&simulated).enumerate() {
+            assert_eq!(own, simulated, "seed {seed}, call {call}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    create(&store, (0..20).map(|n| n.to_string())).await;
+    drop(store);
+    let store = open(dir.path());
+    for n in 0..20 {
+        let read = store.load(vec![id(&n.to_string())]).await;
+        assert_eq!(read, [Ok(Some(new(&n.to_string()).order))]);
+    }
+}
+
+/// Says to this binary, started once more, in which directory it is to create orders until it is killed.
+const WRITES_IN: &str = "TRIAD_SQLITE_TEST_WRITES_IN";
+
+/// Not a test of its own: the process that [`no_answered_write_is_lost_by_kill`] kills. It prints the id of
+/// each order that the store has answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_until_it_is_killed() {
+    let Some(dir) = std::env::var_os(WRITES_IN) else {
+        return;
+    };
+    let store = open(Path::new(&dir));
+    let from: usize = store.list(None, None).await.unwrap().orders.len() * 1_000;
+    let writers = (0..8).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            // Bounded, should nobody kill it.
+            for n in 0..100_000 {
+                let id = format!("{from}-{writer}-{n}");
+                let created = store.create(vec![new(&id)]).await;
+                assert_eq!(created, [Ok(Created::Created)]);
+                println!("kept {id}");
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn no_answered_write_is_lost_by_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut kept = Vec::new();
+    for round in 0..4 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "writes_until_it_is_killed", "--nocapture"])
+            .env(WRITES_IN, dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let answered = lines.map_while(Result::ok).filter_map(|line| {
+            let (_, id) = line.split_once("kept ")?;
+            Some(id.to_owned())
+        });
+        let wanted = 40 + 60 * round;
+        for (n, id) in answered.enumerate() {
+            kept.push(id);
+            if n == wanted {
+                // What it still prints before it dies is read, and counts as answered.
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        let store = open(dir.path());
+        for id in kept.iter().map(|kept| id(kept)) {
+            let found = store.load(vec![id.clone()]).await.remove(0).unwrap();
+            let details = store.details(vec![id.clone()]).await.remove(0).unwrap();
+            assert!(found.is_some() && details.is_some(), "{id} was answered");
+        }
+    }
+    assert!(kept.len() > 4 * 40, "{}", kept.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writes_that_wait_share_a_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let writers = (0..400).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move { store.create(vec![new(&n.to_string())]).await })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        assert_eq!(writer.await.unwrap(), [Ok(Created::Created)]);
+    }
+    let counted = store.counted();
+    assert_eq!(counted.writes, 400);
+    assert!(counted.groups < 200, "{counted:?}");
+}
+
+#[tokio::test]
+async fn what_has_expired_is_deleted_in_bounded_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let timed = Timed::open(dir.path());
+    let store = timed.keeping(Millis(0)).keeping_details(Some(Millis(0)));
+    for n in 0..620 {
+        let new = new(&n.to_string());
+        let mut next = new.order.clone();
+        next.version = next.version.next();
+        next.state = triad_core::ProcessState::Processed { at: timed.now() };
+        next.due = None;
+        let write = triad_runtime::Write {
+            expected: new.order.version,
+            next: Arc::new(next),
+            token: n + 1,
+        };
+        assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+        let written = store.commit(vec![write]).await;
+        assert_eq!(written, [Ok(triad_runtime::Written::Written)]);
+    }
+    timed.pass(Millis(2_000)).await;
+    assert_eq!(store.delete_expired().await, Ok(true), "500 of 620");
+    assert_eq!(store.delete_expired().await, Ok(false));
+    // Its id is free again, since its details are gone too.
+    assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let second = SqliteStore::open(dir.path(), Hand::at(0), Millis(0));
+    let why = second.unwrap_err();
+    assert!(matches!(why, OpenError::Taken { .. }), "{why}");
+    assert!(why.to_string().contains(&dir.path().display().to_string()));
+    drop(store);
+    open(dir.path());
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let why = SqliteStore::open(&file, Hand::at(0), Millis(0)).unwrap_err();
+    assert!(matches!(why, OpenError::Directory { .. }), "{why}");
+    assert!(why.to_string().contains("file"), "{why}");
+}
+
+/// Puts bytes into the file of a store.
+fn overwrite(dir: &Path, at: u64, bytes: &[u8]) {
+    let file = dir.join("state.sqlite");
+    let mut file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_file_of_another_program_or_of_a_later_version_is_refused() {
+    // Where the file format of SQLite has them: the user's version at 60, the application's id at 68.
+    for (at, said) in [(60, "version 7"), (68, "another program")] {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()));
+        overwrite(dir.path(), at, &7_u32.to_be_bytes());
+        let why = SqliteStore::open(dir.path(), Hand::at(0), Millis(0)).unwrap_err();
+        assert!(matches!(why, OpenError::Foreign { .. }), "{why}");
+        assert!(why.to_string().contains(said), "{why}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("state.sqlite"), [b'x'; 4096]).unwrap();
+    let why = SqliteStore::open(dir.path(), Hand::at(0), Millis(0)).unwrap_err();
+    assert!(matches!(why, OpenError::File { .. }), "{why}");
+}
+
+#[tokio::test]
+async fn a_record_that_was_damaged_is_reported_and_the_others_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    create(&store, ["one", "two-is-damaged", "three"].map(String::from)).await;
+    drop(store);
+    // The file is small: the id stands in it as it is, in the table and in its indexes.
+    let file = dir.path().join("state.sqlite");
+    let mut bytes = Vec::new();
+    std::fs::File::open(&file)
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
+    let steps = b"\"step\":\"a\"";
+    let places: Vec<usize> = (0..bytes.len() - steps.len())
+        .filter(|at| &bytes[*at..*at + steps.len()] == steps)
+        .collect();
+    // The last record stands first on its page.
+    let [_, middle, _] = places[..] else {
+        panic!("three records: {places:?}")
+    };
+    overwrite(dir.path(), middle as u64, b"\"step\":\"b\"");
+    let store = open(dir.path());
+    let read = store
+        .load(["one", "two-is-damaged", "three"].map(id).to_vec())
+        .await;
+    assert!(
+        matches!(
+            read[..],
+            [Ok(Some(_)), Err(StoreError::Item(_)), Ok(Some(_))]
+        ),
+        "{read:?}"
+    );
+    let page = store.list(None, None).await.unwrap();
+    assert_eq!(page.orders.len(), 2);
+    assert_eq!(page.unreadable[0].order_id, "two-is-damaged");
+    assert!(page.unreadable[0].why.contains("checksum"), "{page:?}");
+}
+
+#[tokio::test]
+async fn a_page_that_is_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let wrong = Some("x".to_owned());
+    let due = store.due(0, Timestamp(1), 10, wrong.clone()).await;
+    assert!(matches!(due, Err(StoreError::Item(_))), "{due:?}");
+    let list = store.list(None, wrong.clone()).await;
+    assert!(matches!(list, Err(StoreError::Item(_))), "{list:?}");
+    let attention = store
+        .attention(triad_core::Attention::Error, 0, wrong)
+        .await;
+    assert!(
+        matches!(attention, Err(StoreError::Item(_))),
+        "{attention:?}"
+    );
+}
+
+/// Says to this binary, started once more under a bound on the size of files, where to write.
+const FILLS: &str = "TRIAD_SQLITE_TEST_FILLS";
+
+/// Not a test of its own: the process for which the disk is full. It writes until a write is refused, and
+/// says so; then it reads what it has written.
+#[tokio::test]
+async fn writes_until_the_disk_is_full() {
+    let Some(dir) = std::env::var_os(FILLS) else {
+        return;
+    };
+    let store = open(Path::new(&dir));
+    let mut kept = Vec::new();
+    for n in 0..100_000 {
+        let mut new = new(&n.to_string());
+        new.details = Arc::new(json!({"text": "x".repeat(20_000)}));
+        match store.create(vec![new]).await.remove(0) {
+            Ok(_) => kept.push(id(&n.to_string())),
+            Err(why) => {
+                assert!(matches!(why, StoreError::Configuration(_)), "{why:?}");
+                let read = store.load(kept.clone()).await;
+                assert!(read.iter().all(|r| matches!(r, Ok(Some(_)))), "{read:?}");
+                println!("full after {}", kept.len());
+                return;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    // A file may have 2 MiB, or 4 where the shell counts in kilobytes; a write beyond it is an error, as on a full disk, and not a signal.
+    let child = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\""])
+        .arg(own)
+        .args(["--exact", "writes_until_the_disk_is_full", "--nocapture"])
+        .env(FILLS, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned();
+    let full = said.lines().find_map(|line| line.split_once("full after "));
+    let (_, kept) = full.unwrap_or_else(|| panic!("it filled the disk: {said}"));
+    let kept: usize = kept.trim().parse().unwrap();
+    assert!(kept > 10, "{kept}");
+    let store = open(dir.path());
+    let ids = (0..kept).map(|n| id(&n.to_string())).collect();
+    let read = store.load(ids).await;
+    assert!(read.iter().all(|r| matches!(r, Ok(Some(_)))), "{read:?}");
+    create(&store, ["after".to_owned()]).await;
+}

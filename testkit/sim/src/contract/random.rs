@@ -1,0 +1,160 @@
+//! Random calls of a store, for comparing one implementation with another: what is observed must be the
+//! same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use triad_core::{Order, OrderId};
+use triad_runtime::{ControlStore, ControlWrite, Created, NewOrder, StateStore, Write, Written};
+
+use super::orders::{id, life, new_order};
+use crate::kernel::Rng;
+
+/// Ids that orders are made of: few, so that calls meet.
+const IDS: u64 = 8;
+/// Most orders of one call.
+const BATCH: u64 = 5;
+
+/// How far an order has come, as far as its writers know.
+struct Known {
+    life: Vec<Order>,
+    at: usize,
+    /// Token of the last write that took effect.
+    token: u64,
+}
+
+/// Makes so many random calls and returns what came of each, as text. The calls are the same for the same
+/// seed, whatever the store is, for as long as it answers the same.
+pub async fn observed<S>(store: &S, prefix: &str, seed: u64, calls: usize) -> Vec<String>
+where
+    S: StateStore + ControlStore,
+{
+    let mut rng = Rng::new(seed);
+    let mut known = BTreeMap::new();
+    let mut seen = Vec::with_capacity(calls);
+    for call in 0..calls {
+        let token = call as u64 + 1;
+        seen.push(match rng.below(6) {
+            0 => create(store, prefix, &mut rng, &mut known).await,
+            1 | 2 => commit(store, prefix, &mut rng, &mut known, token).await,
+            3 => format!("load {:?}", store.load(some_ids(prefix, &mut rng)).await),
+            4 => format!(
+                "details {:?}",
+                store.details(some_ids(prefix, &mut rng)).await
+            ),
+            _ => control(store, prefix, &mut rng, token).await,
+        });
+    }
+    seen
+}
+
+fn some_id(prefix: &str, rng: &mut Rng) -> OrderId {
+    id(prefix, &format!("o{}", rng.below(IDS)))
+}
+
+/// Ids of one call, which may be there or not, and more than once.
+fn some_ids(prefix: &str, rng: &mut Rng) -> Vec<OrderId> {
+    let count = 1 + rng.below(BATCH);
+    (0..count).map(|_| some_id(prefix, rng)).collect()
+}
+
+async fn create<S: StateStore>(
+    store: &S,
+    prefix: &str,
+    rng: &mut Rng,
+    known: &mut BTreeMap<OrderId, Known>,
+) -> String {
+    let mut ids = some_ids(prefix, rng);
+    ids.sort();
+    ids.dedup();
+    let new: Vec<NewOrder> = ids
+        .iter()
+        .map(|id| {
+            let digest = format!("d{}", rng.below(2));
+            new_order(
+                id,
+                5_000 + rng.below(5_000),
+                json!({"digest": digest}),
+                &digest,
+            )
+        })
+        .collect();
+    let orders: Vec<Order> = new.iter().map(|new| new.order.clone()).collect();
+    let created = store.create(new).await;
+    for ((id, order), result) in ids.iter().zip(orders).zip(&created) {
+        if matches!(result, Ok(Created::Created)) {
+            let first = Known {
+                life: life(&order),
+                at: 0,
+                token: 0,
+            };
+            known.insert(id.clone(), first);
+        }
+    }
+    format!("create {ids:?}: {created:?}")
+}
+
+/// Writes to several orders at once: the next version, one that is behind, or the last one again.
+async fn commit<S: StateStore>(
+    store: &S,
+    prefix: &str,
+    rng: &mut Rng,
+    known: &mut BTreeMap<OrderId, Known>,
+    token: u64,
+) -> String {
+    let mut ids = some_ids(prefix, rng);
+    ids.sort();
+    ids.dedup();
+    let mut writes = Vec::new();
+    let mut what = Vec::new();
+    for id in ids {
+        let Some(order) = known.get(&id) else {
+            continue;
+        };
+        let (from, token) = match rng.below(4) {
+            0 if order.at > 0 => (order.at - 1, order.token),
+            1 if order.at > 0 => (order.at - 1, token),
+            _ => (order.at, token),
+        };
+        let Some(next) = order.life.get(from + 1) else {
+            continue;
+        };
+        writes.push(Write {
+            expected: order.life[from].version,
+            next: Arc::new(next.clone()),
+            token,
+        });
+        what.push((id, from, token));
+    }
+    let written = store.commit(writes).await;
+    for ((id, from, token), result) in what.iter().zip(&written) {
+        if let (Some(order), Ok(Written::Written)) = (known.get_mut(id), result) {
+            (order.at, order.token) = (from + 1, *token);
+        }
+    }
+    format!("commit {what:?}: {written:?}")
+}
+
+async fn control<S: ControlStore>(store: &S, prefix: &str, rng: &mut Rng, token: u64) -> String {
+    let key = format!("{prefix}/c{}", rng.below(3));
+    let stands = store.read(key.clone(), true).await;
+    let version = stands
+        .as_ref()
+        .ok()
+        .and_then(|r| r.as_ref().map(|r| r.version));
+    let expected = match rng.below(3) {
+        0 => None,
+        1 => version,
+        _ => version.map(|v| v + 1),
+    };
+    let write = ControlWrite {
+        key: key.clone(),
+        value: json!({"token": token}),
+        expected,
+        expires: None,
+        token,
+    };
+    let written = store.write(write).await;
+    format!("control {key} from {stands:?}: {expected:?} {written:?}")
+}
