@@ -29,11 +29,14 @@ locals {
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
   }
-  # Submission counts what is under way; the Supervisor finds what is overdue; where workflows have
-  # caps the Scheduler finds which order to let in.
+  # The Supervisor finds what is overdue. Where there are caps, Submission counts what is under way; where
+  # workflows have caps the Scheduler finds which order to let in.
+  has_workflow_caps = length(var.admission.max_in_flight_per_workflow) > 0
+  has_caps          = local.has_workflow_caps || var.admission.max_in_flight != null
   reads_due_index = concat(
-    ["submission", "supervisor"],
-    length(var.admission.max_in_flight_per_workflow) == 0 ? [] : ["scheduler"],
+    ["supervisor"],
+    local.has_caps ? ["submission"] : [],
+    local.has_workflow_caps ? ["scheduler"] : [],
   )
   # Who ends an order lets its details expire, where they do.
   ends_details = var.timing.details_retention == null ? [] : ["scheduler", "supervisor"]

@@ -128,7 +128,6 @@ run "exact_actions_on_exact_resources" {
       "submission GetItem triad-order-state",
       "submission PutItem triad-order-state",
       "submission GetItem triad-workflows",
-      "submission Query triad-order-state/index/due",
       "scheduler BatchGetItem triad-orders",
       "scheduler GetItem triad-orders",
       "scheduler BatchGetItem triad-order-state",
@@ -179,6 +178,41 @@ run "exact_actions_on_exact_resources" {
       length([for s in flatten([for f, x in local.statements : x if f != "alerts"]) : s if contains(s.Action, "sns:Publish")]) == 0
     )
     error_message = "the alerts function alone publishes to the alerts topic"
+  }
+}
+
+run "what_caps_and_expiring_details_need" {
+  command = plan
+  variables {
+    admission = { max_in_flight_per_workflow = { small = 1 } }
+    timing    = { details_retention = "90days" }
+  }
+
+  assert {
+    condition = jsonencode(sort([
+      for function, statements in local.statements : function if length([for s in statements : s if s.Sid == "WhatIsDue"]) > 0
+    ])) == jsonencode(["scheduler", "submission", "supervisor"])
+    error_message = "who counts, lets in and finds what is overdue reads the due index"
+  }
+  assert {
+    condition = jsonencode(sort([
+      for function, statements in local.statements : function if length([for s in statements : s if s.Sid == "ExpiryOfDetails"]) > 0
+    ])) == jsonencode(["scheduler", "supervisor"])
+    error_message = "who ends an order lets its details expire"
+  }
+}
+
+run "a_cap_on_all_orders_is_counted_by_submission" {
+  command = plan
+  variables {
+    admission = { max_in_flight = 100 }
+  }
+
+  assert {
+    condition = jsonencode(sort([
+      for function, statements in local.statements : function if length([for s in statements : s if s.Sid == "WhatIsDue"]) > 0
+    ])) == jsonencode(["submission", "supervisor"])
+    error_message = "no order is set aside, so the Scheduler looks for none"
   }
 }
 

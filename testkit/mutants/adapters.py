@@ -2,10 +2,12 @@
 
 The mutants of testkit/mutants/adapters stand in a scratch copy, which is built once, and are switched on
 one at a time. Those of testkit/mutants/infra have nothing to be switched by: each is applied to a copy
-of infra/ by itself. Nor have those of testkit/mutants/files, which change files that tests read: each is
-applied to the scratch copy, and taken back.
+of infra/ by itself. Where the module's own tests are not to notice it but those in Rust, what it makes of the
+roles is rendered into the scratch copy, and taken back. Nor have those of testkit/mutants/files, which change
+files that tests read: each is applied to the scratch copy, and taken back.
 """
 
+import functools
 import json
 import os
 import re
@@ -36,6 +38,11 @@ class Mutant:
         self.filter = next((l.removeprefix("Caught by: ") for l in lines if l.startswith("Caught by: ")), None)
         if not lines or not lines[0].strip() or self.filter is None:
             sys.exit(f"mutants: {path} does not say in its first line what goes wrong, or not what catches it")
+
+    @property
+    def is_the_modules(self):
+        """Whether a test of the Terraform module is to notice it."""
+        return self.filter.endswith(".tftest.hcl")
 
 
 def mutants(folder):
@@ -96,6 +103,28 @@ class Tests:
         return ended, told.stdout
 
 
+@functools.cache
+def built():
+    """The tests, built when they are needed first."""
+    return Tests()
+
+
+def sound(filters):
+    """Ends the run if one of these tests fails without a mutant."""
+    ended, told = built().run(" | ".join(sorted({f"({each})" for each in filters})))
+    bad = [name for name, how in ended.items() if not is_passed(how)]
+    if bad:
+        sys.exit(f"mutants: without a mutant these fail: {', '.join(bad)}\n{told[-8000:]}")
+
+
+def noticed(mutant, ended):
+    """Whether each of the tests has failed; what they did is told."""
+    quiet = [name for name, how in ended.items() if is_passed(how)]
+    said = f"NOT CAUGHT by {', '.join(quiet)}" if quiet else ", ".join(ended)
+    print(f"{mutant.name:52} {said}", flush=True)
+    return not quiet
+
+
 def is_passed(how):
     return how in ("PASS", "LEAK")
 
@@ -112,26 +141,19 @@ def of_tests(wanted):
     chosen = [m for m in mutants("adapters") + mutants("files") if not wanted or m.name in wanted]
     if not chosen:
         return [], 0
-    tests = Tests()
-    ended, told = tests.run(" | ".join(sorted({f"({m.filter})" for m in chosen})))
-    bad = [name for name, how in ended.items() if not is_passed(how)]
-    if bad:
-        sys.exit(f"mutants: without a mutant these fail: {', '.join(bad)}\n{told[-8000:]}")
+    sound(m.filter for m in chosen)
     missed = []
     for mutant in chosen:
         if mutant.path.parent.name == "files":
             apply(mutant.path)
             try:
-                ended, _ = tests.run(mutant.filter)
+                ended, _ = built().run(mutant.filter)
             finally:
                 apply(mutant.path, "--reverse")
         else:
-            ended, _ = tests.run(mutant.filter, mutant.name)
-        quiet = [name for name, how in ended.items() if is_passed(how)]
-        if quiet:
+            ended, _ = built().run(mutant.filter, mutant.name)
+        if not noticed(mutant, ended):
             missed.append(mutant.name)
-        said = f"NOT CAUGHT by {', '.join(quiet)}" if quiet else ", ".join(ended)
-        print(f"{mutant.name:52} {said}", flush=True)
     return missed, len(chosen)
 
 
@@ -163,23 +185,42 @@ def of_infra(wanted):
             shutil.copytree(ROOT / "infra", copy, ignore=shutil.ignore_patterns(".terraform"))
             return copy
 
-        sound = copy_of("sound")
-        made = subprocess.run(["terraform", f"-chdir={sound}", "init", "-backend=false", "-no-color"], env=env,
+        def noticed_as_rendered(mutant, copy):
+            place = COPY / "infra" / "tests" / "permissions.json"
+            before = place.read_bytes()
+            script = [ROOT / "tests" / "infra" / "render.sh", copy]
+            place.write_bytes(subprocess.run(script, check=True, stdout=subprocess.PIPE,
+                                             stderr=subprocess.DEVNULL).stdout)
+            try:
+                ended, _ = built().run(mutant.filter)
+            finally:
+                place.write_bytes(before)
+            return noticed(mutant, ended)
+
+        unchanged = copy_of("unchanged")
+        made = subprocess.run(["terraform", f"-chdir={unchanged}", "init", "-backend=false", "-no-color"], env=env,
                               check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if made.returncode != 0:
             print(f"{made.stdout}\nSKIPPED: Terraform's providers cannot be had", file=sys.stderr)
             return [], 0
-        for filter_ in sorted({m.filter for m in chosen}):
-            code, told = check(sound, filter_)
+        for filter_ in sorted({m.filter for m in chosen if m.is_the_modules}):
+            code, told = check(unchanged, filter_)
             if code != 0:
                 sys.exit(f"mutants: {filter_} fails without a mutant:\n{told[-8000:]}")
+        rendered = [m.filter for m in chosen if not m.is_the_modules]
+        if rendered:
+            sound(rendered)
         for mutant in chosen:
             copy = copy_of(mutant.name)
-            shutil.copy2(sound / ".terraform.lock.hcl", copy)
+            shutil.copy2(unchanged / ".terraform.lock.hcl", copy)
             applied = subprocess.run(["git", "apply", str(mutant.path)], cwd=copy.parent, check=False,
                                      env={**os.environ, "GIT_CEILING_DIRECTORIES": work})
             if applied.returncode != 0:
                 sys.exit(f"mutants: {mutant.path} does not apply any more: bring it up to date (CONTRIBUTING.md)")
+            if not mutant.is_the_modules:
+                if not noticed_as_rendered(mutant, copy):
+                    missed.append(mutant.name)
+                continue
             code, told = check(copy, mutant.filter)
             is_caught = code != 0 and ASSERTION in told
             if not is_caught:

@@ -55,10 +55,18 @@ impl Store {
     /// # Panics
     /// When the engine does not start.
     pub async fn start() -> Self {
+        Self::with_prefix("").await
+    }
+
+    /// Starts the embedded engine, with tables whose names begin so.
+    ///
+    /// # Panics
+    /// When the engine does not start.
+    pub async fn with_prefix(prefix: &str) -> Self {
         let embedded = Embedded::start(loopback(), None).expect("the engine starts");
         let client = connect(Endpoint::InProcess(embedded.http_client())).await;
         let url = format!("http://{}", embedded.addr());
-        Self::over(url, client, Tables::with_prefix(""), Some(embedded)).await
+        Self::over(url, client, Tables::with_prefix(prefix), Some(embedded)).await
     }
 
     /// What the contract suites run on: the engine that [`OTHER_ENGINE`] names, with fresh tables

@@ -16,6 +16,7 @@ pub mod judge;
 pub mod ledger;
 pub mod mapped;
 pub mod orders;
+pub mod permissions;
 pub mod poll;
 pub mod process;
 pub mod project;

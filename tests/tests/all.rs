@@ -28,6 +28,7 @@ mod metrics;
 mod obligations;
 mod operate;
 mod output;
+mod permissions;
 mod projects;
 mod retention;
 mod runtime_api;

@@ -1,6 +1,6 @@
-# Plans of two installations, for the reviews in tests/infra: policies.py holds what the roles
-# may do against AWS's own list of actions, and checkov looks at the plans. Together they have
-# every statement of every role.
+# Plans of three installations, for the reviews in tests/infra: policies.py holds what the roles
+# may do against AWS's own list of actions, checkov looks at the plans, and permissions.json is made
+# of them. Together they have every statement of every role.
 
 mock_provider "aws" {
   source = "./tests/mocks"
@@ -48,6 +48,22 @@ run "self_managed_scram" {
       secret_kms_key_arn    = "arn:aws:kms:eu-west-1:111122223333:key/99999999-2222-3333-4444-555555555555"
       ca_secret_arn         = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:kafka/ca-GhIjKl"
       ca_secret_kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/88888888-2222-3333-4444-555555555555"
+    }
+  }
+}
+
+# What is there only where it is asked for: caps on orders in flight, details that expire.
+run "caps_and_expiry" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
+    vpc         = var.network
+    admission   = { max_in_flight_per_workflow = { small = 1 } }
+    timing      = { details_retention = "90days" }
+    kafka = {
+      brokers         = "b-1.example.internal:9098"
+      msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
+      auth            = "msk-iam"
     }
   }
 }

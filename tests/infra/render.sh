@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Prints what infra/tests/permissions.json has to be: every permission of every role, as the module
+# makes it.
+#
+#   tests/infra/render.sh > target/permissions.json && mv target/permissions.json infra/tests/permissions.json
+#   tests/infra/render.sh DIRECTORY     of another copy of infra/
+#
+# Needs terraform and python3. TRIAD_TF_MIRROR=DIR takes Terraform providers from a file-system mirror
+# instead of the registry.
+set -euo pipefail
+here="$(cd "$(dirname "$0")" && pwd)"
+module="${1:-$here/../../infra}"
+
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/infra/providers.sh
+. "$here/providers.sh"
+providers "$work"
+export TF_IN_AUTOMATION=1 TF_INPUT=0 CHECKPOINT_DISABLE=1 TF_DATA_DIR="$work/data"
+
+terraform -chdir="$module" init -backend=false -no-color >&2
+terraform -chdir="$module" test -json -verbose -test-directory=tests/reviews | python3 "$here/plans.py" "$work/plans" >&2
+python3 "$here/permissions.py" "$work"/plans/*.json
