@@ -23,6 +23,7 @@ mod new;
 mod operate;
 mod origin;
 mod output;
+mod read;
 mod terraform;
 
 use std::ffi::OsString;
@@ -175,7 +176,16 @@ fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
     if let Some(context) = &context {
         command = context.defaults_of(command);
     }
-    let matches = command.get_matches_from(arguments);
+    let matches = command.try_get_matches_from(arguments.clone());
+    let matches = matches.unwrap_or_else(|refused| {
+        let Some(variable) = origin::variable_of(&refused, &arguments) else {
+            refused.exit();
+        };
+        // Where not even this can be written there is nobody to tell.
+        let _ = refused.print();
+        eprintln!("\nThe value is that of the environment variable {variable}.");
+        std::process::exit(refused.exit_code());
+    });
     let from = contexts::words(context.as_ref(), installation.as_ref());
     origin::keep(&matches, from.as_deref());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());

@@ -10,6 +10,8 @@ use clap::Command;
 use clap::builder::Resettable;
 use serde::Deserialize;
 
+use crate::read;
+
 /// The option that names an installation.
 pub const OPTION: &str = "--from-terraform";
 
@@ -86,14 +88,17 @@ impl Installation {
             terraform
                 .arg(format!("-chdir={shown}"))
                 .args(["output", "-json"]);
-            let said = terraform.output().context("terraform cannot be started")?;
+            let said = terraform.output().with_context(|| {
+                format!("{OPTION} {shown}: the program terraform cannot be started; is it installed? A file with what `terraform output -json` says will do, too")
+            })?;
             if !said.status.success() {
                 let why = String::from_utf8_lossy(&said.stderr);
                 bail!("terraform output in {shown}: {}", why.trim());
             }
             said.stdout
         } else {
-            std::fs::read(path).with_context(|| format!("{OPTION} {shown}"))?
+            let why = |e| anyhow::anyhow!("{OPTION} {shown}: {}", read::why(path, &e));
+            std::fs::read(path).map_err(why)?
         };
         Self::parse(&json).with_context(|| {
             format!("{OPTION} {shown}: no output `triad` in it; has it been applied, and does the root module hand the output on?")

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `console` | commands behind `$ `, each with what it prints, in one shell |
 //! | `console first` | the same for the one program that goes on running, in a terminal of its own: `$ ` starts it, `^C` interrupts it, and other lines are what it has printed since on standard output |
-//! | `diff` | a change of files: what has no `+` must be there once, and what has no `-` takes its place |
+//! | `diff` | a change of files: what has no `+` must be there once, and what has no `-` takes its place; behind `--- /dev/null`, a new file |
 //! | `yaml FILE` and the like | a part of a file, as it is at that point |
 //! | with the word `unrun` | shown alone |
 //!
@@ -288,9 +288,11 @@ impl Reader {
     /// Makes a change of files.
     fn change(&mut self, lines: &[String]) {
         let mut file = None;
+        let mut is_new = false;
         let mut hunks: Vec<(String, String)> = Vec::new();
         for line in lines {
-            if line.starts_with("--- ") {
+            if let Some(before) = line.strip_prefix("--- ") {
+                is_new = before.trim() == "/dev/null";
                 continue;
             }
             if let Some(name) = line.strip_prefix("+++ ") {
@@ -315,6 +317,14 @@ impl Reader {
             }
         }
         let file = file.expect("a change names its file behind +++");
+        if is_new {
+            let [(old, new)] = &hunks[..] else {
+                panic!("{}: a new file has one part", file.display())
+            };
+            assert!(old.is_empty() && !file.exists(), "{}", file.display());
+            fs::write(&file, new).expect("the file can be written");
+            return;
+        }
         let mut text = fs::read_to_string(&file)
             .unwrap_or_else(|e| panic!("{} of a change: {e}", file.display()));
         for (old, new) in hunks {

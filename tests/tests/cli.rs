@@ -73,7 +73,11 @@ async fn a_bad_line_submits_nothing() {
     let text = format!("{}{{\"order_id\": 7}}\n\n{{\n", lines(&orders("good", 2)));
     let ran = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
     let err = ran.ended(2).err;
-    for part in ["-:3", "-:5", "nothing was submitted"] {
+    for part in [
+        "standard input:3",
+        "standard input:5",
+        "nothing was submitted",
+    ] {
         assert!(err.contains(part), "{part} in {err}");
     }
     // What is submitted after it arrives; nothing of the bad file does.

@@ -1,6 +1,7 @@
 //! Wrong addresses, silent ones, and none: what every command says, and named contexts.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use triad_tests::cli::{Ran, triad};
 use triad_tests::dev::Dev;
@@ -129,6 +130,48 @@ async fn a_broker_that_is_away_or_silent_is_one_sentence_with_its_address() {
             ("TRIAD_BROKERS", address),
         ];
         run_all(&kafka, &variables, address).await;
+    }
+}
+
+/// What has not ended by then hangs: a command says within five seconds that it reaches nobody.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// An address of a network that is kept for examples, so that nobody answers: nor refuses, where the network
+/// lets it out.
+const NOWHERE: &str = "192.0.2.1:9092";
+
+#[tokio::test]
+async fn no_command_hangs_where_nobody_answers() {
+    let files = Files::new();
+    let workflow = files.write("fulfilment.yaml", FULFILMENT);
+    let orders = files.write("orders.jsonl", &lines(&[order("1", 1)]));
+    let cancel = [&["cancel", "1"][..], &WHO].concat();
+    let commands = [
+        &["list"][..],
+        &["get", "1"],
+        &["watch", "1"],
+        &["publish", &workflow],
+        &["submit", &orders],
+        &["submit", "--wait", &orders],
+        &["dead-letters", "list"],
+        &["init", "--agents", "payment"],
+        &cancel,
+    ];
+    let (_kept, silent) = silent();
+    for address in [silent.as_str(), NOWHERE] {
+        // Both are silent, so what is waited for is waited for side by side.
+        let url = format!("http://{address}");
+        let variables = [
+            ("TRIAD_DYNAMODB_ENDPOINT", url.as_str()),
+            ("TRIAD_BROKERS", address),
+        ];
+        let runs = commands.iter().map(async |args| {
+            let ran = tokio::time::timeout(HANGS, triad(args, &variables, b"")).await;
+            let ran = ran.unwrap_or_else(|_| panic!("{args:?} at {address} hangs"));
+            let words: Vec<String> = args.iter().map(ToString::to_string).collect();
+            assert_one_sentence(&ran, &words, address);
+        });
+        futures::future::join_all(runs).await;
     }
 }
 

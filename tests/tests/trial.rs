@@ -131,7 +131,7 @@ async fn files_that_are_wrong_end_with_2_and_say_why() {
         .await
         .ended(2);
     assert!(
-        ran.err.contains("/no/such.yaml: cannot be read"),
+        ran.err.contains("/no/such.yaml: there is no such file"),
         "{}",
         ran.err
     );

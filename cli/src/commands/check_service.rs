@@ -8,7 +8,7 @@ use clap::Args;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use triad_core::{Direction, IdempotencyKey, OrderId};
-use triad_http::{HttpService, HttpSettings};
+use triad_http::{HttpService, HttpSettings, HttpSettingsError};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Call, Clock, Fault, RemoteService};
 use triad_workflow::{Millis, StepId};
@@ -158,7 +158,14 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
         statuses: std::collections::BTreeMap::new(),
     };
     let tested = Tested {
-        service: HttpService::new(&settings).map_err(|e| Usage(format!("the service: {e}")))?,
+        service: HttpService::new(&settings).map_err(|e| {
+            Usage(match e {
+                HttpSettingsError::BaseUrl => {
+                    "URL: is not an http or https one: write http://HOST:PORT/PATH".to_owned()
+                }
+                other => format!("--header: {other}"),
+            })
+        })?,
         run: SystemClock.now().0.to_string(),
         order: OrderId::new("check").context("an order's id")?,
         step: StepId::new("check").context("a step's id")?,

@@ -1,12 +1,14 @@
 //! Where a command finds Kafka and DynamoDB: the same options for `triad dev`, LocalStack, AWS.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
 use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way, environment};
 use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, Unreached, connect, reach};
-use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, wait_for_broker};
+use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, no_topic, topics_seen};
 use triad_runtime::system::SystemClock;
 
 use crate::origin::{self, origin};
@@ -15,9 +17,22 @@ use crate::output::Usage;
 /// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers,
 /// says so within five seconds.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
-/// Longest wait for the first answer of a broker; up to half a second more for the reason why there is
-/// none, and some for the client to end.
-const BROKER_WITHIN: Duration = Duration::from_secs(3);
+/// Longest wait for the credentials for Kafka, where they are in a secret.
+const CREDENTIALS_WITHIN: Duration = Duration::from_millis(3_500);
+/// Longest wait for the first answer of a broker, and the shortest where credentials took long to come.
+/// [`REASON_WITHIN`] more for the reason why there is none, and some for the client to end.
+const BROKER_WITHIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(3));
+/// Longest wait for credentials and broker together, without [`REASON_WITHIN`].
+const KAFKA_WITHIN: Duration = Duration::from_secs(4);
+
+/// Whether the tables and the brokers were asked already. Each has most of the five seconds for its first
+/// answer: a command asks each of them once, and both side by side ([`both`]).
+static ASKED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+
+fn asks(which: usize) {
+    let asked = ASKED[which].swap(true, Ordering::Relaxed);
+    debug_assert!(!asked, "a command waits for a first answer twice");
+}
 
 /// The state store as commands use it: DynamoDB, with the real clock.
 pub type Store = DynamoStore<SystemClock>;
@@ -119,7 +134,10 @@ impl StoreArgs {
     /// # Errors
     /// [`ConfigError`] naming every span that cannot be read or is too long.
     pub fn spans(&self) -> Result<Spans, ConfigError> {
-        Spans::read(&|name| self.spans.lookup(name))
+        let read = Spans::read(&|name| self.spans.lookup(name));
+        read.map_err(|ConfigError(problems)| {
+            ConfigError(problems.iter().map(|why| origin::of_setting(why)).collect())
+        })
     }
 
     /// The address that was given, and none of AWS where nobody has said so: whoever tries a command
@@ -157,6 +175,7 @@ impl StoreArgs {
     /// A client, once somebody has answered at its address.
     async fn reached(&self) -> anyhow::Result<Client> {
         let endpoint = self.endpoint()?;
+        asks(0);
         let (place, next) = match &endpoint {
             Endpoint::Url(url) => (
                 format!("at {url}{}", origin("dynamodb")),
@@ -274,6 +293,7 @@ impl KafkaArgs {
             ca_secret: self.login.ca_secret.clone(),
         };
         let problems = auth.problems();
+        let problems: Vec<String> = problems.iter().map(|why| origin::of_setting(why)).collect();
         if !problems.is_empty() {
             return Err(Usage(problems.join("\n")).into());
         }
@@ -288,10 +308,23 @@ impl KafkaArgs {
     /// A producer, made after a broker has let the command in.
     ///
     /// # Errors
-    /// [`triad_kafka::KafkaError`] where no broker answers within [`BROKER_WITHIN`], or at once
-    /// where the login is refused; the errors of [`config`](Self::config). Nothing was sent then.
+    /// Where no broker answers within three seconds, or at once where the login is refused; the errors of
+    /// [`config`](Self::config). Nothing was sent then.
     pub async fn bus(&self) -> anyhow::Result<KafkaBus> {
         let config = self.reached().await?;
+        Ok(KafkaBus::new(&config)?)
+    }
+
+    /// The same, for messages to a topic, which must be there: a broker may otherwise make it with as many
+    /// partitions as it likes.
+    ///
+    /// # Errors
+    /// As [`bus`](Self::bus); [`KafkaError::Refused`] if there is no such topic.
+    pub async fn bus_to(&self, topic: &str) -> anyhow::Result<KafkaBus> {
+        let (config, topics) = self.look().await?;
+        if !topics.contains(topic) {
+            return Err(no_topic(topic, &config.brokers).into());
+        }
         Ok(KafkaBus::new(&config)?)
     }
 
@@ -300,13 +333,32 @@ impl KafkaArgs {
     /// # Errors
     /// As [`bus`](Self::bus).
     pub async fn reached(&self) -> anyhow::Result<KafkaConfig> {
-        let config = self.config().await?;
+        Ok(self.look().await?.0)
+    }
+
+    /// The settings of a Kafka client, and the topics that a broker has told of.
+    async fn look(&self) -> anyhow::Result<(KafkaConfig, BTreeSet<String>)> {
+        asks(1);
+        let began = Instant::now();
+        let config = tokio::time::timeout(CREDENTIALS_WITHIN, self.config()).await;
+        let config = config.map_err(|_| {
+            let secrets = [&self.login.secret, &self.login.ca_secret];
+            let secrets: Vec<&str> = secrets.into_iter().flatten().map(String::as_str).collect();
+            anyhow::anyhow!(
+                "the secret {} of Secrets Manager was not read within {} s; are you logged in to AWS, is the region right, and does the network let you out? Nothing was done; -v shows more",
+                secrets.join(" or "),
+                CREDENTIALS_WITHIN.as_secs_f32()
+            )
+        })??;
+        let (least, most) = BROKER_WITHIN;
+        let within = KAFKA_WITHIN.saturating_sub(began.elapsed());
+        let within = within.clamp(least, most);
         let asked = config.clone();
         // It blocks.
-        let look = tokio::task::spawn_blocking(move || wait_for_broker(&asked, BROKER_WITHIN));
+        let look = tokio::task::spawn_blocking(move || topics_seen(&asked, within));
         let looked = look.await.context("nothing was done")?;
-        looked.map_err(|error| self.told(error))?;
-        Ok(config)
+        let topics = looked.map_err(|error| self.told(error))?;
+        Ok((config, topics))
     }
 
     /// The error of brokers that cannot be asked, with where their address came from and what to do.
@@ -319,5 +371,31 @@ impl KafkaArgs {
         anyhow::anyhow!(
             "no Kafka broker answers at {brokers}{from}: {reason}; {next} Nothing was done; -v shows more"
         )
+    }
+}
+
+/// The state store and a producer, both asked for their first answer side by side.
+///
+/// # Errors
+/// Those of [`StoreArgs::store`], else those of [`KafkaArgs::bus`].
+pub async fn both(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<(Store, KafkaBus)> {
+    let (store, bus) = tokio::join!(store.store(), kafka.bus());
+    Ok((store?, bus?))
+}
+
+#[cfg(test)]
+mod tests {
+    use triad_kafka::REASON_WITHIN;
+
+    use super::*;
+
+    #[test]
+    fn who_reaches_nobody_is_told_within_five_seconds() {
+        let five = Duration::from_secs(5);
+        assert!(ANSWER_WITHIN < five, "the tables");
+        let (least, most) = BROKER_WITHIN;
+        let credentials_late = CREDENTIALS_WITHIN + least;
+        assert!(least < most && most <= KAFKA_WITHIN && credentials_late <= KAFKA_WITHIN);
+        assert!(KAFKA_WITHIN + REASON_WITHIN < five, "the brokers");
     }
 }

@@ -50,7 +50,7 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let timing = args.store.spans()?.timing;
     let Some(order) = find::by_id(&store, id).await? else {
-        eprintln!("triad: there is no order {}", args.order);
+        eprintln!("triad: {}", no_order(&args.order));
         return Ok(ExitCode::FAILURE);
     };
     let shown = match args.inputs {
@@ -77,6 +77,13 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said of an order that is not there.
+pub fn no_order(id: &str) -> String {
+    format!(
+        "there is no order {id}: triad list shows those that are there, triad dead-letters list what was not taken"
+    )
 }
 
 /// The whole record as a JSON line of the kind `order`, as [`OrderView`] has it.

@@ -69,12 +69,15 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
             partitions: args.partitions,
         })
         .collect();
-    create_topics(&args.kafka.reached().await?, &new).await?;
     if args.topics_only {
+        create_topics(&args.kafka.reached().await?, &new).await?;
         return done(&args, new.len(), 0);
     }
+    let (kafka, client) = tokio::join!(args.kafka.reached(), args.store.client());
+    let (kafka, client) = (kafka?, client?);
+    create_topics(&kafka, &new).await?;
     let tables = args.store.tables();
-    create_tables(&args.store.client().await?, &tables)
+    create_tables(&client, &tables)
         .await
         .context("the tables could not be made")?;
     done(&args, new.len(), TABLES)

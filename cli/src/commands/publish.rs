@@ -51,7 +51,7 @@ pub struct PublishArgs {
 }
 
 /// Longest look who serves agents.
-const LOOK_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs `triad publish`: checks all files, then publishes one after the other. The exit code is
 /// always 0.

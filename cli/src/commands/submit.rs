@@ -1,7 +1,6 @@
 //! `triad submit`: orders from a file or standard input, through Kafka.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,6 +16,7 @@ use triad_workflow::Millis;
 use super::connection::{KafkaArgs, StoreArgs};
 use super::watch::{Waited, span, until_finished};
 use crate::output::{Usage, print_line};
+use crate::read;
 
 /// Orders sent under one acknowledgement.
 const CHUNK: usize = 500;
@@ -72,16 +72,8 @@ enum Lane {
 /// sent; if no broker answers within 15 s or the broker refuses an order, and then earlier ones may
 /// be sent.
 pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
-    let shown = args.file.display().to_string();
-    let text = if shown == "-" {
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("standard input cannot be read")?;
-        text
-    } else {
-        std::fs::read_to_string(&args.file).map_err(|e| Usage(format!("{shown}: {e}")))?
-    };
+    let shown = read::shown(&args.file);
+    let text = read::text(&args.file)?;
     let priority = match args.priority {
         Lane::Normal => Priority::Normal,
         Lane::High => Priority::High,
@@ -123,7 +115,14 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
         return Err(Usage(problems.join("\n")).into());
     }
     let count = messages.len();
-    let bus = args.kafka.bus().await?;
+    let topic = topics::orders(priority);
+    let (store, bus) = match args.wait {
+        Some(_) => {
+            let (store, bus) = tokio::join!(args.store.store(), args.kafka.bus_to(topic));
+            (Some(store?), bus?)
+        }
+        None => (None, args.kafka.bus_to(topic).await?),
+    };
     while !messages.is_empty() {
         let rest = messages.split_off(messages.len().min(CHUNK));
         let sent = bus.publish(std::mem::replace(&mut messages, rest));
@@ -141,13 +140,13 @@ pub async fn run(args: SubmitArgs) -> Result<ExitCode> {
     } else {
         println!("{count} submitted");
     }
-    match args.wait {
-        None => Ok(ExitCode::SUCCESS),
-        Some(patience) => {
-            let waited = until_finished(&args.store.store().await?, ids, patience).await?;
+    match (args.wait, store) {
+        (Some(patience), Some(store)) => {
+            let waited = until_finished(&store, ids, patience).await?;
             tell(&waited, args.json)?;
             Ok(waited.code())
         }
+        _ => Ok(ExitCode::SUCCESS),
     }
 }
 

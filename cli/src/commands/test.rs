@@ -1,7 +1,7 @@
 //! `triad test`: what a workflow would make of an order, computed here and sent nowhere.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -12,6 +12,7 @@ use triad_workflow::{EvalError, Expression, Limits, Scope, Step, Template, Workf
 
 use super::validate::read;
 use crate::output::{Usage, print_line};
+use crate::read;
 
 /// Show every input that a workflow would compute for an order; nothing is sent
 #[derive(Debug, Args)]
@@ -113,7 +114,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
         now: BTreeMap::new(),
         placeholders: Vec::new(),
     };
-    let text = text_of(&args.workflow)?;
+    let text = read::text(&args.workflow)?;
     let mut is_good = true;
     let schema = workflow.details.as_ref();
     let misfits = schema.map_or(Ok(Vec::new()), |schema| schema.misfits(&order.details));
@@ -139,18 +140,9 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
     })
 }
 
-fn text_of(file: &Path) -> Result<String, Usage> {
-    let shown = file.display();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
-    };
-    read.map_err(|e| Usage(format!("{shown}: cannot be read: {e}")))
-}
-
 fn order(args: &TestArgs, workflow: &Workflow) -> Result<Order, Usage> {
-    let shown = args.order.display();
-    let text = text_of(&args.order)?;
+    let shown = read::shown(&args.order);
+    let text = read::text(&args.order)?;
     let value: Value =
         serde_json::from_str(&text).map_err(|e| Usage(format!("{shown}: is not JSON: {e}")))?;
     let is_order = value.get("order_id").is_some() || value.get("workflow").is_some();
@@ -186,7 +178,7 @@ fn given(args: &TestArgs, workflow: &Workflow) -> Result<BTreeMap<String, Value>
     let mut given = BTreeMap::new();
     if let Some(file) = &args.outputs {
         let shown = file.display();
-        let all: Map<String, Value> = serde_json::from_str(&text_of(file)?).map_err(|e| {
+        let all: Map<String, Value> = serde_json::from_str(&read::text(file)?).map_err(|e| {
             Usage(format!(
                 "{shown}: is no JSON object of outputs by step: {e}"
             ))

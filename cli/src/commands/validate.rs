@@ -12,6 +12,7 @@ use triad_workflow::load::{self, LoadError};
 use triad_workflow::{Limits, Millis, Workflow};
 
 use crate::output::{Usage, print_line};
+use crate::read;
 
 /// Check workflow files as a whole
 #[derive(Debug, Args)]
@@ -145,10 +146,7 @@ pub fn schema() -> Result<ExitCode> {
 /// Every problem of the file; a file that cannot be read has one.
 pub fn read(file: &Path, limits: &Limits) -> Result<Workflow, LoadError> {
     let shown = file.display().to_string();
-    let bytes = std::fs::read(file)
-        .map_err(|e| LoadError::whole(&shown, format!("cannot be read: {e}")))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| LoadError::whole(&shown, "is not UTF-8: save it as plain text in UTF-8"))?;
+    let text = read::text_or_why(file).map_err(|why| LoadError::whole(&shown, why))?;
     load::from_yaml(&shown, &text, limits)
 }
 

@@ -14,7 +14,7 @@ use triad_runtime::StateStore;
 use triad_workflow::Millis;
 
 use super::connection::{Store, StoreArgs};
-use super::get::{as_json, print_next};
+use super::get::{as_json, no_order, print_next};
 use crate::output::{Usage, moment, print_line, stream};
 
 /// Time between two looks at first, and at most: each is half as long again as the one before.
@@ -65,7 +65,7 @@ pub async fn run(args: WatchArgs) -> Result<ExitCode> {
     let mut told = BTreeSet::new();
     let order = loop {
         let Some(order) = find::by_id(&store, id.clone()).await? else {
-            eprintln!("triad: there is no order {id}");
+            eprintln!("triad: {}", no_order(id.as_str()));
             return Ok(ExitCode::FAILURE);
         };
         if !args.json {
@@ -154,7 +154,7 @@ pub async fn until_finished(
         for page in waited.unfinished.chunks(PAGE) {
             let found = store.load(page.to_vec()).await;
             for (id, order) in page.iter().zip(found) {
-                match order? {
+                match order.map_err(|e| find::named(id, e))? {
                     Some(order) if order.state.is_finished() => {
                         waited.finished.insert(id.clone(), order);
                     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use triad_bootstrap::environment;
 
 use crate::output::Usage;
+use crate::read;
 
 /// Names another file.
 pub const FILE: &str = "TRIAD_CONTEXTS";
@@ -95,7 +96,10 @@ impl Contexts {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(e) => return Err(Usage(format!("the contexts in {shown}: {e}"))),
+            Err(e) => {
+                let why = read::why(path, &e);
+                return Err(Usage(format!("the contexts in {shown}: {why}")));
+            }
         };
         serde_json::from_str(&text).map_err(|e| {
             Usage(format!(

@@ -13,6 +13,7 @@ use triad_reference_service::Answers;
 use triad_workflow::{AgentName, Workflow, WorkflowName};
 
 use crate::output::Usage;
+use crate::read;
 
 /// Options that say which services the agents call.
 #[derive(Debug, Clone, Default, Args)]
@@ -250,7 +251,7 @@ pub fn table(rows: &[Row]) -> Table {
 /// Reads outputs by agent and action.
 fn read_answers(file: &Path) -> Result<Answers, Vec<String>> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| vec![format!("{shown}: {e}")])?;
+    let text = read::text(file).map_err(|Usage(problem)| vec![problem])?;
     let answers: BTreeMap<String, BTreeMap<String, Value>> = serde_saphyr::from_str(&text)
         .map_err(|e| {
             vec![format!(

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use triad_bootstrap::{Account, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_core::{Timing, topics};
 use triad_dynamodb::{Endpoint, Tables, create_tables};
-use triad_embedded::Embedded;
+use triad_embedded::{Embedded, StartError};
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
 use triad_runtime::agent::Remotes;
@@ -22,6 +22,8 @@ use triad_workflow::{Limits, Millis, Workflow, load};
 use super::agents::Agents;
 use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::Service;
+use crate::output::Usage;
+use crate::read::plain;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -84,14 +86,33 @@ impl Engines {
             default_partitions: options.partitions,
             ..BrokerConfig::default()
         })
-        .context("the embedded broker did not start")?;
-        let embedded = Embedded::start(loopback(dynamodb_port), data)?;
-        let service = Service::start(triad_reference_service::Config {
+        .map_err(|error| match error {
+            triad_broker::Error::Listen { addr, source } => {
+                taken("--kafka-port", addr, &source).into()
+            }
+            error => unusable("the embedded broker", data, error.into()),
+        })?;
+        let listen = loopback(dynamodb_port);
+        let embedded = Embedded::start(listen, data).map_err(|error| match error {
+            StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
+            error => unusable("the embedded tables", data, error.into()),
+        })?;
+        let reference = triad_reference_service::Config {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
             faults: options.faults.clone(),
             answers: options.agents.answers.clone(),
             ..triad_reference_service::Config::default()
+        };
+        let service = Service::start(reference).map_err(|error| {
+            use triad_reference_service::StartError;
+            match error.downcast::<StartError>() {
+                Ok(StartError::Listen { listen, source }) => {
+                    taken("--service-port", listen, &source).into()
+                }
+                Ok(error) => unusable("the reference service", data, error.into()),
+                Err(error) => error,
+            }
         })?;
 
         let kafka = KafkaConfig::new(broker.addr().to_string());
@@ -185,16 +206,41 @@ impl Engines {
 }
 
 /// Makes the directory and takes it for this process.
-fn lock(dir: &Path) -> Result<File> {
-    std::fs::create_dir_all(dir)
-        .with_context(|| format!("the directory {} cannot be made", dir.display()))?;
-    let path = dir.join("lock");
-    let file =
-        File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+fn lock(dir: &Path) -> Result<File, Usage> {
+    let shown = dir.display();
+    let next = "name a directory that you may write to";
+    std::fs::create_dir_all(dir).map_err(|e| {
+        Usage(format!(
+            "--data {shown}: cannot be made: {}; {next}",
+            plain(&e)
+        ))
+    })?;
+    let file = File::create(dir.join("lock")).map_err(|e| {
+        Usage(format!(
+            "--data {shown}: cannot be written: {}; {next}",
+            plain(&e)
+        ))
+    })?;
     if file.try_lock().is_err() {
-        bail!("{} is in use by another triad dev", dir.display());
+        return Err(Usage(format!(
+            "--data {shown}: another triad dev uses this directory; stop that one, or name another directory"
+        )));
     }
     Ok(file)
+}
+
+/// The error of a port that cannot be had, by the option that names it.
+fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
+    Usage(format!(
+        "{option}: {listen} cannot be had: {}; end the program that has it, or leave {option} out for a free port",
+        plain(error)
+    ))
+}
+
+/// The error of an engine whose data cannot be used, with the directory.
+fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
+    let of = data.map_or_else(String::new, |dir| format!(" with --data {}", dir.display()));
+    error.context(format!("{engine} cannot be started{of}"))
 }
 
 /// The workflow that `triad dev` publishes when no file is named: `order-fulfilment`.

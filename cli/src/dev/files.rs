@@ -41,6 +41,17 @@ impl Files {
         Self(paths.into_iter().map(seen).collect())
     }
 
+    /// Watches these files from now on, and no others: those that were watched before as before, further
+    /// ones as they are now.
+    pub fn watch(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        let mut before = std::mem::take(&mut self.0);
+        let Self(new) = Self::new(paths);
+        for (path, now) in new {
+            let seen = before.remove(&path).unwrap_or(now);
+            self.0.insert(path, seen);
+        }
+    }
+
     /// The files that have changed since they were last told, and are at rest again.
     pub fn changed(&mut self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
@@ -77,5 +88,24 @@ mod tests {
         write("another one, put in its place");
         assert!(files.changed().is_empty());
         assert_eq!(files.changed(), std::slice::from_ref(&path));
+    }
+
+    #[test]
+    fn a_change_is_not_lost_when_other_files_are_watched_beside() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (one, other) = (dir.path().join("1"), dir.path().join("2"));
+        let write = |path: &PathBuf, text: &str| std::fs::write(path, text).expect("a file");
+        write(&one, "a");
+        write(&other, "a");
+        let mut files = Files::new([one.clone()]);
+        write(&one, "another");
+        files.watch([one.clone(), other.clone()]);
+        assert!(files.changed().is_empty(), "it may still be written");
+        assert_eq!(files.changed(), std::slice::from_ref(&one));
+        files.watch([other.clone()]);
+        write(&one, "yet another");
+        write(&other, "another");
+        assert!(files.changed().is_empty());
+        assert_eq!(files.changed(), std::slice::from_ref(&other));
     }
 }

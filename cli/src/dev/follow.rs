@@ -16,6 +16,7 @@ use triad_runtime::{Bus, Clock, InputRecord};
 
 use super::engines::Engines;
 use crate::output::Usage;
+use crate::read;
 
 /// Most orders of one file.
 const MAX_ORDERS: usize = 2_000_000;
@@ -70,7 +71,7 @@ pub struct Outcome {
 /// is not JSON or has no text `order_id`.
 pub fn read_orders(file: &Path) -> Result<Vec<OrderLine>> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| Usage(format!("{shown}: {e}")))?;
+    let text = read::text(file)?;
     let mut orders = Vec::new();
     let mut problems = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -163,8 +164,9 @@ impl<'a> Follower<'a> {
                 trace: None,
             })
             .collect();
-        for result in self.engines.wiring.bus.publish(messages).await {
-            result.context("an order could not be submitted")?;
+        let results = self.engines.wiring.bus.publish(messages).await;
+        for (order, result) in orders.iter().zip(results) {
+            result.with_context(|| format!("order {} could not be submitted", order.id))?;
         }
         Ok(())
     }

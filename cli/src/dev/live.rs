@@ -1,5 +1,7 @@
-//! What runs beside the engines: a project's services, the watch over its files, and what is told.
+//! What runs beside the engines: the agents' handlers, a project's services, the watch over its files, and
+//! what is told.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,17 +13,18 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use triad_worker::Function;
-use triad_workflow::{Millis, Workflow};
+use triad_workflow::Workflow;
 
-use super::agents::{Row, table};
+use super::agents::{AgentArgs, Agents, Row, table};
 use super::changes::changes;
 use super::engines::{self, Engines};
 use super::files::Files;
+use super::handlers::AgentHandlers;
 use super::project::Project;
 use super::publisher::Publisher;
+use super::reread::{self, Places};
 use super::say::Say;
-use super::services::Services;
+use super::services::{self, Services};
 use super::setup::Setup;
 use super::{beside, told};
 use crate::commands::validate::read_all;
@@ -34,24 +37,69 @@ const FOLDER: &str = ".triad";
 
 /// What runs beside the engines. It is to be stopped before they are.
 pub struct Live {
+    handlers: AgentHandlers,
     services: Option<Arc<Services>>,
     publisher: Publisher,
     project: Option<Project>,
+    ports: BTreeMap<String, u16>,
+    agent_args: AgentArgs,
     workflows: Vec<Arc<Workflow>>,
+    /// The lines that say where Kafka and DynamoDB are.
+    engines_at: String,
     say: Say,
     tasks: JoinSet<()>,
     stop: CancellationToken,
-    _folder: Option<Folder>,
+    folder: Option<Folder>,
     _data: Option<TempDir>,
 }
 
+/// The files of a project of which a change is noticed.
+struct Watched {
+    own: Files,
+    workflows: Files,
+    services: Files,
+    /// Which service each file belongs to.
+    of_services: Vec<(String, PathBuf)>,
+}
+
+impl Watched {
+    fn of(project: &Project) -> Self {
+        let mut watched = Self {
+            own: Files::new([project.file.clone()]),
+            workflows: Files::new([]),
+            services: Files::new([]),
+            of_services: Vec::new(),
+        };
+        watched.follow(project);
+        watched
+    }
+
+    /// Watches the files that the project names now.
+    fn follow(&mut self, project: &Project) {
+        let services = project.services.iter();
+        let of_services = services.flat_map(|(name, service)| {
+            let watched = service.watch.iter();
+            watched.map(|path| (name.clone(), project.dir.join(path)))
+        });
+        self.of_services = of_services.collect();
+        let paths = self.of_services.iter().map(|(_, path)| path.clone());
+        self.services.watch(paths);
+        self.workflows.watch(project.workflows.iter().cloned());
+    }
+}
+
 impl Live {
-    /// Starts the project's services and the watches.
+    /// Starts the agents' handlers, which end with `all`, the project's services and the watches.
     ///
     /// # Errors
     /// If another `triad dev` runs this project, its directory cannot be written, or the broker does
     /// not answer.
-    pub fn start(setup: &Setup, engines: &Engines, say: Say) -> Result<Self> {
+    pub fn start(
+        setup: &Setup,
+        engines: &Engines,
+        say: Say,
+        all: CancellationToken,
+    ) -> Result<Self> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let kafka = &engines.wiring.config.kafka;
@@ -62,31 +110,29 @@ impl Live {
             say,
             stop.clone(),
         ));
+        let (kafka_at, dynamodb_at, _) = engines.addresses();
+        let (wiring, remotes) = (engines.wiring.clone(), engines.remotes.clone());
         let mut live = Self {
+            handlers: AgentHandlers::start(wiring, remotes, all),
             services: None,
             publisher: engines.publisher.clone(),
             project: setup.project.clone(),
+            ports: setup.ports.clone(),
+            agent_args: setup.agent_args.clone(),
             workflows: setup.workflows.clone(),
+            engines_at: format!(
+                "export TRIAD_BROKERS={kafka_at}\nexport TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb_at}\n"
+            ),
             say,
             tasks,
             stop,
-            _folder: None,
+            folder: None,
             _data: None,
         };
         let Some(project) = &setup.project else {
             return Ok(live);
         };
-        let (kafka_at, dynamodb_at, _) = engines.addresses();
-        let mut lines = format!(
-            "export TRIAD_BROKERS={kafka_at}\nexport TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb_at}\n"
-        );
-        for (name, port) in &setup.ports {
-            let name = name.to_uppercase().replace('-', "_");
-            lines.push_str(&format!(
-                "export TRIAD_SERVICE_{name}=http://127.0.0.1:{port}\n"
-            ));
-        }
-        live._folder = Some(Folder::take(&project.dir, &lines)?);
+        live.folder = Some(Folder::take(&project.dir, &live.addresses())?);
         let replies = &engines.wiring.config.settings.reply_topics;
         let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
         let statuses = told::open(kafka, &replies)?;
@@ -102,71 +148,138 @@ impl Live {
                 path
             }
         };
-        if !project.services.is_empty() {
-            let services = Services::start(project, &setup.ports, &data, say)?;
-            live.services = Some(Arc::new(services));
-        }
+        let services = Services::start(project, &setup.ports, &data, say)?;
+        live.services = Some(Arc::new(services));
         Ok(live)
     }
 
-    /// The project's services, if it has some.
+    /// The lines by which other commands find the engines and the services.
+    fn addresses(&self) -> String {
+        let mut lines = self.engines_at.clone();
+        for (name, port) in &self.ports {
+            let name = name.to_uppercase().replace('-', "_");
+            lines.push_str(&format!(
+                "export TRIAD_SERVICE_{name}=http://127.0.0.1:{port}\n"
+            ));
+        }
+        lines
+    }
+
+    /// The project's services; `None` without a project.
     pub fn services(&self) -> Option<Arc<Services>> {
         self.services.clone()
     }
 
-    /// Follows the files of the project: publishes workflows anew, starts services anew. It does not end
-    /// by itself.
+    /// Follows the files of the project: publishes workflows anew, starts services anew, does what a changed
+    /// project file says. It does not end by itself.
     ///
     /// # Errors
-    /// If a workflow cannot be published, or the handlers of an agent that it names have ended.
-    pub async fn follow_files(&mut self, sweep_every: Millis) -> Result<ExitCode> {
-        let Some(project) = self.project.clone() else {
-            return std::future::pending().await;
+    /// If the handlers of the agents have ended; if a workflow cannot be published, or what a changed project
+    /// file says cannot be done.
+    pub async fn follow(&mut self) -> Result<ExitCode> {
+        let Some(project) = &self.project else {
+            return Err(self.handlers.ended().await);
         };
-        let of_services: Vec<(String, PathBuf)> = project
-            .services
-            .iter()
-            .flat_map(|(name, service)| {
-                let watched = service.watch.iter();
-                watched.map(|path| (name.clone(), project.dir.join(path)))
-            })
-            .collect();
-        let mut workflows = Files::new(project.workflows.iter().cloned());
-        let mut services = Files::new(of_services.iter().map(|(_, path)| path.clone()));
-        let mut own = Files::new([project.file.clone()]);
-        // Their handlers live as long as the watch.
-        let mut workers: JoinSet<Result<()>> = JoinSet::new();
+        let mut watched = Watched::of(project);
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            while let Some(ended) = workers.try_join_next() {
-                ended.context("a worker panicked")??;
+            tokio::select! {
+                error = self.handlers.ended() => return Err(error),
+                () = tokio::time::sleep(LOOK_EVERY) => {}
             }
-            for path in services.changed() {
-                for (name, _) in of_services.iter().filter(|(_, p)| *p == path) {
+            for path in watched.services.changed() {
+                for (name, _) in watched.of_services.iter().filter(|(_, p)| *p == path) {
                     if let Some(services) = &self.services {
                         services.restart(name);
                     }
                 }
             }
-            if !own.changed().is_empty() {
-                let shown = project.file.display();
-                self.say.warning(&format!(
-                    "{shown} has changed: start triad dev anew to have it count"
-                ));
+            if !watched.own.changed().is_empty() {
+                self.project_changed(&mut watched).await?;
             }
-            for path in workflows.changed() {
-                self.changed(&path, &mut workers, sweep_every).await?;
+            for path in watched.workflows.changed() {
+                self.changed(&path).await?;
             }
         }
     }
 
+    /// Does what the changed project file says, and says what is different.
+    async fn project_changed(&mut self, watched: &mut Watched) -> Result<()> {
+        let Some(before) = self.project.clone() else {
+            return Ok(());
+        };
+        let shown = before.file.display();
+        let (after, ports, agents) = match self.read_again(&before) {
+            Ok(read) => read,
+            Err(Usage(problems)) => {
+                let text = format!(
+                    "{problems}\n{shown}: nothing of it counts until it is mended; what was read before does"
+                );
+                let json = json!({"event": "project-not-read", "file": shown.to_string(), "problems": problems});
+                self.say.event(&text, &json);
+                return Ok(());
+            }
+        };
+        let places = Places::of(&self.publisher.rows(), &self.publisher.agents);
+        let moved = agents.addressed != self.publisher.agents.addressed;
+        self.ports = ports;
+        if moved {
+            let (wiring, remotes) = self.publisher.move_to(agents).await?;
+            self.handlers.start_anew(wiring, remotes).await?;
+        }
+        if let Some(services) = &self.services {
+            services.change(&after, &self.ports).await?;
+        }
+        if let Some(folder) = &self.folder {
+            folder.write(&self.addresses())?;
+        }
+        let mut lines = reread::of_file(&before, &after);
+        let now = Places::of(&self.publisher.rows(), &self.publisher.agents);
+        lines.extend(places.changes(&now));
+        self.say_project(&before, &lines);
+        watched.follow(&after);
+        let new = after.workflows.iter();
+        let new: Vec<PathBuf> = new
+            .filter(|file| !before.workflows.contains(file))
+            .cloned()
+            .collect();
+        self.project = Some(after);
+        for path in new {
+            self.changed(&path).await?;
+        }
+        Ok(())
+    }
+
+    fn say_project(&self, project: &Project, lines: &[String]) {
+        let shown = project.file.display();
+        if lines.is_empty() {
+            let text = format!("{shown}: nothing has changed that counts");
+            let json = json!({"event": "unchanged", "file": shown.to_string()});
+            self.say.event(&text, &json);
+            return;
+        }
+        let mut text = format!("{shown} has changed");
+        for line in lines {
+            text.push_str(&format!("\n  {line}"));
+        }
+        let json = json!({"event": "project-changed", "file": shown.to_string(), "changes": lines});
+        self.say.event(&text, &json);
+    }
+
+    /// The project as its file is now, the ports of its services, and where its agents are.
+    fn read_again(
+        &self,
+        before: &Project,
+    ) -> Result<(Project, BTreeMap<String, u16>, Agents), Usage> {
+        let gone = || Usage(format!("{}: is not there any more", before.file.display()));
+        let after = Project::find(&before.file)?.ok_or_else(gone)?;
+        let ports = services::ports(&after, &self.ports)?;
+        let of_project = after.agents(&ports)?;
+        let agents = self.agent_args.resolve(of_project, after.answers.clone())?;
+        Ok((after, ports, agents))
+    }
+
     /// Publishes what a changed workflow file says, and says what is different.
-    async fn changed(
-        &mut self,
-        path: &Path,
-        workers: &mut JoinSet<Result<()>>,
-        sweep_every: Millis,
-    ) -> Result<()> {
+    async fn changed(&mut self, path: &Path) -> Result<()> {
         let shown = path.display();
         let read = read_all(&[path.to_path_buf()], &engines::limits());
         let read = read.and_then(|mut read| match read.pop() {
@@ -224,23 +337,25 @@ impl Live {
             let rows: Vec<_> = new.rows.iter().map(Row::json).collect();
             let json = json!({"event": "agents", "agents": rows});
             self.say.event(&table(&new.rows).to_string(), &json);
-            let (stop, every) = (self.stop.clone(), sweep_every.as_duration());
-            workers.spawn(async move {
-                triad_worker::run(new.wiring, new.remotes, &[Function::Agent], every, stop).await
-            });
+            self.handlers.add(new.wiring, new.remotes);
         }
         Ok(())
     }
 
-    /// Stops the services and the watches.
-    pub async fn stop(self) {
+    /// Stops the agents' handlers, the services and the watches.
+    ///
+    /// # Errors
+    /// That with which a handler ended.
+    pub async fn stop(self) -> Result<()> {
         self.stop.cancel();
         let Self {
             services,
             mut tasks,
             publisher,
+            mut handlers,
             ..
         } = self;
+        let ended = handlers.stop().await;
         while let Some(ended) = tasks.join_next().await {
             if ended.is_err() {
                 tracing::warn!("a watch had panicked");
@@ -250,6 +365,7 @@ impl Live {
         if let Some(services) = services {
             services.stop().await;
         }
+        ended
     }
 }
 
@@ -270,14 +386,20 @@ impl Folder {
         if lock.try_lock().is_err() {
             let shown = folder.display();
             return Err(Usage(format!(
-                "another triad dev runs this project ({shown} is in use)"
+                "another triad dev runs this project ({shown} is in use): stop that one first"
             ))
             .into());
         }
         let env = folder.join("env");
-        std::fs::write(&env, lines)
-            .with_context(|| format!("{} cannot be written", env.display()))?;
-        Ok(Self { env, _lock: lock })
+        let folder = Self { env, _lock: lock };
+        folder.write(lines)?;
+        Ok(folder)
+    }
+
+    /// Writes the addresses.
+    fn write(&self, lines: &str) -> Result<()> {
+        let env = &self.env;
+        std::fs::write(env, lines).with_context(|| format!("{} cannot be written", env.display()))
     }
 }
 

@@ -7,9 +7,11 @@ pub mod engines;
 mod faults;
 mod files;
 pub mod follow;
+mod handlers;
 mod live;
 mod project;
 mod publisher;
+mod reread;
 mod say;
 mod service;
 mod services;
@@ -27,6 +29,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
+use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 use triad_workflow::Millis;
 
@@ -53,7 +56,7 @@ use setup::Setup;
   triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2
 
 In a directory with a triad.yaml (see triad new) it runs what that file names, publishes a workflow anew
-when its file changes, and starts a service anew when its files change.
+when its file changes, starts a service anew when its files change, and does what a changed triad.yaml says.
 
 Exit codes: 0 every order was processed, 1 an order did not end well, 2 the options or files are wrong,
 130 interrupted.")]
@@ -130,25 +133,21 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let engines = Engines::start(setup.engine_options(&args)).await?;
     announce(&args, &engines, &setup)?;
     let stop = CancellationToken::new();
+    // The agents' are started anew by themselves where a project's file says so.
     let functions = [
         Function::Submission,
         Function::Scheduler,
-        Function::Agent,
         Function::Supervisor,
     ];
     let mut worker = tokio::spawn({
-        let (wiring, remotes, stop) = (
-            engines.wiring.clone(),
-            engines.remotes.clone(),
-            stop.clone(),
-        );
+        let (wiring, stop) = (engines.wiring.clone(), stop.clone());
         let every = args.sweep_every.as_duration();
-        async move { triad_worker::run(wiring, remotes, &functions, every, stop).await }
+        async move { triad_worker::run(wiring, Remotes::new(), &functions, every, stop).await }
     });
-    let mut live = Live::start(&setup, &engines, say)?;
+    let mut live = Live::start(&setup, &engines, say, stop.clone())?;
     let result = tokio::select! {
         result = work(&args, &engines, live.services(), orders) => result,
-        result = live.follow_files(args.sweep_every) => result,
+        result = live.follow() => result,
         () = interrupted() => Ok(ExitCode::from(130)),
         // Engines without handlers look alive and do nothing: better no process at all.
         ended = &mut worker => {
@@ -156,17 +155,20 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
             let error = ended.err().unwrap_or_else(|| anyhow!("nobody told it to stop"));
             let error = error.context("the handlers have ended");
             tracing::error!("{error:#}");
-            live.stop().await;
+            // Why the others end is told.
+            let _ = live.stop().await;
             engines.shutdown().await;
             return Err(error);
         }
     };
     stop.cancel();
     let ended = worker.await.context("the worker panicked")?;
-    live.stop().await;
+    let agents = live.stop().await;
     engines.shutdown().await;
     ended?;
-    result
+    let code = result?;
+    agents?;
+    Ok(code)
 }
 
 /// Waits for Ctrl-C, or for the signals by which a terminal that is closed or another program ends it.

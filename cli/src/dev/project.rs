@@ -9,6 +9,7 @@ use triad_bootstrap::{AgentConfig, agents};
 use triad_workflow::AgentName;
 
 use crate::output::Usage;
+use crate::read;
 
 /// The name of the file by which a directory is a project.
 pub const FILE: &str = "triad.yaml";
@@ -34,7 +35,7 @@ struct Written {
 }
 
 /// A service of a project.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// What starts it, for `sh`. It is told in `PORT` where to listen, on 127.0.0.1, and in `DATA_DIR`
@@ -87,7 +88,7 @@ impl Project {
     /// Reads a project file.
     fn read(file: &Path) -> Result<Self, Usage> {
         let shown = file.display();
-        let text = std::fs::read_to_string(file).map_err(|e| Usage(format!("{shown}: {e}")))?;
+        let text = read::text(file)?;
         let written: Written =
             serde_saphyr::from_str(&text).map_err(|e| Usage(format!("{shown}: {e}")))?;
         let dir = file.parent().unwrap_or(Path::new("")).to_path_buf();

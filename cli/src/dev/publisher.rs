@@ -92,6 +92,21 @@ impl Publisher {
         }))
     }
 
+    /// Has the agents served where `agents` says from now on; what their handlers are to run with.
+    ///
+    /// # Errors
+    /// If the broker fails.
+    pub async fn move_to(&mut self, agents: Agents) -> Result<(Wiring, Remotes)> {
+        self.agents = agents;
+        let named = self.rows().into_iter().map(|row| row.agent).collect();
+        let config = &mut self.wiring.config;
+        config.agents.clear();
+        config.settings.downstreams.clear();
+        self.take_in(&named).await?;
+        let remotes = http_remotes(&self.wiring.config)?;
+        Ok((self.wiring.clone(), remotes))
+    }
+
     /// The agents, those that are only in the settings included, and where the service of each is.
     pub fn rows(&self) -> Vec<Row> {
         let settings = self.agents.addressed.keys().chain(&self.agents.external);

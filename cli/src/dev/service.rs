@@ -52,8 +52,7 @@ impl Service {
             .spawn(move || runtime.block_on(serve))?;
         let addr = addr
             .recv()
-            .map_err(|_| anyhow!("the reference service ended at its start"))?
-            .context("the reference service did not start")?;
+            .map_err(|_| anyhow!("the reference service ended at its start"))??;
         Ok(Self {
             addr,
             stop: Some(stop),

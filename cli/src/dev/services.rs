@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::project::{Project, Service};
 use super::say::Say;
+use crate::output::Usage;
+use crate::read::plain;
 
 /// How long a service that is told to stop may take, before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
@@ -31,6 +33,20 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A service that has lived as long has started well: it waits [`FIRST_WAIT`] when it ends.
 const LIVED: Duration = Duration::from_secs(10);
 
+/// What starts a service, for `sh`; its first argument is the service's own command.
+///
+/// Services must not outlive this process, and a kill leaves no time to stop them. So their standard input is
+/// at first a pipe of which this process holds the other end and into which nothing is written: it ends when
+/// this process does, in whatever way. Who waits for that is a process of the service's group, which then ends
+/// the group: with SIGTERM first, after three seconds by a kill. It is nobody's child, so that a service has no
+/// child that it has not started. Linux's signal at a parent's death would reach the service alone, not what it
+/// has started, and comes when the thread that started it ends.
+const KEPT: &str = r#"exec 3<&0 </dev/null
+( trap '' HUP INT TERM
+  exec >/dev/null 2>&1
+  { read -r _ <&3; kill -TERM 0; sleep 3; kill -KILL 0; } & )
+exec 3<&- sh -c "$1""#;
+
 /// What is known of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -41,32 +57,60 @@ enum State {
 }
 
 struct One {
+    service: Service,
+    port: u16,
     restart: Arc<Notify>,
     state: watch::Receiver<State>,
-}
-
-/// The running services of a project. Without [`Services::stop`] they are not stopped.
-pub struct Services {
-    all: BTreeMap<String, One>,
     stop: CancellationToken,
 }
 
-/// The ports of a project's services: those that it names, and free ones.
+impl One {
+    /// Stops it, with everything that it has started.
+    async fn stop(mut self) {
+        self.stop.cancel();
+        // The sender is gone once the process is.
+        while self.state.changed().await.is_ok() {}
+    }
+}
+
+/// The running services of a project. Without [`Services::stop`] they end when this process does.
+pub struct Services {
+    all: Mutex<BTreeMap<String, One>>,
+    data: PathBuf,
+    say: Say,
+}
+
+/// The ports of a project's services: those that it names, those that services have already, and free ones
+/// for the others.
 ///
 /// # Errors
-/// If there is no free port.
-pub fn ports(project: &Project) -> Result<BTreeMap<String, u16>> {
+/// [`Usage`] naming the port that another program has, or if there is no free one.
+pub fn ports(
+    project: &Project,
+    known: &BTreeMap<String, u16>,
+) -> Result<BTreeMap<String, u16>, Usage> {
     let mut taken = Vec::new();
     let mut ports = BTreeMap::new();
     for (name, service) in &project.services {
-        let port = match service.port {
-            Some(port) => port,
-            None => {
-                let free = TcpListener::bind(("127.0.0.1", 0)).context("there is no free port")?;
-                let port = free.local_addr()?.port();
+        let port = match (service.port, known.get(name)) {
+            (None, Some(port)) => *port,
+            (Some(port), _) if known.values().any(|known| *known == port) => port,
+            (wanted, _) => {
+                let place = ("127.0.0.1", wanted.unwrap_or(0));
+                let free = TcpListener::bind(place).and_then(|free| Ok((free.local_addr()?, free)));
+                let (address, free) = free.map_err(|e| {
+                    let file = project.file.display();
+                    Usage(match wanted {
+                        Some(port) => format!(
+                            "{file}: services.{name}.port: 127.0.0.1:{port} cannot be had: {}; end the program that has it, or name another port",
+                            plain(&e)
+                        ),
+                        None => format!("{file}: services.{name}: there is no free port for it: {}", plain(&e)),
+                    })
+                })?;
                 // Held until all are known, so that no two services get the same one.
                 taken.push(free);
-                port
+                address.port()
             }
         };
         ports.insert(name.clone(), port);
@@ -86,15 +130,48 @@ impl Services {
         data: &Path,
         say: Say,
     ) -> Result<Self> {
-        let stop = CancellationToken::new();
-        let mut all = BTreeMap::new();
+        let services = Self {
+            all: Mutex::default(),
+            data: data.to_path_buf(),
+            say,
+        };
+        services.begin(project, ports)?;
+        Ok(services)
+    }
+
+    /// Does what a changed project says: stops the services that it has no more or otherwise, then starts
+    /// those that do not run. Takes at most about 3 s.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn change(&self, project: &Project, ports: &BTreeMap<String, u16>) -> Result<()> {
+        let stays = |name: &String, one: &One| {
+            project.services.get(name) == Some(&one.service) && ports.get(name) == Some(&one.port)
+        };
+        let gone: Vec<One> = self
+            .all()
+            .extract_if(.., |name, one| !stays(name, one))
+            .map(|(_, one)| one)
+            .collect();
+        for one in gone {
+            one.stop().await;
+        }
+        self.begin(project, ports)
+    }
+
+    /// Starts the services of a project that do not run.
+    fn begin(&self, project: &Project, ports: &BTreeMap<String, u16>) -> Result<()> {
+        let mut all = self.all();
         for (name, service) in &project.services {
-            let data = data.join(name);
-            std::fs::create_dir_all(&data)
-                .with_context(|| format!("the directory {} cannot be made", data.display()))?;
+            if all.contains_key(name) {
+                continue;
+            }
+            let data = self.data.join(name);
+            let named = || format!("the directory {} cannot be made", data.display());
+            std::fs::create_dir_all(&data).with_context(named)?;
             // An absolute one: services may change their directory.
-            let data = data.canonicalize()?;
-            let restart = Arc::new(Notify::new());
+            let data = data.canonicalize().with_context(named)?;
+            let (restart, stop) = (Arc::new(Notify::new()), CancellationToken::new());
             let (tell, state) = watch::channel(State::Starting);
             let runner = Runner {
                 name: name.clone(),
@@ -102,32 +179,47 @@ impl Services {
                 dir: project.dir.clone(),
                 port: ports[name],
                 data,
-                say,
+                say: self.say,
                 restart: restart.clone(),
                 tell,
                 stop: stop.clone(),
             };
             tokio::spawn(runner.run());
-            all.insert(name.clone(), One { restart, state });
+            let one = One {
+                service: service.clone(),
+                port: ports[name],
+                restart,
+                state,
+                stop,
+            };
+            all.insert(name.clone(), one);
         }
-        Ok(Self { all, stop })
+        Ok(())
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, One>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts one service anew.
     pub fn restart(&self, name: &str) {
-        if let Some(one) = self.all.get(name) {
+        if let Some(one) = self.all().get(name) {
             one.restart.notify_one();
         }
     }
 
     /// Waits until each service listens or has ended by itself; the names of those that have ended.
     pub async fn started(&self) -> Vec<String> {
+        let states: Vec<_> = {
+            let all = self.all();
+            let state = |(name, one): (&String, &One)| (name.clone(), one.state.clone());
+            all.iter().map(state).collect()
+        };
         let mut ended = Vec::new();
-        for (name, one) in &self.all {
-            let mut state = one.state.clone();
+        for (name, mut state) in states {
             let known = state.wait_for(|s| *s != State::Starting).await;
             if known.is_ok_and(|s| *s == State::Ended) {
-                ended.push(name.clone());
+                ended.push(name);
             }
         }
         ended
@@ -135,11 +227,12 @@ impl Services {
 
     /// Stops them all, with everything that they have started. Takes at most about 3 s.
     pub async fn stop(&self) {
-        self.stop.cancel();
-        for one in self.all.values() {
-            let mut state = one.state.clone();
-            // The sender is gone once the process is.
-            while state.changed().await.is_ok() {}
+        let all = std::mem::take(&mut *self.all());
+        for one in all.values() {
+            one.stop.cancel();
+        }
+        for one in all.into_values() {
+            one.stop().await;
         }
     }
 }
@@ -237,12 +330,12 @@ impl Runner {
             command.current_dir(&self.dir);
         }
         command
-            .args(["-c", &self.service.command])
+            .args(["-c", KEPT, "sh", &self.service.command])
             .env("PORT", self.port.to_string())
             .env("DATA_DIR", &self.data)
             // What it prints is to be seen when it is printed.
             .env("PYTHONUNBUFFERED", "1")
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -252,6 +345,8 @@ impl Runner {
 
     /// Follows one process to its end, and stops all of its group.
     async fn watch(&self, mut child: Child) -> End {
+        // Waiting for a child closes its input, by which it would be ended.
+        let _held = child.stdin.take();
         let readers = [
             self.pass_on(child.stdout.take()),
             self.pass_on(child.stderr.take()),
@@ -279,7 +374,15 @@ impl Runner {
             // The pipe closes with the last process of the group.
             let _ = tokio::time::timeout(STOP_WITHIN, reader).await;
         }
+        // Its port may be open for a moment longer: nobody is to take that for the next one's.
+        let _ = tokio::time::timeout(STOP_WITHIN, self.until_nobody_listens()).await;
         end
+    }
+
+    async fn until_nobody_listens(&self) {
+        while TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     async fn until_it_listens(&self) -> std::convert::Infallible {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use triad_workflow::Workflow;
 
 use super::DevArgs;
-use super::agents::Agents;
+use super::agents::{AgentArgs, Agents};
 use super::engines::{self, EngineOptions};
 use super::project::Project;
 use super::services;
@@ -28,6 +28,8 @@ pub struct Setup {
     pub orders: Option<PathBuf>,
     /// Where the services of agents are.
     pub agents: Agents,
+    /// What the command line says of agents: it holds whatever the project's file says.
+    pub agent_args: AgentArgs,
     /// The directory that keeps everything durably; `None`: memory.
     pub data: Option<PathBuf>,
 }
@@ -57,8 +59,10 @@ impl Setup {
             None => read_all(&args.workflow, &engines::limits())?,
         };
         args.faults.fit(&workflows)?;
-        let ports = project.as_ref().map(services::ports).transpose()?;
-        let ports = ports.unwrap_or_default();
+        let ports = match &project {
+            Some(project) => services::ports(project, &BTreeMap::new())?,
+            None => BTreeMap::new(),
+        };
         let (of_project, answers) = match &project {
             Some(project) => (project.agents(&ports)?, project.answers.clone()),
             None => (BTreeMap::new(), None),
@@ -86,6 +90,7 @@ impl Setup {
             workflows: workflows.into_iter().map(Arc::new).collect(),
             orders,
             agents,
+            agent_args: args.agents.clone(),
             data: args.data.clone(),
         })
     }

@@ -71,7 +71,10 @@ impl BulkArgs {
                 "say which orders: their ids, or a filter such as --state Error".into(),
             )
             .into()),
-            (false, false) => Err(Usage("give ids or a filter, not both".into()).into()),
+            (false, false) => Err(Usage(
+                "give the ids of orders, or a filter (--state, --cause, --workflow, --older-than), not both".into(),
+            )
+            .into()),
         }
     }
 

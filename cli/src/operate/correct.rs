@@ -23,7 +23,7 @@ use crate::output::{Usage, print_line};
 /// text names; an error if there is no such order, or the editor cannot be started or fails.
 pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> Result<Correction> {
     let present = acts::input_of(operator, order, step).await;
-    let present = present.map_err(|outcome| anyhow::anyhow!("{order}: {outcome}"))?;
+    let present = present.map_err(|outcome| anyhow::anyhow!("order {order}: {outcome}"))?;
     let present = present.ok_or_else(|| {
         let text = format!(
             "{order}: there is no present input of {step} to begin with: the workflow has no such step, or its expressions have no value; give the whole input with --input"
@@ -31,15 +31,23 @@ pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> R
         Usage(text)
     })?;
     let before = format!("{}\n", serde_json::to_string_pretty(&present)?);
+    let no_place = || {
+        let place = std::env::temp_dir();
+        format!(
+            "the input cannot be written to {} to be edited; TMPDIR names another directory",
+            place.display()
+        )
+    };
     let mut file = tempfile::Builder::new()
         .prefix("triad-")
         .suffix(".json")
         .tempfile()
-        .context("there is no place for the file that is edited")?;
-    file.write_all(before.as_bytes())?;
+        .with_context(no_place)?;
+    file.write_all(before.as_bytes()).with_context(no_place)?;
     let path = file.into_temp_path();
     run_editor(&path)?;
-    let after = std::fs::read_to_string(&path).context("the edited input cannot be read")?;
+    let after = std::fs::read_to_string(&path)
+        .with_context(|| format!("the edited input {} cannot be read", path.display()))?;
     match serde_json::from_str::<Value>(&after) {
         Ok(input) if input == present => {
             Err(Usage("the input was not changed: nothing was done".into()).into())

@@ -180,11 +180,12 @@ async fn hold(
         return orders::run(args, of_orders).await;
     }
     if !what.bulk.filter.filter().is_empty() {
-        return Err(Usage("a filter is for orders".into()).into());
+        return Err(Usage(
+            "--state, --cause, --workflow and --older-than choose orders: leave them out beside --downstream and --step-type".into(),
+        ).into());
     }
     let act = what.act.act()?;
-    let store = what.store.store().await?;
-    let operator = operator(&what.store, &what.kafka).await?;
+    let (store, operator) = operator(&what.store, &what.kafka).await?;
     let published = Published::read(&store).await.map_err(told)?;
     let (agents, action) = match (&what.downstream, &what.step_type) {
         (Some(name), _) => {
@@ -251,8 +252,6 @@ async fn set(
 /// [`Usage`] if the downstream is not published or `--brokers` is missing; if the store or Kafka
 /// fails.
 pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
-    let store = args.store.store().await?;
-    let published = Published::read(&store).await.map_err(told)?;
     let wanted = [
         (&args.force_open, DownstreamAction::Force(ForcedTo::Open)),
         (
@@ -267,7 +266,10 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
     if let Some((name, action)) = set_by_hand {
         let Some(brokers) = args.brokers else {
             return Err(
-                Usage("--brokers is missing: the change is told through Kafka".into()).into(),
+                Usage(
+                    "--brokers is missing, and TRIAD_BROKERS is not set: the change is told through Kafka; give its address, as triad dev prints it".into(),
+                )
+                .into(),
             );
         };
         let act = ActArgs {
@@ -278,10 +280,14 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
             brokers,
             login: args.login,
         };
-        let operator = operator(&args.store, &kafka).await?;
+        let act = act.act()?;
+        let (store, operator) = operator(&args.store, &kafka).await?;
+        let published = Published::read(&store).await.map_err(told)?;
         let agents = BTreeSet::from([published.agent(name).map_err(told)?]);
-        return set(&operator, &agents, &action, &act.act()?, args.json).await;
+        return set(&operator, &agents, &action, &act, args.json).await;
     }
+    let store = args.store.store().await?;
+    let published = Published::read(&store).await.map_err(told)?;
     let now = SystemClock.now();
     let (mut all, mut not_called) = (0, 0);
     let mut table = output::table([

@@ -53,11 +53,10 @@ impl MigrateArgs {
 /// if the store or Kafka fails.
 pub async fn run(args: MigrateArgs) -> Result<ExitCode> {
     let act = args.act.act()?;
-    let store = args.store.store().await?;
+    let (store, operator) = operator(&args.store, &args.kafka).await?;
     let stored = store.versions().await?;
     let to = versions::find(&stored, &args.to_workflow, args.to_version.as_deref());
     let to = to.map_err(|e| workflows::unknown(&e))?;
-    let operator = operator(&args.store, &args.kafka).await?;
     let orders = args.bulk.orders(&store).await?;
     let progress = args.bulk.progress(&orders, "migrated")?;
     let tally = acts::migrate(

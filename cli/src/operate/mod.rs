@@ -20,7 +20,7 @@ use triad_runtime::settings::Settings;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 pub use crate::commands::connection::Store;
-use crate::commands::connection::{KafkaArgs, StoreArgs};
+use crate::commands::connection::{KafkaArgs, StoreArgs, both};
 use crate::commands::who::who;
 use crate::output::Usage;
 
@@ -55,21 +55,21 @@ impl ActArgs {
     }
 }
 
-/// Makes the acts of an operator over the tables and the brokers that the options name, with the
+/// Opens the store, and makes the acts of an operator over the tables and the brokers that the options name, with the
 /// time spans of the installation.
 ///
 /// # Errors
 /// [`Usage`] or [`triad_bootstrap::ConfigError`] if options cannot be used;
 /// [`triad_kafka::KafkaError`] if no broker lets the command in.
-pub async fn operator(store: &StoreArgs, kafka: &KafkaArgs) -> anyhow::Result<CliOperator> {
-    Ok(Operator::new(
-        store.store().await?,
-        kafka.bus().await?,
-        SystemClock,
-        SystemEntropy,
-        Settings {
-            timing: store.spans()?.timing,
-            ..Settings::default()
-        },
-    ))
+pub async fn operator(
+    store: &StoreArgs,
+    kafka: &KafkaArgs,
+) -> anyhow::Result<(Store, CliOperator)> {
+    let settings = Settings {
+        timing: store.spans()?.timing,
+        ..Settings::default()
+    };
+    let (store, bus) = both(store, kafka).await?;
+    let operator = Operator::new(store.clone(), bus, SystemClock, SystemEntropy, settings);
+    Ok((store, operator))
 }

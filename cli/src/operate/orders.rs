@@ -1,6 +1,6 @@
 //! What operators do to orders: resubmit, cancel, retry an undo, close, pause, resume, settle.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -16,6 +16,7 @@ use super::bulk::{BulkArgs, interrupted};
 use super::{ActArgs, correct, operator};
 use crate::commands::connection::{KafkaArgs, StoreArgs};
 use crate::output::Usage;
+use crate::read;
 
 /// The options that all acts on orders share.
 #[derive(Debug, Args)]
@@ -146,17 +147,15 @@ changes!(
 
 /// JSON from the command line, or from a file after an @.
 fn json(name: &str, text: &str) -> Result<Value, Usage> {
-    let read;
-    let json = match text.strip_prefix('@') {
-        Some(file) => {
-            let path = PathBuf::from(file);
-            read = std::fs::read_to_string(&path)
-                .map_err(|e| Usage(format!("{name}: {}: {e}", path.display())))?;
-            read.as_str()
-        }
-        None => text,
+    let Some(file) = text.strip_prefix('@') else {
+        return serde_json::from_str(text).map_err(|e| {
+            Usage(format!(
+                "{name}: {text:?} is not JSON: {e}; a file of JSON is @FILE"
+            ))
+        });
     };
-    serde_json::from_str(json).map_err(|e| Usage(format!("{name} is not JSON: {e}")))
+    let json = read::text(Path::new(file)).map_err(|why| Usage(format!("{name}: {why}")))?;
+    serde_json::from_str(&json).map_err(|e| Usage(format!("{name}: {file}: is not JSON: {e}")))
 }
 
 /// The id of a step, from the value of `--step`.
@@ -190,8 +189,7 @@ pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
         return Err(Usage(text.into()).into());
     }
     let act = common.act.act()?;
-    let store = common.store.store().await?;
-    let operator = operator(&common.store, &common.kafka).await?;
+    let (store, operator) = operator(&common.store, &common.kafka).await?;
     let orders = bulk.orders(&store).await?;
     let correction = match (whole, orders.first()) {
         (Some(input), _) => Correction::Whole(input),
@@ -284,8 +282,7 @@ pub async fn run(args: OrderArgs, action: Action) -> Result<ExitCode> {
         action,
         act: args.act.act()?,
     };
-    let store = args.store.store().await?;
-    let operator = operator(&args.store, &args.kafka).await?;
+    let (store, operator) = operator(&args.store, &args.kafka).await?;
     let bulk = &args.bulk;
     let orders = bulk.orders(&store).await?;
     let progress = bulk.progress(&orders, done)?;

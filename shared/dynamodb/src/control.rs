@@ -3,7 +3,7 @@
 use triad_runtime::{Clock, ControlRecord, ControlStore, ControlWrite, StoreError, Written};
 
 use crate::capacity::Kind;
-use crate::error::classify;
+use crate::error::{classify, in_table};
 use crate::item::{self, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
@@ -17,6 +17,7 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
         key: String,
         consistent: bool,
     ) -> Result<Option<ControlRecord>, StoreError> {
+        let shown = key.clone();
         let got = self
             .client
             .get_item()
@@ -34,12 +35,15 @@ impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
         if item::is_expired(&found, self.clock.now()) {
             return Ok(None);
         }
-        let value = item::optional_json(&found, VALUE)?
-            .ok_or_else(|| StoreError::Item("a control record has no value".into()))?;
-        Ok(Some(ControlRecord {
-            version: item::integer(&found, attr::VERSION)?,
-            value,
-        }))
+        let read = || {
+            let value = item::optional_json(&found, VALUE)?
+                .ok_or_else(|| StoreError::Item(format!("the record {shown} has no value")))?;
+            let version = item::integer(&found, attr::VERSION)?;
+            Ok(ControlRecord { version, value })
+        };
+        read()
+            .map(Some)
+            .map_err(|e| in_table(e, &self.tables.control))
     }
 
     async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {

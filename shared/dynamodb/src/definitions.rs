@@ -6,7 +6,7 @@ use triad_runtime::ports::StoredVersion;
 use triad_runtime::{Clock, DefinitionStore, StoreError};
 use triad_workflow::{DefinitionHash, WorkflowName};
 
-use crate::error::classify;
+use crate::error::{classify, in_table};
 use crate::item::{self, Item, number, text};
 use crate::store::DynamoStore;
 use crate::tables::attr;
@@ -49,10 +49,8 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
         let Some(found) = self.workflow_item(&name, CURRENT).await? else {
             return Ok(None);
         };
-        item::string(&found, HASH)?
-            .parse()
-            .map(Some)
-            .map_err(StoreError::Item)
+        let hash = item::string(&found, HASH).and_then(|h| h.parse().map_err(StoreError::Item));
+        hash.map(Some).map_err(|e| self.of_workflow(e, &name))
     }
 
     async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
@@ -60,13 +58,24 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
             .workflow_item(&wanted.name, wanted.hash.as_str())
             .await?
         {
-            Some(found) => item::string(&found, DEFINITION).map(Some),
+            Some(found) => item::string(&found, DEFINITION)
+                .map(Some)
+                .map_err(|e| self.of_workflow(e, &wanted)),
             None => Ok(None),
         }
     }
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
+    /// The error of an item that cannot be read, with the workflow and the table.
+    fn of_workflow(&self, error: StoreError, what: &impl std::fmt::Display) -> StoreError {
+        let error = match error {
+            StoreError::Item(why) => StoreError::Item(format!("workflow {what}: {why}")),
+            other => other,
+        };
+        in_table(error, &self.tables.workflows)
+    }
+
     async fn workflow_item(
         &self,
         name: &WorkflowName,
@@ -120,20 +129,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .collect();
         let mut versions = Vec::new();
         for found in &items {
-            let name = item::string(found, attr::NAME)?;
-            let version = item::string(found, attr::VERSION)?;
-            if version == CURRENT {
-                continue;
-            }
-            let at = item::optional_integer(found, PUBLISHED_AT)?.unwrap_or(0);
-            let is_current = current.contains(&(name.clone(), version.clone()));
-            versions.push(StoredVersion {
-                definition: format!("{name}@{version}")
-                    .parse()
-                    .map_err(StoreError::Item)?,
-                is_current,
-                published_at: Timestamp(at),
-            });
+            let version = version(found, &current);
+            versions.extend(version.map_err(|e| in_table(e, &self.tables.workflows))?);
         }
         versions.sort_by_key(|v| (v.definition.name.to_string(), v.published_at));
         Ok(versions)
@@ -156,4 +153,24 @@ impl<C: Clock + Clone> DynamoStore<C> {
             .map_err(|e| classify(&e, &self.tables.workflows))?;
         Ok(())
     }
+}
+
+/// The version that an item holds; `None` of one that names the present version. `current` are the names of
+/// workflows with the hashes of their present versions.
+fn version(
+    found: &Item,
+    current: &[(String, String)],
+) -> Result<Option<StoredVersion>, StoreError> {
+    let name = item::string(found, attr::NAME)?;
+    let version = item::string(found, attr::VERSION)?;
+    if version == CURRENT {
+        return Ok(None);
+    }
+    let definition = format!("{name}@{version}");
+    let at = item::optional_integer(found, PUBLISHED_AT)?.unwrap_or(0);
+    Ok(Some(StoredVersion {
+        definition: definition.parse().map_err(StoreError::Item)?,
+        is_current: current.contains(&(name, version)),
+        published_at: Timestamp(at),
+    }))
 }

@@ -161,6 +161,14 @@ where
     }
 }
 
+/// The error of a stored item that cannot be read, with the table in which it is.
+pub(crate) fn in_table(error: StoreError, table: &str) -> StoreError {
+    match error {
+        StoreError::Item(why) => StoreError::Item(format!("table {table}: {why}")),
+        other => other,
+    }
+}
+
 /// Whether nothing was sent because of what only a person can mend: no credentials, no region, an
 /// endpoint that is no URL. That no provider of credentials had any is told as a failure to send.
 pub(crate) fn is_of_set_up<E, R>(error: &SdkError<E, R>) -> bool {
@@ -208,9 +216,19 @@ pub(crate) enum Cancelled {
 /// Classifies the reasons for which a transaction was cancelled, one an item.
 ///
 /// A condition is taken as the answer only where nothing else was wrong: beside a conflict with another
-/// writer it was held against an item that may be changing, and its item may not be told.
-pub(crate) fn cancelled(reasons: &[CancellationReason]) -> Cancelled {
-    let told = format!("transaction cancelled: {reasons:?}");
+/// writer it was held against an item that may be changing, and its item may not be told. The text names
+/// `tables`, in which it would have written.
+pub(crate) fn cancelled(reasons: &[CancellationReason], tables: &str) -> Cancelled {
+    let against = reasons.iter().filter_map(|reason| {
+        let code = reason.code().filter(|code| *code != "None")?;
+        let message = reason.message().unwrap_or("no message");
+        Some(format!("{code}: {message}{}", advice(code)))
+    });
+    let against: Vec<String> = against.collect();
+    let told = format!(
+        "tables {tables}: the transaction was cancelled: {}",
+        against.join("; ")
+    );
     let mut worst = None;
     let mut is_condition = false;
     for reason in reasons {
@@ -300,14 +318,20 @@ mod tests {
         let none = || reason("None", "");
         let failed = || reason("ConditionalCheckFailed", "The conditional request failed");
         let conflict = || reason("TransactionConflict", "Transaction is ongoing for the item");
-        assert_eq!(cancelled(&[failed(), none()]), Cancelled::Condition);
-        assert_eq!(cancelled(&[failed(), failed()]), Cancelled::Condition);
+        assert_eq!(
+            cancelled(&[failed(), none()], "a and b"),
+            Cancelled::Condition
+        );
+        assert_eq!(
+            cancelled(&[failed(), failed()], "a and b"),
+            Cancelled::Condition
+        );
         for both in [
             [failed(), conflict()],
             [conflict(), failed()],
             [none(), conflict()],
         ] {
-            let found = cancelled(&both);
+            let found = cancelled(&both, "a and b");
             assert!(
                 matches!(found, Cancelled::Error(StoreError::Transient(_))),
                 "{found:?}"
@@ -317,17 +341,27 @@ mod tests {
             "ValidationError",
             "Item size has exceeded the maximum allowed size",
         );
-        let found = cancelled(&[large.clone(), none()]);
+        let found = cancelled(&[large.clone(), none()], "a and b");
         assert!(
             matches!(found, Cancelled::Error(StoreError::Item(_))),
             "{found:?}"
         );
-        let found = cancelled(&[large, conflict()]);
+        let found = cancelled(&[large, conflict()], "a and b");
         assert!(
             matches!(found, Cancelled::Error(StoreError::Transient(_))),
             "{found:?}"
         );
-        let found = cancelled(&[reason("ValidationError", "Type mismatch for key"), failed()]);
+        let found = cancelled(
+            &[reason("ValidationError", "Type mismatch for key"), failed()],
+            "a and b",
+        );
+        let Cancelled::Error(error) = &found else {
+            panic!("{found:?}")
+        };
+        let said = error.to_string();
+        for part in ["tables a and b", "ValidationError: Type mismatch for key"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
         assert!(
             matches!(found, Cancelled::Error(StoreError::Configuration(_))),
             "{found:?}"

@@ -17,7 +17,7 @@ use triad_runtime::{
 use triad_workflow::Millis;
 
 use crate::capacity::{Capacity, Kind};
-use crate::error::classify;
+use crate::error::{classify, in_table};
 use crate::item::{self, Item, number, text};
 use crate::orders;
 use crate::tables::{DUE_INDEX, Tables, attr};
@@ -181,7 +181,9 @@ impl<C: Clock + Clone> DynamoStore<C> {
             }
         }
         if !wanted.is_empty() && failure.is_none() {
-            failure = Some(StoreError::Transient("keys were left unprocessed".into()));
+            failure = Some(StoreError::Transient(format!(
+                "table {table}: keys were left unprocessed"
+            )));
         }
         ids.iter()
             .map(|id| match (found.get(id.as_str()), &failure) {
@@ -195,7 +197,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
     fn live(&self, item: Option<Item>) -> Result<Option<Order>, StoreError> {
         match item {
             Some(item) if !item::is_expired(&item, self.clock.now()) => {
-                item::decode(&item).map(Some)
+                let order = item::decode(&item).map_err(|e| in_table(e, &self.tables.order_state));
+                order.map(Some)
             }
             _ => Ok(None),
         }
@@ -245,6 +248,7 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
         items
             .into_iter()
             .map(|item| item?.map(|i| orders::decode(&i).map(Arc::new)).transpose())
+            .map(|read| read.map_err(|e| in_table(e, table)))
             .collect()
     }
 

@@ -37,6 +37,11 @@ fn later(item: &Item, write: &Write, expires: Option<u64>) -> Option<u64> {
 }
 
 impl<C: Clock + Clone> DynamoStore<C> {
+    /// The tables of orders' details and records, for people.
+    fn both(&self) -> String {
+        format!("{} and {}", self.tables.orders, self.tables.order_state)
+    }
+
     pub(crate) async fn create_one(&self, new: NewOrder) -> Result<Created, StoreError> {
         let details = orders::encode(&new.order.id, &new.details, &new.digest);
         let record = item::encode(&new.order, 0, self.retention);
@@ -70,7 +75,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                     e.as_service_error()
                 {
                     let reasons = cancelled.cancellation_reasons();
-                    return match error::cancelled(reasons) {
+                    return match error::cancelled(reasons, &self.both()) {
                         // The service orders the reasons as the items: details first.
                         Cancelled::Condition => Ok(Created::Exists {
                             digest: reasons
@@ -82,10 +87,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
                         Cancelled::Error(e) => Err(e),
                     };
                 }
-                Err(classify(
-                    &e,
-                    &format!("{} and {}", self.tables.orders, self.tables.order_state),
-                ))
+                Err(classify(&e, &self.both()))
             }
         }
     }
@@ -114,8 +116,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
             }
         }
         Err(StoreError::Transient(format!(
-            "the expiry of {} changes while its version stands",
-            write.next.id
+            "table {}: the expiry of order {} changes while its version stands",
+            self.tables.order_state, write.next.id
         )))
     }
 
@@ -176,13 +178,10 @@ impl<C: Clock + Clone> DynamoStore<C> {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
             e.as_service_error()
         else {
-            return Err(classify(
-                &e,
-                &format!("{} and {}", self.tables.orders, self.tables.order_state),
-            ));
+            return Err(classify(&e, &self.both()));
         };
         let reasons = cancelled.cancellation_reasons();
-        match error::cancelled(reasons) {
+        match error::cancelled(reasons, &self.both()) {
             Cancelled::Condition => {}
             Cancelled::Error(e) => return Err(e),
         }
@@ -191,7 +190,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
         if first.and_then(|r| r.code()) != Some("ConditionalCheckFailed") {
             let id = &write.next.id;
             return Err(StoreError::Item(format!(
-                "the details of {id} have expired"
+                "table {}: the details of order {id} have expired",
+                self.tables.orders
             )));
         }
         let item = first.and_then(|r| r.item());

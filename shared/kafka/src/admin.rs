@@ -1,5 +1,6 @@
 //! Topics, and whether anybody is there.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -8,8 +9,8 @@ use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 
 use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
-use crate::error::{KafkaError, unusable};
-use crate::first_token::{await_token, give_token};
+use crate::error::{KafkaError, advice_about_topic, unusable};
+use crate::first_token::{await_token_for, give_token};
 
 /// How long the brokers may take to make topics.
 const OPERATION_WITHIN: Duration = Duration::from_secs(10);
@@ -57,7 +58,10 @@ pub async fn create_topics(config: &KafkaConfig, topics: &[Topic]) -> Result<(),
         match result {
             Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
             Err((topic, code)) => {
-                return Err(KafkaError::Refused(format!("topic {topic}: {code}")));
+                let advice = advice_about_topic(Some(code));
+                return Err(KafkaError::Refused(format!(
+                    "topic {topic} cannot be made: {code}{advice}"
+                )));
             }
         }
     }
@@ -77,23 +81,33 @@ async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
     }
 }
 
-/// Asks for the cluster's metadata until a broker answers. Blocks the thread for at most about
-/// `within`; it ends at once where the brokers refuse the login.
+/// Asks for the cluster's metadata until a broker answers. Blocks the thread for at most `within`, and
+/// [`REASON_WITHIN`](crate::REASON_WITHIN) to find out why none does; it ends at once where the brokers refuse the login.
 ///
 /// # Errors
 /// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried, or
 /// [`KafkaError::Settings`] if librdkafka refuses the settings.
 pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), KafkaError> {
+    topics_seen(config, within).map(drop)
+}
+
+/// The names of the topics that there are, and that the login may see: what [`wait_for_broker`] is answered
+/// with.
+///
+/// # Errors
+/// Those of [`wait_for_broker`].
+pub fn topics_seen(config: &KafkaConfig, within: Duration) -> Result<BTreeSet<String>, KafkaError> {
     let client: BaseConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])
         .create_with_context(config.login.context())
         .map_err(|e| unusable(&e))?;
-    await_token(&client);
     let ends = Instant::now() + within;
+    await_token_for(&client, within);
     loop {
         let left = ends.saturating_duration_since(Instant::now());
-        let Err(error) = client.fetch_metadata(None, left.min(ASK_WITHIN)) else {
-            return Ok(());
+        let error = match client.fetch_metadata(None, left.min(ASK_WITHIN)) {
+            Ok(seen) => return Ok(seen.topics().iter().map(|t| t.name().to_owned()).collect()),
+            Err(error) => error,
         };
         let reason = explain(&client, &config.brokers, &error);
         if matches!(reason, KafkaError::Login { .. }) || left <= ASK_WITHIN {

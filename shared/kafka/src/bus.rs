@@ -15,7 +15,7 @@ use triad_runtime::{Bus, BusError};
 
 use crate::config::KafkaConfig;
 use crate::context::Context;
-use crate::error::{KafkaError, unusable};
+use crate::error::{KafkaError, advice_about_topic, unusable};
 use crate::overdue::{Overdue, State, Waiting};
 use crate::tokens::Tokens;
 
@@ -194,7 +194,7 @@ impl Shared {
             Some(delivery) => delivery,
             None if state == State::Full => {
                 return Err(BusError::Late(format!(
-                    "too many messages for {} are not acknowledged yet",
+                    "topic {}: too many messages are not acknowledged yet",
                     message.topic
                 )));
             }
@@ -256,8 +256,9 @@ async fn acknowledged(
             }
             Err(_) if *lock() + within > Instant::now() => {}
             Err(_) => {
-                let late = "the brokers have not acknowledged it in time";
-                return Err(BusError::Late(late.into()));
+                let topic = waiting.topic();
+                let late = format!("topic {topic}: the brokers have not acknowledged it in time");
+                return Err(BusError::Late(late));
             }
         }
     }
@@ -300,19 +301,21 @@ fn classify(error: &RdError, topic: &str) -> BusError {
         ClusterAuthorizationFailed, InvalidTopic, MessageSizeTooLarge, TopicAuthorizationFailed,
         UnknownTopic, UnknownTopicOrPartition,
     };
-    let about = |advice: &str| BusError::Permanent(format!("topic {topic}: {error}; {advice}"));
     match error.rdkafka_error_code() {
-        Some(MessageSizeTooLarge) => BusError::TooLarge(error.to_string()),
-        Some(UnknownTopic | UnknownTopicOrPartition | InvalidTopic) => {
-            about("`triad init` makes the topics")
+        Some(MessageSizeTooLarge) => BusError::TooLarge(format!(
+            "topic {topic}: {error}; its setting max.message.bytes says how large one may be"
+        )),
+        Some(
+            UnknownTopic
+            | UnknownTopicOrPartition
+            | InvalidTopic
+            | TopicAuthorizationFailed
+            | ClusterAuthorizationFailed,
+        ) => {
+            let advice = advice_about_topic(error.rdkafka_error_code());
+            BusError::Permanent(format!("topic {topic}: {error}{advice}"))
         }
-        Some(TopicAuthorizationFailed) => {
-            about("who logs in needs the rights to write to it and to describe it")
-        }
-        Some(ClusterAuthorizationFailed) => {
-            about("who logs in needs the right of idempotent writes on the cluster")
-        }
-        _ => BusError::Transient(error.to_string()),
+        _ => BusError::Transient(format!("topic {topic}: {error}")),
     }
 }
 

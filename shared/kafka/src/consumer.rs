@@ -9,7 +9,7 @@ use triad_runtime::deaths::Mark;
 
 use crate::config::KafkaConfig;
 use crate::context::Context;
-use crate::error::{KafkaError, unusable};
+use crate::error::{KafkaError, of_topic, unusable};
 use crate::native::{commit_within, marks, metadata};
 use crate::source::Source;
 
@@ -69,7 +69,7 @@ pub(crate) fn join(config: &KafkaConfig, group: &str, topic: &str) -> Result<Sou
         .map_err(|e| unusable(&e))?;
     consumer
         .subscribe(&[topic])
-        .map_err(|e| KafkaError::Refused(e.to_string()))?;
+        .map_err(|e| of_topic(topic, &e))?;
     Source::new(consumer, config, group)
 }
 

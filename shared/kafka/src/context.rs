@@ -20,7 +20,7 @@ use crate::error::KafkaError;
 use crate::tokens::{Token, Tokens};
 
 /// How long the reason is waited for when a call has failed: events may be behind it.
-const REASON_WITHIN: Duration = Duration::from_millis(500);
+pub const REASON_WITHIN: Duration = Duration::from_millis(500);
 /// Events that are looked at between two waits for them.
 const POLLS: u32 = 100;
 /// What OpenSSL's words begin with: a certificate is wrong, here or there.

@@ -1,14 +1,14 @@
 //! What goes wrong between a client and the brokers.
 
 use rdkafka::error::KafkaError as RdError;
-use rdkafka::types::RDKafkaConfRes;
+use rdkafka::types::{RDKafkaConfRes, RDKafkaErrorCode};
 
 /// Why a Kafka client cannot be made or used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KafkaError {
     /// A setting does not exist or has a value that librdkafka refuses. The text names the setting
     /// and never its value.
-    #[error("the Kafka settings are wrong: {0}")]
+    #[error("the Kafka settings (--kafka-setting, TRIAD_KAFKA_SETTINGS) are wrong: {0}")]
     Settings(String),
     /// No broker answers in time.
     #[error("no Kafka broker answers at {brokers}: {reason}")]
@@ -33,6 +33,40 @@ pub enum KafkaError {
     /// under its name. Whoever started the client must start a new one.
     #[error("the Kafka client cannot go on: {0}")]
     Fatal(String),
+}
+
+/// The error of a topic that is not there.
+#[must_use]
+pub fn no_topic(topic: &str, brokers: &str) -> KafkaError {
+    KafkaError::Refused(format!(
+        "there is no topic {topic} at {brokers}, or this login may not see it; `triad init` makes the topics"
+    ))
+}
+
+/// What is to be done about a topic that the brokers refuse; empty where nothing is known.
+pub(crate) fn advice_about_topic(code: Option<RDKafkaErrorCode>) -> &'static str {
+    use RDKafkaErrorCode::{
+        ClusterAuthorizationFailed, InvalidTopic, PolicyViolation, TopicAuthorizationFailed,
+        UnknownTopic, UnknownTopicOrPartition,
+    };
+    match code {
+        Some(UnknownTopic | UnknownTopicOrPartition) => "; `triad init` makes the topics",
+        Some(InvalidTopic) => "; a topic has no such name",
+        Some(TopicAuthorizationFailed) => {
+            "; who logs in needs the rights to write to it, to read it and to describe it"
+        }
+        Some(ClusterAuthorizationFailed) => {
+            "; who logs in needs the right to make topics, and that of idempotent writes, on the cluster"
+        }
+        Some(PolicyViolation) => "; the cluster's policy for new topics does not allow it",
+        _ => "",
+    }
+}
+
+/// A refusal of the brokers that is about a topic.
+pub(crate) fn of_topic(topic: &str, error: &RdError) -> KafkaError {
+    let advice = advice_about_topic(error.rdkafka_error_code());
+    KafkaError::Refused(format!("topic {topic}: {error}{advice}"))
 }
 
 /// A client that librdkafka would not make. Its own words quote the value of a setting.

@@ -13,11 +13,16 @@ use crate::tokens::TOKEN_WITHIN;
 /// Polls a consumer until it has had its first token: what is asked of a consumer that nobody
 /// polls waits for it in vain. Returns at once where there are no tokens.
 pub(crate) fn await_token(consumer: &BaseConsumer<Context>) {
+    await_token_for(consumer, TOKEN_WITHIN);
+}
+
+/// The same, for at most `within`.
+pub(crate) fn await_token_for(consumer: &BaseConsumer<Context>, within: Duration) {
     let Some(tokens) = consumer.context().tokens.clone() else {
         return;
     };
     let began = Instant::now();
-    while !tokens.is_begun() && began.elapsed() < TOKEN_WITHIN {
+    while !tokens.is_begun() && began.elapsed() < within {
         // Nothing is assigned to it yet, so nothing is lost.
         let _ = consumer.poll(Duration::ZERO);
         std::thread::park_timeout(Duration::from_millis(10));

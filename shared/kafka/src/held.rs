@@ -9,7 +9,7 @@ use triad_runtime::InputRecord;
 
 use crate::config::KafkaConfig;
 use crate::context::{Context, explain};
-use crate::error::{KafkaError, unusable};
+use crate::error::{KafkaError, no_topic, unusable};
 use crate::first_token::await_token;
 use crate::source::{Found, Source};
 
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct HeldRecords {
     source: Source,
     brokers: String,
+    topic: String,
     /// Where each partition that is not read to its end yet ends.
     ends: BTreeMap<i32, i64>,
     size: u64,
@@ -75,7 +76,7 @@ impl HeldRecords {
             }
         }
         if starts.count() == 0 {
-            return Err(KafkaError::Refused(format!("there is no topic {topic}")));
+            return Err(no_topic(topic, &config.brokers));
         }
         if since_ms.is_some() {
             starts = consumer
@@ -100,6 +101,7 @@ impl HeldRecords {
         Ok(Self {
             source: Source::new(consumer, config, "triad-reader")?,
             brokers: config.brokers.clone(),
+            topic: topic.to_owned(),
             ends,
             size,
             read: 0,
@@ -113,7 +115,8 @@ impl HeldRecords {
     /// [`KafkaError::Unreachable`] if no record has come for 15 s.
     pub async fn next(&mut self) -> Result<Option<InputRecord>, KafkaError> {
         let began = Instant::now();
-        let mut reason = "no record came".to_owned();
+        let seconds = PATIENCE.as_secs();
+        let mut reason = format!("no record of the topic {} came for {seconds} s", self.topic);
         while !self.ends.is_empty() {
             let left = PATIENCE.saturating_sub(began.elapsed());
             let found = match tokio::time::timeout(left, self.source.next()).await {

@@ -34,12 +34,13 @@ mod stuck;
 mod tokens;
 mod watch;
 
-pub use admin::{Topic, create_topics, wait_for_broker};
+pub use admin::{Topic, create_topics, topics_seen, wait_for_broker};
 pub use aside::{HANDLER_PANICKED, MAX_PANICS};
 pub use batches::run_batches;
 pub use bus::{KafkaBus, PUBLISH_WITHIN, PUBLISH_WITHIN_WHEN_LATE};
 pub use config::KafkaConfig;
-pub use error::KafkaError;
+pub use context::REASON_WITHIN;
+pub use error::{KafkaError, no_topic};
 pub use groups::group_members;
 pub use held::HeldRecords;
 pub use lanes::{LONGEST_YIELD, WorkerConfig};

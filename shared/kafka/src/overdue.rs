@@ -119,6 +119,11 @@ impl Waiting {
         }
     }
 
+    /// The topic that it is for; empty once the producer has said what became of it.
+    pub(crate) fn topic(&self) -> &str {
+        self.in_flight.as_ref().map_or("", |m| &m.message.topic)
+    }
+
     /// What the producer says; [`None`] if it is gone.
     pub(crate) async fn delivered(&mut self) -> Option<<DeliveryFuture as Future>::Output> {
         let delivered = (&mut self.in_flight.as_mut()?.delivery).await;

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::config::KafkaConfig;
 use crate::context::Context;
-use crate::error::KafkaError;
+use crate::error::{KafkaError, of_topic, unusable};
 use crate::events::Events;
 use crate::first_token::await_token;
 use crate::native::{Failed, Place, Polled};
@@ -150,10 +150,10 @@ impl Look {
                 ("fetch.error.backoff.ms", "50"),
             ])
             .create_with_context(config.login.context())
-            .map_err(|e| KafkaError::Settings(e.to_string()))?;
+            .map_err(|e| unusable(&e))?;
         await_token(&consumer);
         let marks = consumer.fetch_watermarks(&place.topic, place.partition, ANSWER_WITHIN);
-        let (low, high) = marks.map_err(|e| KafkaError::Refused(e.to_string()))?;
+        let (low, high) = marks.map_err(|e| of_topic(&place.topic, &e))?;
         if place.offset < 0 {
             place.offset = committed(&consumer, &place).unwrap_or(low).max(low);
         }
@@ -235,7 +235,7 @@ impl Look {
         let mut one = TopicPartitionList::with_capacity(1);
         one.add_partition_offset(topic, *partition, Offset::Offset(offset))
             .and_then(|()| self.events.consumer().assign(&one))
-            .map_err(|e| KafkaError::Refused(e.to_string()))?;
+            .map_err(|e| of_topic(topic, &e))?;
         let answer = async {
             loop {
                 match self.events.look() {

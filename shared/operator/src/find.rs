@@ -233,8 +233,20 @@ where
 /// # Errors
 /// The store's own, [`StoreError::Item`] included if the record cannot be read.
 pub async fn by_id<S: StateStore>(store: &S, id: OrderId) -> Result<Option<Order>, StoreError> {
-    let mut found = store.load(vec![id]).await;
-    Ok(found.pop().transpose()?.flatten())
+    let mut found = store.load(vec![id.clone()]).await;
+    let found = found.pop().transpose().map_err(|e| named(&id, e))?;
+    Ok(found.flatten())
+}
+
+/// The error of reading one order, with the order in it where its record is at fault.
+#[must_use]
+pub fn named(id: &OrderId, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Item(why) => StoreError::Item(format!(
+            "the record of order {id} cannot be read: {why}; was it changed by hand, or written by a newer Triad than this one?"
+        )),
+        other => other,
+    }
 }
 
 /// Goes through the due index: every order that is under way is in it.

@@ -52,7 +52,7 @@ pub enum RemoveError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
     /// No version fits.
-    #[error("there is no version {} of {workflow}", .version.as_deref().unwrap_or("present"))]
+    #[error("there is no workflow {workflow}{}", .version.as_ref().map_or_else(String::new, |hash| format!(" with a version {hash}")))]
     None {
         /// The name of the workflow that was asked for.
         workflow: String,

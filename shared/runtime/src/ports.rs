@@ -25,7 +25,7 @@ pub enum StoreError {
     Configuration(String),
     /// Will not pass, and is about this item alone: the item cannot be read, is missing where it
     /// must be, or is larger than the store takes.
-    #[error("the store refused the item: {0}")]
+    #[error("{0}")]
     Item(String),
 }
 

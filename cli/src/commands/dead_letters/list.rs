@@ -70,7 +70,7 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
     }
     if listing.unreadable > 0 {
         let count = listing.unreadable;
-        eprintln!("triad: {count} records of the topic are not of Triad's making");
+        eprintln!("triad: {count} records of the topic dead-letter are not of Triad's making");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use triad_kafka::KafkaError;
+use triad_kafka::{KafkaBus, KafkaError};
 use triad_operator::Rate;
 use triad_operator::dead_letters::{Chosen, Deed, Outcome, Replay, ReplayError, Tally, replay};
 use triad_runtime::Clock;
@@ -189,8 +189,9 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
         dry_run: args.is_dry(),
         rate: args.rate,
     };
-    let topic = KafkaLetters::of(&args.kafka, args.json).await?;
-    let bus = args.kafka.bus().await?;
+    let kafka = args.kafka.reached().await?;
+    let topic = KafkaLetters::over(kafka.clone(), args.json)?;
+    let bus = KafkaBus::new(&kafka)?;
     let ended = replay(&topic, &bus, &SystemClock, &what, |letter, outcome| {
         tell(&args, &topic, letter, outcome)
     });
@@ -198,7 +199,9 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
         Ok(tally) => tally,
         Err(ReplayError::Unknown(ids)) => {
             for id in ids {
-                eprintln!("triad: there is no dead letter {id}");
+                eprintln!(
+                    "triad: there is no dead letter {id}: triad dead-letters list shows those that are there"
+                );
             }
             eprintln!("triad: nothing was {}", done(args.deed));
             return Ok(ExitCode::FAILURE);
@@ -222,10 +225,12 @@ fn failed(error: ReplayError<KafkaError, anyhow::Error>, brokers: &str) -> anyho
             anyhow::Error::new(full).context("replay them in parts, with --since or --topic")
         }
         ReplayError::NoAnswer => anyhow::anyhow!(
-            "no broker at {brokers} has answered in 15 s; the letter in hand may have been sent"
+            "no broker at {brokers} has answered in 15 s; the letter in hand may have been sent: look with triad dead-letters list, then run the same command again"
         ),
         ReplayError::Report(error) => error,
-        ReplayError::Unknown(_) => anyhow::anyhow!("some of the letters do not exist"),
+        ReplayError::Unknown(_) => anyhow::anyhow!(
+            "some of the letters are not there: triad dead-letters list shows those that are"
+        ),
     }
 }
 
@@ -240,12 +245,17 @@ fn corrected(args: &ReplayArgs) -> Result<Option<Vec<u8>>, Usage> {
         return Ok(None);
     };
     if args.ids.len() != 1 {
-        return Err(Usage("--value is for a single letter".to_owned()));
+        return Err(Usage(
+            "--value is for a single letter: name one letter by its id, as triad dead-letters list shows it".to_owned(),
+        ));
     }
-    let value = read(file).map_err(|e| Usage(format!("{}: {e}", file.display())))?;
+    let value = read(file).map_err(|e| {
+        let why = crate::read::why(file, &e);
+        Usage(format!("--value {}: {why}", file.display()))
+    })?;
     if value.len() > MAX_VALUE_BYTES {
         return Err(Usage(format!(
-            "{} has more than {MAX_VALUE_BYTES} bytes",
+            "--value {}: has more than {MAX_VALUE_BYTES} bytes",
             file.display()
         )));
     }

@@ -42,7 +42,9 @@ pub async fn run(args: ShowArgs) -> Result<ExitCode> {
     let id: LetterId = args.id.parse().map_err(|e| Usage(format!("{e}")))?;
     let topic = KafkaLetters::of(&args.kafka, args.json).await?;
     let Some(shown) = show(&topic, &id).await? else {
-        eprintln!("triad: there is no dead letter {id}");
+        eprintln!(
+            "triad: there is no dead letter {id}: triad dead-letters list shows those that are there"
+        );
         return Ok(ExitCode::FAILURE);
     };
     if args.value {

@@ -30,22 +30,27 @@ pub struct Records {
 }
 
 impl KafkaLetters {
-    /// The topic on these brokers, once one of them has let the command in. While it is read, a progress bar is
-    /// shown if standard error is a terminal and `quiet` is false.
+    /// The topic on these brokers, once one of them has let the command in; otherwise as [`over`](Self::over).
     ///
     /// # Errors
     /// Those of [`KafkaArgs::reached`].
     pub async fn of(kafka: &KafkaArgs, quiet: bool) -> Result<Self> {
+        Self::over(kafka.reached().await?, quiet)
+    }
+
+    /// The topic on these brokers. While it is read, a progress bar is shown if standard error is a terminal
+    /// and `quiet` is false.
+    ///
+    /// # Errors
+    /// Never: the bar's form is sound.
+    pub fn over(kafka: KafkaConfig, quiet: bool) -> Result<Self> {
         let bar = if quiet || !std::io::stderr().is_terminal() {
             ProgressBar::hidden()
         } else {
             let style = "{bar:40} {pos}/{len} records  {per_sec}";
             ProgressBar::new(0).with_style(ProgressStyle::with_template(style)?)
         };
-        Ok(Self {
-            kafka: kafka.reached().await?,
-            bar,
-        })
+        Ok(Self { kafka, bar })
     }
 
     /// Prints a line to standard output; the progress bar is hidden meanwhile.
