@@ -2,6 +2,7 @@
 
 pub mod bad;
 pub mod bus;
+pub mod case;
 pub mod chaos;
 pub mod cli;
 pub mod clock;

@@ -8,82 +8,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use triad_core::{Order, Timestamp};
 use triad_runtime::{NewOrder, StateStore};
-use triad_tests::cli::{Ran, triad};
+use triad_tests::case::{case, check};
 use triad_tests::dev::Dev;
 use triad_tests::engines::{Store, workflow};
 use triad_tests::orders::{FULFILMENT, Files, lines, order};
 use triad_tests::process::{Process, command};
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
-
-/// A situation: what is typed, with which variables, how it ends, and what its answer says.
-struct Case {
-    situation: &'static str,
-    arguments: Vec<String>,
-    variables: Vec<(&'static str, String)>,
-    code: i32,
-    says: Vec<String>,
-    says_not: &'static [&'static str],
-}
-
-fn case(situation: &'static str, arguments: &[&str], code: i32, says: &[&str]) -> Case {
-    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    Case {
-        situation,
-        arguments: owned(arguments),
-        variables: Vec::new(),
-        code,
-        says: owned(says),
-        says_not: &[],
-    }
-}
-
-impl Case {
-    fn with(mut self, variable: &'static str, value: &str) -> Self {
-        self.variables.push((variable, value.to_owned()));
-        self
-    }
-
-    fn not(mut self, says_not: &'static [&'static str]) -> Self {
-        self.says_not = says_not;
-        self
-    }
-
-    async fn check(&self, everywhere: &[(&'static str, String)]) {
-        let all = everywhere.iter().chain(&self.variables);
-        let variables: Vec<(&str, &str)> = all.map(|(name, value)| (*name, &**value)).collect();
-        let words: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        let ran = triad(&words, &variables, b"").await;
-        self.judge(&ran);
-    }
-
-    fn judge(&self, ran: &Ran) {
-        let (situation, words) = (self.situation, self.arguments.join(" "));
-        let told = format!("{situation}: triad {words}\n{}{}", ran.out, ran.err);
-        assert_eq!(ran.code, self.code, "{told}");
-        for part in &self.says {
-            let said = ran.err.contains(part) || ran.out.contains(part);
-            assert!(said, "{part:?} is not in what is said\n{told}");
-        }
-        let inner = [
-            "panicked",
-            "Os {",
-            "Error(",
-            "RD_KAFKA",
-            "dispatch",
-            "(os error",
-        ];
-        for part in inner.iter().chain(self.says_not) {
-            assert!(!ran.err.contains(part), "{part:?} is said\n{told}");
-        }
-    }
-}
-
-async fn check(cases: Vec<Case>, everywhere: &[(&'static str, String)]) {
-    for some in cases.chunks(4) {
-        futures::future::join_all(some.iter().map(|case| case.check(everywhere))).await;
-    }
-}
 
 /// The variables that say where a running `triad dev` is.
 fn at(dev: &Dev) -> [(&'static str, String); 2] {

@@ -29,8 +29,7 @@ impl Running {
         std::fs::write(&file, project(text)).expect("it can be written");
         let path = std::env::vars().find(|(name, _)| name == "PATH");
         let mut dev = command("triad");
-        dev.args(["dev", "--json", "--project", &dir])
-            .envs(path.into_iter());
+        dev.args(["dev", "--json", "--project", &dir]).envs(path);
         let mut process = Process::start(dev);
         let line = process.first_line().await;
         let started: Value = serde_json::from_str(&line).expect("the first line is JSON");
