@@ -181,11 +181,14 @@ mod tests {
         let form = b"Action=Publish&Version=2010-03-31&TopicArn=arn%3Aaws%3Asns%3Ax%3A1%3Aalerts";
         let publish = Permission::new("sns:Publish", "arn:aws:sns:x:1:alerts");
         assert_eq!(request(None, form), Asked::Publish(publish));
-        let secret = Permission::new("secretsmanager:GetSecretValue", "arn:s");
+        let wanted = Permission::new(
+            "secretsmanager:GetSecretValue",
+            "arn:aws:secretsmanager:x:1:secret:s",
+        );
         let told = request(
             Some("secretsmanager.GetSecretValue"),
-            br#"{"SecretId": "arn:s"}"#,
+            br#"{"SecretId": "arn:aws:secretsmanager:x:1:secret:s"}"#,
         );
-        assert_eq!(told, Asked::Secret(secret));
+        assert_eq!(told, Asked::Secret(wanted));
     }
 }
