@@ -74,7 +74,7 @@ const PRODUCER: &str = "a producer connects, asks for its topics and gets an id 
 
 /// Permissions without which work is not done and operators are not told: role, action, end of the resource,
 /// and what becomes of the work. The whole list.
-const QUIET: [(&str, &str, &str, &str); 5] = [
+const QUIET: [(&str, &str, &str, &str); 4] = [
     (
         "scheduler",
         "dynamodb:GetItem",
@@ -92,12 +92,6 @@ const QUIET: [(&str, &str, &str, &str); 5] = [
         "dynamodb:Query",
         "/index/due",
         "orders that are set aside are let in by the next sweep; the log says why",
-    ),
-    (
-        "supervisor",
-        "dynamodb:UpdateItem",
-        "/triad-orders",
-        "the last messages of an order are sent again with each sweep, and its details are kept",
     ),
     (
         "supervisor",

@@ -118,21 +118,27 @@ impl Backlog {
 
     /// Looks how far the Schedulers have come, unless a look has just been in vain.
     ///
-    /// A store that cannot be read leaves things as they are.
-    pub(crate) async fn look<S: StateStore>(&self, store: &S, priority: Priority, now: Timestamp) {
+    /// A store that cannot be read leaves things as they are; the answer is why it cannot.
+    pub(crate) async fn look<S: StateStore>(
+        &self,
+        store: &S,
+        priority: Priority,
+        now: Timestamp,
+    ) -> Option<StoreError> {
         let probes = {
             let mut lane = self.lane(priority);
             let in_vain = |at: Timestamp| now >= at && now.since(at) < LOOK_EVERY;
             if lane.in_vain_at.is_some_and(in_vain) {
-                return;
+                return None;
             }
             lane.probes()
         };
         if probes.is_empty() {
-            return;
+            return None;
         }
         let ids = probes.iter().map(|(id, _)| id.clone()).collect();
         let found = store.load_eventually(ids).await;
+        let unread = found.iter().find_map(|f| f.as_ref().err().cloned());
         let is_taken_up = |since: Timestamp, found: &Result<Option<Order>, StoreError>| match found
         {
             Ok(Some(order)) => is_taken_up_by_scheduler(order),
@@ -148,7 +154,7 @@ impl Backlog {
         let mut lane = self.lane(priority);
         let Some(at) = newest_taken.and_then(|p| lane.orders.iter().position(|o| *o == p)) else {
             lane.in_vain_at = Some(now);
-            return;
+            return unread;
         };
         let was_in_vain = lane.in_vain_at.take().is_some();
         let left = lane.orders.len() - (at + 1);
@@ -160,5 +166,6 @@ impl Backlog {
             lane.bound = (lane.bound * 7 / 8).max(self.least);
         }
         lane.orders.drain(..=at);
+        unread
     }
 }

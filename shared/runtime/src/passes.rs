@@ -18,6 +18,9 @@ pub(crate) struct Carried {
     pub(crate) cause: Option<TraceContext>,
     /// Why the write is not known to have taken place.
     pub(crate) unwritten: Option<StoreError>,
+    /// Why it is not written down that everything is out. A sweep sends all of it again, with the same
+    /// ids, until it is.
+    pub(crate) unconfirmed: Option<StoreError>,
     /// Why not everything was sent.
     pub(crate) unsent: Option<BusError>,
 }
@@ -28,6 +31,7 @@ impl Carried {
             pass,
             cause: None,
             unwritten: None,
+            unconfirmed: None,
             unsent: None,
         }
     }
@@ -131,6 +135,7 @@ async fn confirm<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut
         carried
             .pass
             .confirmed(matches!(result, Ok(Written::Written)));
+        carried.unconfirmed = result.err();
     }
 }
 

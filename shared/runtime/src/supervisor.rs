@@ -212,10 +212,8 @@ where
         let carried = passes.iter_mut().map(|(_, carried)| carried).collect();
         carry_out(&self.store, &self.bus, &self.entropy, carried).await;
         for (read, carried) in passes {
-            carried
-                .unwritten
-                .iter()
-                .for_each(|e| self.misconfigured.note_store(e));
+            let refused = carried.unwritten.iter().chain(&carried.unconfirmed);
+            refused.for_each(|e| self.misconfigured.note_store(e));
             carried
                 .unsent
                 .iter()
@@ -351,6 +349,10 @@ impl Report {
                 self.written += usize::from(done.was_written);
                 self.confirmed += usize::from(done.was_confirmed);
                 self.ended(read, done);
+                if let Some(e) = &carried.unconfirmed {
+                    self.failed += 1;
+                    log_failure(e);
+                }
             }
             Task::Ended(End::Unsent(done)) => {
                 self.written += usize::from(done.was_written);

@@ -348,8 +348,11 @@ where
     /// while no order that was let in is yet to be stored.
     async fn keeps_up(&self, order: &Admitted, may_look: bool, now: Timestamp) -> bool {
         let lane = order.accepted.priority;
-        if !self.backlog.has_room(lane) && may_look {
-            self.backlog.look(&self.store, lane, now).await;
+        if !self.backlog.has_room(lane)
+            && may_look
+            && let Some(e) = self.backlog.look(&self.store, lane, now).await
+        {
+            self.misconfigured.note_store(&e);
         }
         self.backlog.has_room(lane)
     }
