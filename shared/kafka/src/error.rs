@@ -8,7 +8,9 @@ use rdkafka::types::{RDKafkaConfRes, RDKafkaErrorCode};
 pub enum KafkaError {
     /// A setting does not exist or has a value that librdkafka refuses. The text names the setting
     /// and never its value.
-    #[error("the Kafka client's settings are wrong: {0}; they are those of --kafka-setting or TRIAD_KAFKA_SETTINGS and the credentials")]
+    #[error(
+        "the Kafka client's settings are wrong: {0}; they are those of --kafka-setting or TRIAD_KAFKA_SETTINGS and the credentials"
+    )]
     Settings(String),
     /// No broker answers in time.
     #[error("no Kafka broker answers at {brokers}: {reason}")]
