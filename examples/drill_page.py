@@ -26,12 +26,17 @@ RULES = [
         re.compile(r"(breaker-open: )(a probe has failed|OPENED: .*|open to half-open: .*)$"),
         r"\1WHY",
     ),
-    # Its attempt was the first one to meet the fault, or met an open breaker.
-    (re.compile(r"\bcharge-payment deferred 1 [01] 0\b"), "charge-payment deferred 1 CALLS 0"),
+    # Its attempt was the first one to meet the fault, or met an open breaker; by the moment of the look it
+    # has been deferred once or more often.
+    (re.compile(r"\bcharge-payment deferred \d+ \d+ 0\b"), "charge-payment deferred N CALLS 0"),
+    (re.compile(r"\bcharge-payment: attempt \d+ is made, deferred\b"), "charge-payment: attempt N is made, deferred"),
+    (re.compile(r"\bcharge-payment: attempts? 1( to \d+)? deferred:"), "charge-payment: attempts 1 to N deferred:"),
     (re.compile(r"^\d+ orders? deferred at\b"), "N orders deferred at"),
     # It runs beside the step that is declined: its own call may have been counted by then, or not.
     (re.compile(r"\bpack compensated 1 [12] 0$"), "pack compensated 1 CALLS 0"),
 ]
+# How many attempts an order has had that is deferred: as above.
+ATTEMPTS = re.compile(r"^Attempts +\d+(?=\nHeld by .*\nNext .* is made, deferred )", re.MULTILINE)
 # A row of the table of what waits, which is there or not by the moment of the look.
 WAITING = re.compile(r"^ ?\S+( \S+)? (normal|high) \d+ SPAN \d+ \d+ SPAN ")
 # The same: it has been answered when the order turns to compensation, or is waited for no longer.
@@ -43,6 +48,7 @@ ASIDE = re.compile(r"^ORDER (would be )?(resubmitted|told to compensate again|cl
 def normal(text: str) -> list[str]:
     """The lines without what differs; neighbours that happen side by side are sorted."""
     lines, aside = [], []
+    text = ATTEMPTS.sub("Attempts N", text)
     for line in [*text.splitlines(), ""]:
         for pattern, name in RULES:
             line = pattern.sub(name, line)
