@@ -14,7 +14,7 @@ use anyhow::Context;
 use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use triad_bootstrap::{SchedulerHandler, Wiring};
+use triad_bootstrap::{SchedulerHandler, WholeStore, Wiring};
 use triad_core::{Priority, topics};
 use triad_kafka::{WorkerConfig, run_batches, run_stream};
 use triad_runtime::agent::Remotes;
@@ -53,8 +53,8 @@ pub enum Function {
 ///
 /// # Errors
 /// The first error with which a loop ended; all other loops are then stopped.
-pub async fn run(
-    wiring: Wiring,
+pub async fn run<S: WholeStore>(
+    wiring: Wiring<S>,
     remotes: Remotes,
     functions: &[Function],
     sweep_every: Duration,
@@ -86,8 +86,8 @@ pub async fn run(
 }
 
 /// A loop over both lanes: `name` says the group, the topics are those of either priority.
-fn config(
-    wiring: &Wiring,
+fn config<S>(
+    wiring: &Wiring<S>,
     name: &str,
     topic: impl Fn(Priority) -> String,
     max_records: usize,
@@ -101,9 +101,9 @@ fn config(
     }
 }
 
-fn submission(
+fn submission<S: WholeStore>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring,
+    wiring: &Wiring<S>,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
 ) {
@@ -124,9 +124,9 @@ fn submission(
     });
 }
 
-fn scheduler(
+fn scheduler<S: WholeStore>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring,
+    wiring: &Wiring<S>,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
 ) {
@@ -149,8 +149,8 @@ fn scheduler(
 }
 
 /// Starts what waits in the Scheduler for room, also while there is nothing to read.
-async fn start_waiting(
-    handler: Arc<SchedulerHandler>,
+async fn start_waiting<S: WholeStore>(
+    handler: Arc<SchedulerHandler<S>>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut timer = tokio::time::interval(LOOK_FOR_ROOM);
@@ -175,9 +175,9 @@ async fn survive<T>(what: &str, work: impl Future<Output = T>) -> Option<T> {
 
 /// A loop for each agent, with a consumer group and room of its own: another agent beside it
 /// changes nothing about its group, and a slow service holds up no other one's requests.
-fn agents(
+fn agents<S: WholeStore>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring,
+    wiring: &Wiring<S>,
     remotes: &Remotes,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
@@ -204,9 +204,9 @@ fn agents(
     }
 }
 
-fn supervisor(
+fn supervisor<S: WholeStore>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring,
+    wiring: &Wiring<S>,
     every: Duration,
     stop: &CancellationToken,
 ) {

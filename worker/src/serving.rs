@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use triad_bootstrap::{Config, ConfigError, Served, Wiring, needed_agents};
+use triad_bootstrap::{Config, ConfigError, Served, WholeStore, Wiring, needed_agents};
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
@@ -47,7 +47,11 @@ pub fn say(functions: &[Function], config: &Config) {
 /// Looks once a minute until `stop` for agents that the present workflows name and nobody serves, and warns
 /// of each once; that somebody serves it after all is said, too. The agents that this worker serves itself,
 /// with `functions`, are not looked for.
-pub async fn watch(wiring: Wiring, functions: Vec<Function>, stop: CancellationToken) {
+pub async fn watch<S: WholeStore>(
+    wiring: Wiring<S>,
+    functions: Vec<Function>,
+    stop: CancellationToken,
+) {
     let serves = functions.contains(&Function::Agent);
     let mut missing = BTreeSet::new();
     loop {
@@ -74,7 +78,10 @@ pub async fn watch(wiring: Wiring, functions: Vec<Function>, stop: CancellationT
     }
 }
 
-async fn unserved(wiring: &Wiring, serves: bool) -> anyhow::Result<BTreeSet<AgentName>> {
+async fn unserved<S: WholeStore>(
+    wiring: &Wiring<S>,
+    serves: bool,
+) -> anyhow::Result<BTreeSet<AgentName>> {
     let needed = needed_agents(&wiring.store).await?;
     let others = needed
         .into_keys()

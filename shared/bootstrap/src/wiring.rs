@@ -4,26 +4,36 @@ use triad_dynamodb::{DynamoStore, connect};
 use triad_kafka::{KafkaBus, KafkaError};
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::Operator;
+use triad_runtime::ports::OperatorStore;
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::submission::Submission;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_runtime::{ControlStore, DefinitionStore, StateStore};
 
 use crate::config::Config;
 
-/// The state store in production: DynamoDB, with the real clock.
+/// The state store of a deployment: DynamoDB, with the real clock.
 pub type Store = DynamoStore<SystemClock>;
 /// The bus in production: Kafka.
 pub type Bus = KafkaBus;
 
-/// The Scheduler in production, over [`Store`] and [`Bus`].
-pub type SchedulerHandler = Scheduler<Store, Bus, SystemClock, SystemEntropy>;
+/// A store with all the ports. Its clones are the same store.
+pub trait WholeStore: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone {}
+
+impl<S: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone> WholeStore for S {}
+
+/// The Scheduler in production, over a store and [`Bus`].
+pub type SchedulerHandler<S = Store> = Scheduler<S, Bus, SystemClock, SystemEntropy>;
 
 /// The clients of one process. Handlers are made over them, and share them.
+///
+/// The store is that of a deployment unless somebody says another one. So who deploys names none, and
+/// links no other.
 #[derive(Clone)]
-pub struct Wiring {
+pub struct Wiring<S = Store> {
     /// The state store, the definition store and the control store.
-    pub store: Store,
+    pub store: S,
     /// The bus; all handlers of the process send through this one producer.
     pub bus: Bus,
     /// The configuration that the clients were made from.
@@ -39,6 +49,17 @@ impl Wiring {
         let client = connect(config.endpoint.clone()).await;
         let store = DynamoStore::new(client, config.tables.clone(), SystemClock, config.retention)
             .keeping_details(config.details_retention);
+        Self::over(store, config)
+    }
+}
+
+impl<S: WholeStore> Wiring<S> {
+    /// The clients of a process with this store; the configuration's tables and their endpoint are not
+    /// looked at. Nothing is asked of Kafka yet.
+    ///
+    /// # Errors
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings.
+    pub fn over(store: S, config: Config) -> Result<Self, KafkaError> {
         Ok(Self {
             store,
             bus: KafkaBus::new(&config.kafka)?,
@@ -48,7 +69,7 @@ impl Wiring {
 
     /// A new Submission handler over these clients.
     #[must_use]
-    pub fn submission(&self) -> Submission<Store, Bus, SystemClock> {
+    pub fn submission(&self) -> Submission<S, Bus, SystemClock> {
         Submission::new(
             self.store.clone(),
             self.bus.clone(),
@@ -60,7 +81,7 @@ impl Wiring {
     /// A new Scheduler handler over these clients. A process needs only one: each remembers the
     /// orders that wait for room.
     #[must_use]
-    pub fn scheduler(&self) -> SchedulerHandler {
+    pub fn scheduler(&self) -> SchedulerHandler<S> {
         Scheduler::new(
             self.store.clone(),
             self.bus.clone(),
@@ -72,7 +93,7 @@ impl Wiring {
 
     /// A new agent handler over these clients, for these remote services.
     #[must_use]
-    pub fn agent(&self, remotes: Remotes) -> Agent<Store, Bus, SystemClock, SystemEntropy> {
+    pub fn agent(&self, remotes: Remotes) -> Agent<S, Bus, SystemClock, SystemEntropy> {
         Agent::new(
             remotes,
             self.store.clone(),
@@ -85,7 +106,7 @@ impl Wiring {
 
     /// The acts of an operator, over these clients.
     #[must_use]
-    pub fn operator(&self) -> Operator<Store, Bus, SystemClock, SystemEntropy> {
+    pub fn operator(&self) -> Operator<S, Bus, SystemClock, SystemEntropy> {
         Operator::new(
             self.store.clone(),
             self.bus.clone(),
@@ -97,7 +118,7 @@ impl Wiring {
 
     /// A new Supervisor handler over these clients.
     #[must_use]
-    pub fn supervisor(&self) -> Supervisor<Store, Bus, SystemClock, SystemEntropy> {
+    pub fn supervisor(&self) -> Supervisor<S, Bus, SystemClock, SystemEntropy> {
         Supervisor::new(
             self.store.clone(),
             self.bus.clone(),
