@@ -4,25 +4,54 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 use triad_runtime::StoreError;
 
 use crate::error::{OpenError, classify};
-use crate::schema::Directory;
+use crate::schema::{self, Directory};
 
 /// Bound on the calls that wait for one of the threads; who comes later waits to be let in.
 const QUEUE: usize = 1_024;
 /// Bound on the calls of one group. A call is a batch, so a group may hold many more orders.
 const GROUP: usize = 256;
+/// Longest call, from when it is made: a disk that hangs holds up nobody for longer.
+const CALL_WITHIN: Duration = Duration::from_secs(8);
 /// Why a call is not answered: its thread has ended.
 const ENDED: &str = "the store has been closed";
 
-/// Tells a caller what came of its writes, once it is known whether they are committed.
-type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-/// Writes of one caller, in the transaction of its group. An error undoes the whole group.
-type WriteCall = Box<dyn FnOnce(&Connection) -> rusqlite::Result<Answer> + Send>;
+/// Writes of one caller.
+trait WriteCall: Send {
+    /// Carries them out in the transaction of their group. An error undoes the whole group.
+    fn carry_out(&mut self, db: &Connection) -> rusqlite::Result<()>;
+    /// Tells the caller, once it is known what became of the group.
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>);
+}
+
+struct Writes<T, F> {
+    write: Option<F>,
+    /// What came of them, if the group is committed.
+    done: Option<T>,
+    told: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> WriteCall for Writes<T, F> {
+    fn carry_out(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        if let Some(write) = self.write.take() {
+            self.done = Some(write(db)?);
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let Self { done, told, .. } = *self;
+        // A caller that has gone away is not told.
+        let _ = told.send(committed.and_then(|()| done.ok_or_else(ended)));
+    }
+}
+
 /// Reads of one caller.
 type ReadCall = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -31,7 +60,7 @@ type ReadCall = Box<dyn FnOnce(&Connection) + Send>;
 pub struct Counted {
     /// Calls that wrote, each a batch of its caller.
     pub writes: u64,
-    /// Groups of such calls that were committed: each with one sync.
+    /// Groups of such calls that were begun: each with one sync.
     pub groups: u64,
 }
 
@@ -41,21 +70,47 @@ struct Counters {
     groups: AtomicU64,
 }
 
-/// A file that is open, and its threads. They end when it is dropped, which waits for them.
-#[derive(Debug)]
+/// A file that is open, and its threads. Clones share them, and they end with the last clone, which
+/// waits for them.
+#[derive(Debug, Clone)]
 pub(crate) struct Engine {
-    writes: Option<mpsc::Sender<WriteCall>>,
+    threads: Arc<Threads>,
+    within: Duration,
+}
+
+struct Threads {
+    writes: Option<mpsc::Sender<Box<dyn WriteCall>>>,
     reads: Option<mpsc::Sender<ReadCall>>,
     threads: Vec<JoinHandle<()>>,
     counters: Arc<Counters>,
-    /// Given back last.
-    _directory: Directory,
+    /// Given back last. A guest has none.
+    _directory: Option<Directory>,
+}
+
+impl std::fmt::Debug for Threads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Threads").finish_non_exhaustive()
+    }
 }
 
 impl Engine {
+    /// Opens a file for the process that owns it, and makes it where there is none.
     pub(crate) fn open(dir: &Path) -> Result<Self, OpenError> {
         let directory = Directory::take(dir)?;
-        let (writer, reader) = (directory.writer()?, directory.reader()?);
+        Self::start(schema::owner(dir)?, dir, Some(directory))
+    }
+
+    /// Opens a file beside the process that owns it, if there is one.
+    pub(crate) fn join(dir: &Path) -> Result<Self, OpenError> {
+        Self::start(schema::guest(dir)?, dir, None)
+    }
+
+    fn start(
+        writer: Connection,
+        dir: &Path,
+        directory: Option<Directory>,
+    ) -> Result<Self, OpenError> {
+        let reader = schema::reader(dir)?;
         let (writes, to_write) = mpsc::channel(QUEUE);
         let (reads, to_read) = mpsc::channel(QUEUE);
         let counters = Arc::new(Counters::default());
@@ -70,19 +125,30 @@ impl Engine {
             })?,
             start("store-reader", Box::new(move || read_all(&reader, to_read)))?,
         ];
-        Ok(Self {
+        let threads = Threads {
             writes: Some(writes),
             reads: Some(reads),
             threads,
             counters,
             _directory: directory,
+        };
+        Ok(Self {
+            threads: Arc::new(threads),
+            within: CALL_WITHIN,
         })
     }
 
+    /// The same file, of which a call is given up after `within`.
+    pub(crate) fn answering_within(mut self, within: Duration) -> Self {
+        self.within = within;
+        self
+    }
+
     pub(crate) fn counted(&self) -> Counted {
+        let counters = &self.threads.counters;
         Counted {
-            writes: self.counters.writes.load(Ordering::Relaxed),
-            groups: self.counters.groups.load(Ordering::Relaxed),
+            writes: counters.writes.load(Ordering::Relaxed),
+            groups: counters.groups.load(Ordering::Relaxed),
         }
     }
 
@@ -94,15 +160,17 @@ impl Engine {
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (told, answer) = oneshot::channel();
-        let call: WriteCall = Box::new(move |db| {
-            let done = write(db)?;
-            // A caller that has gone away is not told.
-            Ok(Box::new(move |committed| {
-                let _ = told.send(committed.map(|()| done));
-            }))
+        let call = Box::new(Writes {
+            write: Some(write),
+            done: None,
+            told,
         });
-        send(self.writes.as_ref(), call).await?;
-        answer.await.unwrap_or_else(|_| Err(ended()))
+        let answered = async {
+            send(self.threads.writes.as_ref(), call as Box<dyn WriteCall>).await?;
+            answer.await.unwrap_or_else(|_| Err(ended()))
+        };
+        self.bounded(answered, "; the write may have taken effect")
+            .await
     }
 
     /// Reads from what is committed: every write that was answered before is seen.
@@ -114,12 +182,30 @@ impl Engine {
         let call: ReadCall = Box::new(move |db| {
             let _ = told.send(read(db).map_err(|e| classify(&e)));
         });
-        send(self.reads.as_ref(), call).await?;
-        answer.await.unwrap_or_else(|_| Err(ended()))
+        let answered = async {
+            send(self.threads.reads.as_ref(), call).await?;
+            answer.await.unwrap_or_else(|_| Err(ended()))
+        };
+        self.bounded(answered, "").await
+    }
+
+    /// A call, given up once it has taken too long. It is carried out all the same if its thread gets
+    /// to it.
+    async fn bounded<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+        effect: &str,
+    ) -> Result<T, StoreError> {
+        let answered = tokio::time::timeout(self.within, call).await;
+        answered.unwrap_or_else(|_| {
+            let within = self.within;
+            let why = format!("the file has not answered within {within:?}{effect}");
+            Err(StoreError::Transient(why))
+        })
     }
 }
 
-impl Drop for Engine {
+impl Drop for Threads {
     fn drop(&mut self) {
         (self.writes, self.reads) = (None, None);
         for thread in self.threads.drain(..) {
@@ -140,52 +226,46 @@ async fn send<T>(to: Option<&mpsc::Sender<T>>, call: T) -> Result<(), StoreError
 }
 
 /// Takes the calls that wait, in groups, until nobody can send any more.
-fn write_all(db: Connection, mut calls: mpsc::Receiver<WriteCall>, counters: &Counters) {
+fn write_all(db: Connection, mut calls: mpsc::Receiver<Box<dyn WriteCall>>, counters: &Counters) {
     let mut group = Vec::with_capacity(GROUP);
     while calls.blocking_recv_many(&mut group, GROUP) > 0 {
         counters
             .writes
             .fetch_add(group.len() as u64, Ordering::Relaxed);
         counters.groups.fetch_add(1, Ordering::Relaxed);
-        write_group(&db, group.drain(..));
+        write_group(&db, &mut group);
     }
     if let Err((_, e)) = db.close() {
         tracing::warn!(error = %e, "the store did not close in order; its log is read at the next start");
     }
 }
 
-/// Carries out a group in one transaction, and then tells everyone what came of it.
-fn write_group(db: &Connection, group: impl Iterator<Item = WriteCall>) {
-    let mut answers = Vec::with_capacity(GROUP);
-    let mut failed = db.execute_batch("BEGIN IMMEDIATE").err();
-    let mut unheard = 0_usize;
+/// Carries out a group in one transaction, and then tells everyone what came of it: also those whose
+/// writes were not reached.
+fn write_group(db: &Connection, group: &mut Vec<Box<dyn WriteCall>>) {
+    let result = carry_out(db, group).map_err(|e| {
+        // Some errors have ended the transaction already.
+        if !db.is_autocommit()
+            && let Err(e) = db.execute_batch("ROLLBACK")
+        {
+            tracing::error!(error = %e, "a failed group of writes cannot be undone");
+        }
+        tracing::error!(error = %e, writes = group.len(), "a group of writes failed");
+        classify(&e)
+    });
+    for call in group.drain(..) {
+        call.answer(result.clone());
+    }
+}
+
+fn carry_out(db: &Connection, group: &mut [Box<dyn WriteCall>]) -> rusqlite::Result<()> {
+    // The write lock is taken before anything is read: no other process writes between a condition
+    // and the write that depends on it.
+    db.execute_batch("BEGIN IMMEDIATE")?;
     for call in group {
-        if failed.is_some() {
-            unheard += 1;
-            continue;
-        }
-        match call(db) {
-            Ok(answer) => answers.push(answer),
-            Err(e) => failed = Some(e),
-        }
+        call.carry_out(db)?;
     }
-    let failed = failed.or_else(|| db.execute_batch("COMMIT").err());
-    let result = match failed {
-        None => Ok(()),
-        Some(e) => {
-            // Some errors have ended the transaction already.
-            if !db.is_autocommit()
-                && let Err(e) = db.execute_batch("ROLLBACK")
-            {
-                tracing::error!(error = %e, "a failed group of writes cannot be undone");
-            }
-            tracing::error!(error = %e, writes = answers.len() + unheard, "a group of writes failed");
-            Err(classify(&e))
-        }
-    };
-    for answer in answers {
-        answer(result.clone());
-    }
+    db.execute_batch("COMMIT")
 }
 
 /// Takes the calls that wait and reads for all of them from one state of the file. The calls are

@@ -1,6 +1,6 @@
 //! Errors of SQLite, by what an operator or a caller can do about them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 use triad_runtime::StoreError;
@@ -24,6 +24,12 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
+    /// There is no store in the directory, for who does not make one.
+    #[error("{dir} has no store in it: name the directory of one that has been started before")]
+    Missing {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The file is not one of this store: another program's, or of a later version.
     #[error("{file} is not a store that this version can read: {why}")]
     Foreign {
@@ -43,6 +49,16 @@ pub enum OpenError {
     /// A thread of the store cannot be started.
     #[error("a thread of the store cannot be started: {0}")]
     Thread(std::io::Error),
+}
+
+impl OpenError {
+    /// SQLite's error about a file.
+    pub(crate) fn of_file(file: &Path, error: &rusqlite::Error) -> Self {
+        Self::File {
+            file: file.to_owned(),
+            why: error.to_string(),
+        }
+    }
 }
 
 /// An error of SQLite as the ports have it.

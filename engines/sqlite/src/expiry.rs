@@ -1,6 +1,9 @@
 //! What has outlived its time is deleted, a bounded number of rows at a time.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
+use tokio::time::MissedTickBehavior;
 use triad_runtime::{Clock, StoreError};
 
 use crate::SqliteStore;
@@ -9,7 +12,31 @@ use crate::error::signed;
 /// Rows of one table that one transaction deletes: writes wait for it a few milliseconds at most.
 const ROWS: i64 = 500;
 
+/// Usual time between two sweeps of [`SqliteStore::sweep`].
+pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
 impl<C: Clock + Clone> SqliteStore<C> {
+    /// Deletes what has expired, now and from then on once in `every`, until it is dropped: it does not
+    /// end by itself. It is for the process that owns the store. Other writes have their turn between two
+    /// parts of a sweep.
+    pub async fn sweep(&self, every: Duration) {
+        let mut timer = tokio::time::interval(every);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            timer.tick().await;
+            loop {
+                match self.delete_expired().await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(e) => {
+                        tracing::warn!(error = %e, "what has expired could not be deleted");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
     /// Deletes records, details and control records that have expired, at most 500 of each. True if
     /// there may be more. The pages that become free are used again; the file does not shrink.
     ///

@@ -11,6 +11,11 @@
 //! after its sync: it survives `kill -9` and loss of power, as far as the disk keeps what it has
 //! acknowledged. Another thread reads, from the last commit.
 //!
+//! **Guests.** One process owns the directory. Others may join it, to look and to act: SQLite's locks
+//! order the writes of all of them, each writer takes the write lock before it reads what its write
+//! depends on, and nothing of the file is kept in memory beside SQLite's own pages, which know when
+//! another process has written. Making the tables and deleting what has expired is the owner's.
+//!
 //! | module | owns |
 //! |---|---|
 //! | `schema` | tables, indexes, the version of both, how the file is opened |
@@ -31,7 +36,7 @@ mod record;
 mod schema;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
 use triad_runtime::Clock;
 use triad_workflow::Millis;
@@ -39,12 +44,14 @@ use triad_workflow::Millis;
 pub use engine::Counted;
 use engine::Engine;
 pub use error::OpenError;
+pub use expiry::SWEEP_EVERY;
+pub use schema::{file, is_taken};
 
 /// The state store, the definition store, the control store and the operators' store, in one SQLite
 /// file. Clones share the file and its threads, which end with the last clone.
 #[derive(Debug, Clone)]
 pub struct SqliteStore<C> {
-    engine: Arc<Engine>,
+    engine: Engine,
     clock: C,
     retention: Millis,
     details_retention: Option<Millis>,
@@ -60,11 +67,37 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// damaged, of another program or of a later version.
     pub fn open(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
         Ok(Self {
-            engine: Arc::new(Engine::open(dir)?),
+            engine: Engine::open(dir)?,
             clock,
             retention,
             details_retention: None,
         })
+    }
+
+    /// Opens the store in a directory beside the process that owns it, if there is one. Nothing is
+    /// created or changed by that. `retention` is as for [`open`](Self::open), and must be the owner's.
+    ///
+    /// A write of one process waits while another one has a group of its writes synced, for four to six
+    /// seconds at most; then it is [`StoreError::Transient`](triad_runtime::StoreError::Transient).
+    ///
+    /// # Errors
+    /// [`OpenError`]: there is no store in the directory, or the file is damaged, of another program, or
+    /// of a version that is not this one's.
+    pub fn join(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
+        Ok(Self {
+            engine: Engine::join(dir)?,
+            clock,
+            retention,
+            details_retention: None,
+        })
+    }
+
+    /// The same store, whose calls are given up after `within`; without this after 8 s. A write that is
+    /// given up may take effect all the same.
+    #[must_use]
+    pub fn answering_within(mut self, within: Duration) -> Self {
+        self.engine = self.engine.answering_within(within);
+        self
     }
 
     /// The same store, which lets an order's details expire too: `retention` milliseconds after the

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -14,6 +15,8 @@ const APPLICATION: i32 = 0x5452_4941;
 const VERSION: i32 = 1;
 /// Name of the file in the directory.
 const FILE: &str = "state.sqlite";
+/// Name of the file in the directory on which the owner has a lock.
+const LOCK: &str = "LOCK";
 /// Bound on the pages that the writer keeps in memory, in KiB.
 const WRITER_CACHE_KIB: i32 = 16 * 1024;
 /// Bound on the pages that the reader keeps in memory, in KiB.
@@ -23,109 +26,162 @@ const CHECKPOINT_PAGES: i32 = 4_000;
 /// Bound on the write-ahead log that is kept on disk while nobody reads, in bytes.
 const LOG_BYTES: i64 = 32 << 20;
 
+/// Tries for a lock of the file that another process has, a millisecond apart: four to six seconds. A
+/// process keeps one while a group of its writes is synced. SQLite's own wait is up to a tenth of a
+/// second between two tries, in which a busy writer gives the lock back and takes it again many times.
+const LOCK_TRIES: i32 = 4_000;
+/// Tries for the directory, ten milliseconds apart: [`is_taken`] has it for an instant.
+const DIRECTORY_TRIES: u32 = 20;
+
 /// A directory that no other process has.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    path: PathBuf,
     /// Holds the lock for as long as it is open.
     _lock: File,
 }
 
 impl Directory {
-    pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
         let unusable = |why| OpenError::Directory {
-            dir: path.to_owned(),
+            dir: dir.to_owned(),
             why,
         };
-        std::fs::create_dir_all(path).map_err(unusable)?;
+        std::fs::create_dir_all(dir).map_err(unusable)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .open(path.join("LOCK"))
+            .open(dir.join(LOCK))
             .map_err(unusable)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                path: path.to_owned(),
-                _lock: lock,
-            }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Taken {
-                dir: path.to_owned(),
-            }),
-            Err(TryLockError::Error(why)) => Err(unusable(why)),
+        for _ in 0..DIRECTORY_TRIES {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self { _lock: lock }),
+                Err(TryLockError::WouldBlock) => pause(Duration::from_millis(10)),
+                Err(TryLockError::Error(why)) => return Err(unusable(why)),
+            }
         }
+        Err(OpenError::Taken {
+            dir: dir.to_owned(),
+        })
     }
+}
 
-    fn file(&self) -> PathBuf {
-        self.path.join(FILE)
-    }
+/// Whether a process owns the store in this directory at the moment. False where that cannot be seen.
+#[must_use]
+pub fn is_taken(dir: &Path) -> bool {
+    let lock = File::open(dir.join(LOCK));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
 
-    /// The connection that writes. Makes the tables where the file is new.
-    pub(crate) fn writer(&self) -> Result<Connection, OpenError> {
-        let file = self.file();
-        let failed = |e: rusqlite::Error| OpenError::File {
-            file: file.clone(),
-            why: e.to_string(),
-        };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(&file, flags).map_err(failed)?;
-        self.check(&db)?;
-        settle(&db, WRITER_CACHE_KIB).map_err(failed)?;
-        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
-            .map_err(failed)?;
-        db.pragma_update(None, "journal_size_limit", LOG_BYTES)
-            .map_err(failed)?;
-        db.execute_batch(&tables()).map_err(failed)?;
-        db.pragma_update(None, "application_id", APPLICATION)
-            .map_err(failed)?;
-        db.pragma_update(None, "user_version", VERSION)
-            .map_err(failed)?;
-        Ok(db)
-    }
+/// The file of a store in this directory.
+///
+/// A process that has the store open must not open the file by itself: when it closes it, the system
+/// gives back the locks that SQLite has on it.
+#[must_use]
+pub fn file(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
 
-    /// A connection that only reads, from what is committed. The tables must be there.
-    pub(crate) fn reader(&self) -> Result<Connection, OpenError> {
-        let file = self.file();
-        let failed = |e: rusqlite::Error| OpenError::File {
-            file: file.clone(),
-            why: e.to_string(),
-        };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(&file, flags).map_err(failed)?;
-        settle(&db, READER_CACHE_KIB).map_err(failed)?;
-        db.pragma_update(None, "query_only", true).map_err(failed)?;
-        Ok(db)
+/// The connection that writes, of the process that owns the directory. Makes the tables where the file
+/// is new.
+pub(crate) fn owner(dir: &Path) -> Result<Connection, OpenError> {
+    let file = file(dir);
+    let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
+    match numbers(&db, &file)? {
+        // Also where a process died before it had written them: then there are no tables yet.
+        (0, 0) | (APPLICATION, 1..=VERSION) => {}
+        (application, version) => return Err(foreign(file, application, version)),
     }
+    let failed = |e| OpenError::of_file(&file, &e);
+    settle_writer(&db).map_err(failed)?;
+    db.execute_batch(&tables()).map_err(failed)?;
+    db.pragma_update(None, "application_id", APPLICATION)
+        .map_err(failed)?;
+    db.pragma_update(None, "user_version", VERSION)
+        .map_err(failed)?;
+    Ok(db)
+}
 
-    /// Refuses what another program or a later version has written.
-    fn check(&self, db: &Connection) -> Result<(), OpenError> {
-        let file = self.file();
-        let number = |name: &str| {
-            db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
-                .map_err(|e| OpenError::File {
-                    file: file.clone(),
-                    why: e.to_string(),
-                })
-        };
-        let (application, version) = (number("application_id")?, number("user_version")?);
-        let foreign = |why: String| {
-            Err(OpenError::Foreign {
-                file: file.clone(),
-                why,
-            })
-        };
-        match (application, version) {
-            // Also where a process died before it had written them: then there are no tables yet.
-            (0, 0) => Ok(()),
-            (APPLICATION, 1..=VERSION) => Ok(()),
-            (APPLICATION, later) => foreign(format!(
-                "it has version {later} and this program knows {VERSION}: use a later version of it"
-            )),
-            _ => foreign("another program has written it".to_owned()),
-        }
+/// The connection that writes, of a process beside the owner. The tables must be there, and of this
+/// version: they are the owner's to make and to change.
+pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
+    let file = file(dir);
+    let missing = || OpenError::Missing {
+        dir: dir.to_owned(),
+    };
+    if matches!(file.try_exists(), Ok(false)) {
+        return Err(missing());
     }
+    let db = connect(&file, OpenFlags::empty())?;
+    match numbers(&db, &file)? {
+        (0, 0) => return Err(missing()),
+        (APPLICATION, VERSION) => {}
+        (application, version) => return Err(foreign(file, application, version)),
+    }
+    settle_writer(&db).map_err(|e| OpenError::of_file(&file, &e))?;
+    Ok(db)
+}
+
+/// A connection that only reads, from what is committed. The tables must be there.
+pub(crate) fn reader(dir: &Path) -> Result<Connection, OpenError> {
+    let file = file(dir);
+    let failed = |e| OpenError::of_file(&file, &e);
+    let db = connect(&file, OpenFlags::empty())?;
+    settle(&db, READER_CACHE_KIB).map_err(failed)?;
+    db.pragma_update(None, "query_only", true).map_err(failed)?;
+    Ok(db)
+}
+
+fn connect(file: &Path, further: OpenFlags) -> Result<Connection, OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | further;
+    let db = Connection::open_with_flags(file, flags);
+    let db = db.map_err(|e| OpenError::of_file(file, &e))?;
+    db.busy_handler(Some(try_again))
+        .map_err(|e| OpenError::of_file(file, &e))?;
+    Ok(db)
+}
+
+/// Whether a lock of the file is tried for once more, after a moment.
+fn try_again(tries: i32) -> bool {
+    pause(Duration::from_millis(1));
+    tries < LOCK_TRIES
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody tells when another process gives a lock back; the tries are bounded"
+)]
+fn pause(span: Duration) {
+    std::thread::sleep(span);
+}
+
+/// Whose the file is, and of which version.
+fn numbers(db: &Connection, file: &Path) -> Result<(i32, i32), OpenError> {
+    let number = |name: &str| {
+        db.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
+            .map_err(|e| OpenError::of_file(file, &e))
+    };
+    Ok((number("application_id")?, number("user_version")?))
+}
+
+/// Refuses what another program or another version has written.
+fn foreign(file: PathBuf, application: i32, version: i32) -> OpenError {
+    let why = match (application, version) {
+        (APPLICATION, VERSION..) => format!(
+            "it has version {version} and this program knows {VERSION}: use a later version of it"
+        ),
+        (APPLICATION, _) => format!(
+            "it has version {version}, and this program brings it to {VERSION} when it is started with it as its own: do that first"
+        ),
+        _ => "another program has written it".to_owned(),
+    };
+    OpenError::Foreign { file, why }
+}
+
+fn settle_writer(db: &Connection) -> rusqlite::Result<()> {
+    settle(db, WRITER_CACHE_KIB)?;
+    db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    db.pragma_update(None, "journal_size_limit", LOG_BYTES)
 }
 
 /// What every connection is set to.

@@ -1,69 +1,27 @@
 //! The store keeps the contracts of the ports, survives `kill -9`, and says what is wrong with a file.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use rusqlite::Connection;
 use serde_json::json;
-use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
+use triad_core::Timestamp;
 use triad_runtime::ports::OperatorStore;
-use triad_runtime::{Clock, Created, NewOrder, StateStore, StoreError};
+use triad_runtime::{Created, StateStore, StoreError};
 use triad_sim::contract::{self, OnThreads, TimedStore};
 use triad_sim::{calm_ports, run_on};
 use triad_sqlite::{OpenError, SqliteStore};
-use triad_workflow::{Limits, Millis, Workflow};
+use triad_workflow::Millis;
 
-/// A clock that only the test moves; its copies are the same clock.
-#[derive(Debug, Clone)]
-struct Hand(Arc<AtomicU64>);
-
-impl Hand {
-    fn at(now: u64) -> Self {
-        Self(Arc::new(AtomicU64::new(now)))
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
-    async fn sleep(&self, _span: Millis) {}
-}
+use common::{Hand, Timed, id, new};
 
 fn open(dir: &Path) -> SqliteStore<Hand> {
     SqliteStore::open(dir, Hand::at(10_000), Millis(86_400_000)).unwrap()
-}
-
-fn id(text: &str) -> OrderId {
-    OrderId::new(text).unwrap()
-}
-
-fn new(text: &str) -> NewOrder {
-    let definition = json!({"workflow": "w",
-        "steps": [{"id": "a", "agent": "x", "action": "go", "compensation": "none"}]});
-    let definition = serde_json::from_value(definition).unwrap();
-    let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
-    let accepted = Accepted {
-        order_id: id(text),
-        workflow: WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        },
-        priority: Priority::Normal,
-        reply_topic: None,
-        traceparent: None,
-        submitted_at: Timestamp(1),
-        due: Timestamp(5_000),
-        deadline: None,
-        details: json!({}),
-    };
-    NewOrder {
-        order: Order::new(&accepted, &workflow, accepted.due),
-        details: Arc::new(json!({"n": 1})),
-        digest: "d".into(),
-    }
 }
 
 async fn create(store: &SqliteStore<Hand>, ids: impl IntoIterator<Item = String>) {
@@ -85,45 +43,22 @@ async fn it_keeps_the_contract_of_an_operators_store() {
     contract::operator::all(&open(dir.path()), "contract").await;
 }
 
-/// The store, with time that only the test moves.
-struct Timed(SqliteStore<Hand>, Hand);
-
-impl Timed {
-    fn open(dir: &Path) -> Self {
-        let clock = Hand::at(4_102_444_800_000);
-        Self(
-            SqliteStore::open(dir, clock.clone(), Millis(0)).unwrap(),
-            clock,
-        )
-    }
-}
-
-impl TimedStore for Timed {
-    type Store = SqliteStore<Hand>;
-
-    fn keeping(&self, retention: Millis) -> Self::Store {
-        self.0.keeping(retention, self.1.clone())
-    }
-
-    fn now(&self) -> Timestamp {
-        self.1.now()
-    }
-
-    async fn pass(&self, span: Millis) {
-        self.1.0.fetch_add(span.0, Ordering::SeqCst);
-    }
+fn timed(dir: &Path) -> Timed {
+    let clock = Hand::at(Timed::FROM);
+    let store = SqliteStore::open(dir, clock.clone(), Millis(0)).unwrap();
+    Timed(store, clock)
 }
 
 #[tokio::test]
 async fn it_keeps_the_contract_of_expiry() {
     let dir = tempfile::tempdir().unwrap();
-    contract::expiry::all(&Timed::open(dir.path()), "contract").await;
+    contract::expiry::all(&timed(dir.path()), "contract").await;
 }
 
 #[tokio::test]
 async fn it_keeps_the_contract_of_a_control_store() {
     let dir = tempfile::tempdir().unwrap();
-    contract::control::all(&Timed::open(dir.path()), "contract").await;
+    contract::control::all(&timed(dir.path()), "contract").await;
 }
 
 #[tokio::test]
@@ -222,6 +157,11 @@ async fn no_answered_write_is_lost_by_kill() {
             }
         }
         child.wait().unwrap();
+        // Nobody has it open, and its log is as the process left it.
+        let guest = SqliteStore::join(dir.path(), Hand::at(10_000), Millis(86_400_000)).unwrap();
+        let seen = guest.load(kept.iter().map(|kept| id(kept)).collect()).await;
+        assert!(seen.iter().all(|seen| matches!(seen, Ok(Some(_)))));
+        drop(guest);
         let store = open(dir.path());
         for id in kept.iter().map(|kept| id(kept)) {
             let found = store.load(vec![id.clone()]).await.remove(0).unwrap();
@@ -248,31 +188,91 @@ async fn writes_that_wait_share_a_sync() {
     assert!(counted.groups < 200, "{counted:?}");
 }
 
+/// Creates an order and ends it.
+async fn finish(store: &SqliteStore<Hand>, id: &str, at: Timestamp) {
+    let new = new(id);
+    let mut next = new.order.clone();
+    next.version = next.version.next();
+    next.state = triad_core::ProcessState::Processed { at };
+    next.due = None;
+    let write = triad_runtime::Write {
+        expected: new.order.version,
+        next: Arc::new(next),
+        token: 1,
+    };
+    assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+    let written = store.commit(vec![write]).await;
+    assert_eq!(written, [Ok(triad_runtime::Written::Written)]);
+}
+
 #[tokio::test]
 async fn what_has_expired_is_deleted_in_bounded_parts() {
     let dir = tempfile::tempdir().unwrap();
-    let timed = Timed::open(dir.path());
+    let timed = timed(dir.path());
     let store = timed.keeping(Millis(0)).keeping_details(Some(Millis(0)));
     for n in 0..620 {
-        let new = new(&n.to_string());
-        let mut next = new.order.clone();
-        next.version = next.version.next();
-        next.state = triad_core::ProcessState::Processed { at: timed.now() };
-        next.due = None;
-        let write = triad_runtime::Write {
-            expected: new.order.version,
-            next: Arc::new(next),
-            token: n + 1,
-        };
-        assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
-        let written = store.commit(vec![write]).await;
-        assert_eq!(written, [Ok(triad_runtime::Written::Written)]);
+        finish(&store, &n.to_string(), timed.now()).await;
     }
     timed.pass(Millis(2_000)).await;
     assert_eq!(store.delete_expired().await, Ok(true), "500 of 620");
     assert_eq!(store.delete_expired().await, Ok(false));
     // Its id is free again, since its details are gone too.
     assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
+}
+
+/// How many rows a table has.
+fn rows(dir: &Path, table: &str) -> u32 {
+    let db = Connection::open(triad_sqlite::file(dir)).unwrap();
+    let count = format!("SELECT count(*) FROM {table}");
+    db.query_row(&count, [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn what_expires_while_it_runs_is_deleted_by_the_sweep() {
+    let dir = tempfile::tempdir().unwrap();
+    let timed = timed(dir.path());
+    let kept = Millis(1_000);
+    let store = timed.keeping(kept).keeping_details(Some(kept));
+    let sweeping = store.clone();
+    let sweep = tokio::spawn(async move { sweeping.sweep(Duration::from_millis(5)).await });
+    for round in 0..2 {
+        for n in 0..501 {
+            finish(&store, &format!("{round}-{n}"), timed.now()).await;
+        }
+        assert_eq!(rows(dir.path(), "order_state"), 501, "none has expired");
+        timed.pass(Millis(2_000)).await;
+        tokio::time::timeout(Duration::from_secs(60), async {
+            while rows(dir.path(), "order_state") + rows(dir.path(), "orders") > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("what has expired is deleted");
+    }
+    sweep.abort();
+}
+
+/// Holds the write lock of a file, as a process does that is stopped in the middle of a write.
+fn blocked(dir: &Path) -> Connection {
+    let other = Connection::open(triad_sqlite::file(dir)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_answered_is_given_up_and_may_have_taken_effect() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let hasty = store.clone().answering_within(Duration::from_millis(20));
+    let other = blocked(dir.path());
+    let given_up = hasty.create(vec![new("1")]).await.remove(0);
+    let Err(StoreError::Transient(why)) = given_up else {
+        panic!("{given_up:?}")
+    };
+    assert!(why.contains("20ms") && why.contains("may have"), "{why}");
+    other.execute_batch("ROLLBACK").unwrap();
+    let there = store.create(vec![new("1")]).await.remove(0);
+    assert!(matches!(there, Ok(Created::Exists { .. })), "{there:?}");
 }
 
 #[test]
@@ -398,6 +398,7 @@ async fn writes_until_the_disk_is_full() {
             Ok(_) => kept.push(id(&n.to_string())),
             Err(why) => {
                 assert!(matches!(why, StoreError::Configuration(_)), "{why:?}");
+                assert!(!why.to_string().contains("closed"), "{why:?}");
                 let read = store.load(kept.clone()).await;
                 assert!(read.iter().all(|r| matches!(r, Ok(Some(_)))), "{read:?}");
                 println!("full after {}", kept.len());
