@@ -18,12 +18,14 @@ macro_rules! eprintln {
 mod bench;
 mod commands;
 mod contexts;
+mod data;
 mod dev;
 mod new;
 mod operate;
 mod origin;
 mod output;
 mod read;
+mod store;
 mod terraform;
 
 use std::ffi::OsString;
@@ -163,13 +165,28 @@ fn main() -> ExitCode {
 }
 
 /// Parses the command line. An installation's values take the place of the environment's; those of a
-/// context, which is returned, are taken where neither the command line nor the environment has one.
+/// context, which is returned, are taken where neither the command line nor the environment has one. A data
+/// directory is an installation of its own.
 fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mut command = Cli::command();
-    // That both are named is told before anything is read.
-    let context = contexts::chosen(&arguments)?;
+    // That two are named is told before anything is read.
+    let data = match data::named(command.clone(), &arguments)? {
+        data::Named::Meant(dir) => Some(dir),
+        data::Named::Otherwise => {
+            command = data::without(command);
+            None
+        }
+        data::Named::Not => None,
+    };
+    let context = match data {
+        Some(_) => None,
+        None => contexts::chosen(&arguments)?,
+    };
     let installation = terraform::named(&arguments, terraform::OPTION);
+    if let Some(dir) = &data {
+        command = data::defaults_of(command, dir)?;
+    }
     if let Some(path) = &installation {
         command = terraform::Installation::read(path)?.defaults_of(command);
     }
@@ -186,7 +203,10 @@ fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
         eprintln!("\nThe value is that of the environment variable {variable}.");
         std::process::exit(refused.exit_code());
     });
-    let from = contexts::words(context.as_ref(), installation.as_ref());
+    let from = match &data {
+        Some(dir) => Some(format!("{} {}", data::WORDS, dir.display())),
+        None => contexts::words(context.as_ref(), installation.as_ref()),
+    };
     origin::keep(&matches, from.as_deref());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     Ok((cli, context))

@@ -10,9 +10,10 @@ use clap::parser::ValueSource;
 use triad_bootstrap::environment;
 
 /// The options whose values may come from elsewhere, by their ids, with the words for where.
-const OPTIONS: [(&str, &str, &str); 13] = [
+const OPTIONS: [(&str, &str, &str); 14] = [
     ("brokers", "--brokers", "TRIAD_BROKERS"),
     ("dynamodb", "--dynamodb", "TRIAD_DYNAMODB_ENDPOINT"),
+    ("data", "--data", "TRIAD_DATA"),
     ("table_prefix", "--table-prefix", "TRIAD_TABLE_PREFIX"),
     ("region", "--region", ""),
     ("aws", "--aws", ""),
@@ -68,6 +69,12 @@ pub fn keep(matches: &ArgMatches, defaults: Option<&str>) {
 pub fn origin(id: &str) -> String {
     let from = ORIGINS.get().and_then(|origins| origins.get(id));
     from.map_or_else(String::new, |from| format!(" (from {from})"))
+}
+
+/// What the value of an option came from, as `TRIAD_BROKERS`; `None` if that is not known.
+pub fn source(id: &str) -> Option<&'static str> {
+    let origins = ORIGINS.get()?;
+    origins.get(id).map(String::as_str)
 }
 
 /// A problem with a setting, which begins with the name of its variable, told of what was really given: the

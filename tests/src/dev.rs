@@ -15,8 +15,10 @@ pub struct Dev {
     pub process: Process,
     /// Kafka's address.
     pub kafka: String,
-    /// DynamoDB's URL.
+    /// DynamoDB's URL; empty where it runs on SQLite.
     pub dynamodb: String,
+    /// Its data directory, as other commands are given it; empty where it runs on tables.
+    pub data: String,
     /// The reference service's URL.
     pub service: String,
 }
@@ -34,9 +36,11 @@ impl Dev {
         let started: Value = serde_json::from_str(&line).expect("the first line is JSON");
         assert_eq!(started["event"], "started", "{line}");
         let address = |name: &str| started[name].as_str().expect(name).to_owned();
+        let either = |name: &str| started[name].as_str().unwrap_or_default().to_owned();
         Self {
             kafka: address("kafka"),
-            dynamodb: address("dynamodb"),
+            dynamodb: either("dynamodb"),
+            data: either("triad_data"),
             service: address("service"),
             process,
         }
@@ -49,11 +53,16 @@ impl Dev {
 
     /// Runs a command against it, with a standard input.
     pub async fn triad_reading(&self, args: &[&str], input: &[u8]) -> Ran {
-        let variables = [
+        let tables = [
             ("TRIAD_BROKERS", self.kafka.as_str()),
             ("TRIAD_DYNAMODB_ENDPOINT", self.dynamodb.as_str()),
         ];
-        cli::triad(args, &variables, input).await
+        let data = [("TRIAD_DATA", self.data.as_str())];
+        let variables = match self.data.is_empty() {
+            true => &tables[..],
+            false => &data[..],
+        };
+        cli::triad(args, variables, input).await
     }
 
     /// Submits a file of orders.

@@ -12,6 +12,7 @@ mod dead_letters;
 mod deaths;
 mod dev;
 mod dev_agents;
+mod dev_sqlite;
 mod figures;
 mod foreign;
 mod foreign_orders;

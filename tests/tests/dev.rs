@@ -152,7 +152,7 @@ async fn a_durable_run_goes_on_after_a_kill() {
         "some orders have finished and others have not",
         async || {
             let done = dev.triad(&["list", "--json", "--state", "Processed", "--limit", "9"]);
-            (!done.await.good().out.is_empty()).then_some(())
+            (!done.await.good().json_lines().is_empty()).then_some(())
         },
     )
     .await;

@@ -1,6 +1,8 @@
-//! Where a command finds Kafka and DynamoDB: the same options for `triad dev`, LocalStack, AWS.
+//! Where a command finds Kafka and the store: the same options for `triad dev`, LocalStack, AWS.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,9 +12,12 @@ use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way, environment}
 use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, Unreached, connect, reach};
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, no_topic, topics_seen};
 use triad_runtime::system::SystemClock;
+use triad_sqlite::{OpenError, SqliteStore};
 
+use crate::data;
 use crate::origin::{self, origin};
 use crate::output::Usage;
+pub use crate::store::Store;
 
 /// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers,
 /// says so within five seconds.
@@ -34,15 +39,22 @@ fn asks(which: usize) {
     debug_assert!(!asked, "a command waits for a first answer twice");
 }
 
-/// The state store as commands use it: DynamoDB, with the real clock.
-pub type Store = DynamoStore<SystemClock>;
-
 /// Variables of the AWS SDK by which somebody has said where its tables are: an account, or an emulator.
 const SAY_SO: [&str; 3] = [
     "AWS_PROFILE",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_DYNAMODB",
 ];
+
+/// Where everything of an installation on one machine is.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct DataArgs {
+    /// Data directory of a `triad dev --store sqlite`, in place of addresses. What is stored in it can be
+    /// looked at when nobody runs, too
+    #[arg(long, value_name = "DIR", env = "TRIAD_DATA")]
+    pub data: Option<PathBuf>,
+}
 
 /// Options that say where the tables are, and the time spans of the installation.
 #[derive(Debug, Clone, Args)]
@@ -51,6 +63,8 @@ pub struct StoreArgs {
     /// DynamoDB endpoint, as `triad dev` prints it
     #[arg(long, value_name = "URL", env = "TRIAD_DYNAMODB_ENDPOINT")]
     pub dynamodb: Option<String>,
+    #[command(flatten)]
+    pub data: DataArgs,
     /// The tables are in AWS: those of the account that this session is logged in to. So they are too
     /// where --region or one of the variables AWS_PROFILE and AWS_ENDPOINT_URL is given, and no endpoint
     #[arg(long)]
@@ -159,7 +173,7 @@ impl StoreArgs {
                 aws()
             }
             None => Err(Usage(
-                "where the tables are is not said: give --dynamodb URL (as triad dev prints it), --context NAME, --from-terraform DIR, or --aws for the AWS account of this session"
+                "where the tables are is not said: give --dynamodb URL or --data DIR (as triad dev prints it), --context NAME, --from-terraform DIR, or --aws for the AWS account of this session"
                     .into(),
             )),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
@@ -216,18 +230,69 @@ impl StoreArgs {
     /// [`Usage`] if no place is named, or `--dynamodb` is not an `http` or `https` URL; an error that
     /// names the address if nobody answers there within [`ANSWER_WITHIN`].
     pub async fn client(&self) -> anyhow::Result<Client> {
+        if self.data.data.is_some() {
+            let text = "a data directory has no tables to be made: triad dev --store sqlite makes what it needs";
+            return Err(Usage(text.into()).into());
+        }
         self.reached().await
     }
 
-    /// The state store over such a client, with the installation's retention.
+    /// The state store over such a client, or that of a data directory, with the installation's
+    /// retention.
     ///
     /// # Errors
-    /// Those of [`client`](Self::client); [`ConfigError`] if a time span cannot be read.
+    /// Those of [`client`](Self::client); [`ConfigError`] if a time span cannot be read; [`Usage`] if
+    /// there is no such store in the data directory, an error that names its file if it cannot be opened.
     pub async fn store(&self) -> anyhow::Result<Store> {
         let spans = self.spans()?;
+        if let Some(dir) = &self.data.data {
+            return joined(dir, &spans);
+        }
         let client = self.reached().await?;
         let store = DynamoStore::new(client, self.tables(), SystemClock, spans.retention);
-        Ok(store.keeping_details(spans.details_retention))
+        Ok(Store::Dynamo(
+            store.keeping_details(spans.details_retention),
+        ))
+    }
+}
+
+/// The store of a data directory, beside the process that owns it.
+fn joined(data: &Path, spans: &Spans) -> anyhow::Result<Store> {
+    let shown = data.display();
+    let from = origin("data");
+    match SqliteStore::join(&data::store_in(data), SystemClock, spans.retention) {
+        Ok(store) => Ok(Store::Sqlite(
+            store.keeping_details(spans.details_retention),
+        )),
+        Err(OpenError::Missing { .. }) if data::has_tables(data) => Err(Usage(format!(
+            "the data directory {shown}{from} has the tables of --store dynamodb: they are reached at the address that triad dev prints: give --dynamodb URL"
+        ))
+        .into()),
+        Err(OpenError::Missing { .. }) => Err(Usage(format!(
+            "the data directory {shown}{from} has no store: give the directory that triad dev --store sqlite prints"
+        ))
+        .into()),
+        Err(other) => {
+            let shown = format!("the store of the data directory {shown}{from}");
+            Err(anyhow::Error::new(other).context(shown))
+        }
+    }
+}
+
+/// Options that say where Kafka is, for a command that needs no store.
+#[derive(Debug, Clone, Args)]
+pub struct KafkaAloneArgs {
+    #[command(flatten)]
+    kafka: KafkaArgs,
+    #[command(flatten)]
+    _data: DataArgs,
+}
+
+impl Deref for KafkaAloneArgs {
+    type Target = KafkaArgs;
+
+    fn deref(&self) -> &KafkaArgs {
+        &self.kafka
     }
 }
 
@@ -287,6 +352,12 @@ impl KafkaArgs {
     /// [`Usage`] if the options do not fit together; a text for people if the credentials cannot be
     /// read.
     pub async fn config(&self) -> anyhow::Result<KafkaConfig> {
+        let from = origin::source("brokers").filter(|from| from.starts_with(data::WORDS));
+        if let (true, Some(from)) = (self.brokers.is_empty(), from) {
+            return Err(anyhow::anyhow!(
+                "nobody runs in {from}, so there is no broker: start triad dev with --data and this directory; nothing was done"
+            ));
+        }
         let auth = AuthConfig {
             way: self.login.way,
             secret: self.login.secret.clone(),

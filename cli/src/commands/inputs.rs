@@ -9,6 +9,8 @@ use triad_operator::timeline::attempt;
 use triad_runtime::Call;
 use triad_workflow::{Millis, StepId};
 
+use crate::output::quoted;
+
 /// The inputs as JSON: `details`, `outputs` by step, and `calls`.
 pub fn as_json(inputs: &Inputs) -> serde_json::Value {
     let outputs: serde_json::Map<_, _> = inputs
@@ -95,11 +97,6 @@ fn curl(order: &Order, step: &StepId, call: &ServiceCall, attempt: u32) -> Strin
     text
 }
 
-/// A word of a POSIX shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}")
 }
@@ -107,19 +104,4 @@ fn pretty(value: &serde_json::Value) -> String {
 fn indented(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
     lines.join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_means_itself_to_a_shell() {
-        let text = "it's \"$HOME\" `x` \\ *";
-        let shell = std::process::Command::new("sh")
-            .args(["-c", &format!("printf %s {}", quoted(text))])
-            .output()
-            .expect("a shell");
-        assert_eq!(String::from_utf8_lossy(&shell.stdout), text);
-    }
 }

@@ -1,4 +1,4 @@
-//! The engines that `triad dev` runs on: broker, tables, reference service.
+//! The engines that `triad dev` runs on: broker, store, reference service.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,8 +11,7 @@ use anyhow::Result;
 use triad_bootstrap::{Account, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_core::{Timing, topics};
-use triad_dynamodb::{Endpoint, Tables, create_tables};
-use triad_embedded::{Embedded, StartError};
+use triad_dynamodb::Tables;
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
 use triad_runtime::agent::Remotes;
@@ -22,8 +21,10 @@ use triad_workflow::{Limits, Millis, Workflow, load};
 use super::agents::Agents;
 use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::Service;
-use crate::output::Usage;
+use super::stores::{At, Kind, Stored};
+use crate::output::{Usage, quoted};
 use crate::read::plain;
+use crate::store::Store;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -32,15 +33,19 @@ const BUILT_IN: (&str, &str) = (
 
 /// One machine has one clock; what is left is the time a message takes to be handled.
 const SKEW: Millis = Millis(20);
+/// How long finished records are kept.
+const RETENTION: Millis = Millis(30 * 24 * 3_600_000);
 
 /// What the embedded engines are to run with.
 #[derive(Debug, Default)]
 pub struct EngineOptions {
     /// Directory that keeps the state of all engines; it is made if it is missing. `None`: state is
-    /// in memory and lost at the end.
+    /// in memory or in a temporary directory, and lost at the end.
     pub data: Option<PathBuf>,
+    /// Which store. `None`: the one that the directory has, or else the usual one.
+    pub store: Option<Kind>,
     /// Ports on 127.0.0.1 for Kafka, DynamoDB and the reference service, in this order; 0 takes a
-    /// free one.
+    /// free one. With SQLite that of DynamoDB must be 0.
     pub ports: [u16; 3],
     /// Partitions of each topic, at least 1. Topics that exist already keep theirs.
     pub partitions: i32,
@@ -54,15 +59,42 @@ pub struct EngineOptions {
     pub faults: Faults,
 }
 
-/// The embedded broker, tables and reference service of `triad dev`, and the clients to them.
+/// Where the engines are.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    /// The broker.
+    pub kafka: SocketAddr,
+    /// The store.
+    pub store: At,
+    /// The reference service.
+    pub service: SocketAddr,
+}
+
+impl Addresses {
+    /// Lines for a shell, after which commands in it find Kafka and the store.
+    pub fn variables(&self) -> String {
+        let kafka = self.kafka;
+        let brokers = format!("export TRIAD_BROKERS={kafka}\n");
+        match &self.store {
+            At::Port(at) => brokers + &format!("export TRIAD_DYNAMODB_ENDPOINT=http://{at}\n"),
+            // Another one's address would be a second installation.
+            At::Data(dir) => {
+                let dir = quoted(&dir.display().to_string());
+                brokers + &format!("export TRIAD_DATA={dir}\nunset TRIAD_DYNAMODB_ENDPOINT\n")
+            }
+        }
+    }
+}
+
+/// The embedded broker, store and reference service of `triad dev`, and the clients to them.
 /// Handlers are not part of it.
 pub struct Engines {
     broker: BrokerHandle,
-    embedded: Embedded,
+    stored: Stored,
     /// The reference remote service.
     pub service: Service,
-    /// The clients of the broker and the tables, from which handlers are made.
-    pub wiring: Wiring,
+    /// The clients of the broker and the store, from which handlers are made.
+    pub wiring: Wiring<Store>,
     /// The HTTP clients by which the agents call their services.
     pub remotes: Remotes,
     /// What publishes workflows, and knows which agents they need.
@@ -80,6 +112,7 @@ impl Engines {
         let [kafka_port, dynamodb_port, service_port] = options.ports;
         let data = options.data.as_deref();
         let lock = data.map(lock).transpose()?;
+        let kind = Kind::of(options.store, data)?;
         let broker = Broker::start(BrokerConfig {
             listen: loopback(kafka_port),
             data: data.map(|d| d.join("broker")),
@@ -92,11 +125,7 @@ impl Engines {
             }
             error => unusable("the embedded broker", data, error.into()),
         })?;
-        let listen = loopback(dynamodb_port);
-        let embedded = Embedded::start(listen, data).map_err(|error| match error {
-            StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
-            error => unusable("the embedded tables", data, error.into()),
-        })?;
+        let mut stored = Stored::start(kind, data, loopback(dynamodb_port), RETENTION).await?;
         let reference = triad_reference_service::Config {
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
@@ -118,9 +147,9 @@ impl Engines {
         let kafka = KafkaConfig::new(broker.addr().to_string());
         let config = Config {
             kafka: kafka.clone(),
-            endpoint: Endpoint::InProcess(embedded.http_client()),
+            endpoint: stored.endpoint.clone(),
             tables: Tables::with_prefix(""),
-            retention: Millis(30 * 24 * 3_600_000),
+            retention: RETENTION,
             details_retention: None,
             agents: BTreeMap::new(),
             settings: Settings {
@@ -144,15 +173,9 @@ impl Engines {
             auth: triad_bootstrap::AuthConfig::default(),
             partial_batch_responses: true,
         };
-        let client = triad_dynamodb::connect(config.endpoint.clone()).await;
         let first = topics::all(&[], &options.reply_topics);
-        let (topics_made, tables_made) = tokio::join!(
-            make_topics(&kafka, first, options.partitions),
-            create_tables(&client, &config.tables)
-        );
-        topics_made?;
-        tables_made?;
-        let wiring = Wiring::new(config).await?;
+        make_topics(&kafka, first, options.partitions).await?;
+        let wiring = Wiring::over(stored.store.clone(), config)?;
         let mut publisher = Publisher {
             wiring,
             agents: options.agents,
@@ -163,9 +186,10 @@ impl Engines {
         publisher.begin(&options.workflows).await?;
         let wiring = publisher.wiring.clone();
         let remotes = http_remotes(&wiring.config)?;
+        stored.say(&wiring.config)?;
         Ok(Self {
             broker,
-            embedded,
+            stored,
             service,
             wiring,
             remotes,
@@ -174,31 +198,31 @@ impl Engines {
         })
     }
 
-    /// The addresses of Kafka, of the DynamoDB API and of the reference service, in this order.
-    pub fn addresses(&self) -> (SocketAddr, SocketAddr, SocketAddr) {
-        (
-            self.broker.addr(),
-            self.embedded.addr(),
-            self.service.addr(),
-        )
+    /// Where they are.
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            kafka: self.broker.addr(),
+            store: self.stored.at(),
+            service: self.service.addr(),
+        }
     }
 
     /// Stops everything: first the clients, so that none of them warns that the broker is gone,
-    /// then the reference service, the broker (for at most 10 s) and the tables.
+    /// then the reference service, the broker (for at most 10 s) and the store.
     pub async fn shutdown(self) {
         let Self {
             broker,
             service,
             wiring,
             remotes,
-            embedded,
+            stored,
             publisher,
             _lock,
         } = self;
         drop((wiring, remotes, publisher));
         service.stop();
         let stopped = tokio::time::timeout(Duration::from_secs(10), broker.shutdown()).await;
-        drop(embedded);
+        stored.stop().await;
         if stopped.is_err() {
             tracing::warn!("the embedded broker did not stop in time");
         }
@@ -230,7 +254,7 @@ fn lock(dir: &Path) -> Result<File, Usage> {
 }
 
 /// The error of a port that cannot be had, by the option that names it.
-fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
+pub fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
     Usage(format!(
         "{option}: {listen} cannot be had: {}; end the program that has it, or leave {option} out for a free port",
         plain(error)
@@ -238,7 +262,7 @@ fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
 }
 
 /// The error of an engine whose data cannot be used, with the directory.
-fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
+pub fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
     let of = data.map_or_else(String::new, |dir| format!(" with --data {}", dir.display()));
     error.context(format!("{engine} cannot be started{of}"))
 }

@@ -9,6 +9,8 @@ use triad_bootstrap::Wiring;
 use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 
+use crate::store::Store;
+
 /// No sweep is made by agents: [`triad_worker::run`] asks for the time between two all the same.
 const NO_SWEEP: Duration = Duration::from_secs(1);
 
@@ -23,7 +25,7 @@ pub struct AgentHandlers {
 
 impl AgentHandlers {
     /// Starts the handlers of all agents that `remotes` has. They end with `all` at the latest.
-    pub fn start(wiring: Wiring, remotes: Remotes, all: CancellationToken) -> Self {
+    pub fn start(wiring: Wiring<Store>, remotes: Remotes, all: CancellationToken) -> Self {
         let mut handlers = Self {
             tasks: JoinSet::new(),
             own: all.child_token(),
@@ -34,7 +36,7 @@ impl AgentHandlers {
     }
 
     /// Starts those of further agents.
-    pub fn add(&mut self, wiring: Wiring, remotes: Remotes) {
+    pub fn add(&mut self, wiring: Wiring<Store>, remotes: Remotes) {
         let own = self.own.clone();
         self.tasks.spawn(async move {
             triad_worker::run(wiring, remotes, &[Function::Agent], NO_SWEEP, own).await
@@ -46,7 +48,7 @@ impl AgentHandlers {
     ///
     /// # Errors
     /// That with which one of them ended.
-    pub async fn start_anew(&mut self, wiring: Wiring, remotes: Remotes) -> Result<()> {
+    pub async fn start_anew(&mut self, wiring: Wiring<Store>, remotes: Remotes) -> Result<()> {
         self.stop().await?;
         self.own = self.all.child_token();
         self.add(wiring, remotes);

@@ -44,7 +44,7 @@ pub struct Live {
     ports: BTreeMap<String, u16>,
     agent_args: AgentArgs,
     workflows: Vec<Arc<Workflow>>,
-    /// The lines that say where Kafka and DynamoDB are.
+    /// The lines that say where Kafka and the store are.
     engines_at: String,
     say: Say,
     tasks: JoinSet<()>,
@@ -110,7 +110,7 @@ impl Live {
             say,
             stop.clone(),
         ));
-        let (kafka_at, dynamodb_at, _) = engines.addresses();
+        let addresses = engines.addresses();
         let (wiring, remotes) = (engines.wiring.clone(), engines.remotes.clone());
         let mut live = Self {
             handlers: AgentHandlers::start(wiring, remotes, all),
@@ -120,9 +120,7 @@ impl Live {
             ports: setup.ports.clone(),
             agent_args: setup.agent_args.clone(),
             workflows: setup.workflows.clone(),
-            engines_at: format!(
-                "export TRIAD_BROKERS={kafka_at}\nexport TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb_at}\n"
-            ),
+            engines_at: addresses.variables(),
             say,
             tasks,
             stop,

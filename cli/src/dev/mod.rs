@@ -16,6 +16,7 @@ mod say;
 mod service;
 mod services;
 mod setup;
+mod stores;
 pub mod summary;
 mod told;
 
@@ -30,21 +31,24 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
 use triad_runtime::agent::Remotes;
+use triad_sqlite::file;
 use triad_worker::Function;
 use triad_workflow::Millis;
 
-use crate::output::{Usage, print_line};
+use crate::data::store_in;
+use crate::output::{Usage, print_line, quoted};
 
 use agents::{AgentArgs, Place, Row};
-use engines::Engines;
+use engines::{Addresses, Engines};
 use faults::FaultArgs;
 use follow::Follower;
 use live::Live;
 use say::Say;
 use services::Services;
 use setup::Setup;
+use stores::{At, Kind};
 
-/// Run the whole system in this process: embedded broker and tables, all handlers, a reference
+/// Run the whole system in this process: embedded broker and store, all handlers, a reference
 /// remote service.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
@@ -53,6 +57,7 @@ use setup::Setup;
   triad dev --workflow w.yaml --agent bank=http://127.0.0.1:8080
   triad dev --orders orders.jsonl --until-done     run a file of orders and sum up
   triad dev --data ./state --orders orders.jsonl   keep everything in ./state, resume after a kill
+  triad dev --data ./state --store sqlite          on SQLite; then: triad list --data ./state
   triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2
 
 In a directory with a triad.yaml (see triad new) it runs what that file names, publishes a workflow anew
@@ -64,6 +69,9 @@ pub struct DevArgs {
     /// Keep everything durably in this directory, and resume from it. Default: memory
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// Which store to run on. Default: the one that the directory of --data has, else dynamodb
+    #[arg(long, value_enum)]
+    pub store: Option<Kind>,
     /// Submit the orders of this JSON-lines file, through Kafka
     #[arg(long, value_name = "FILE")]
     pub orders: Option<PathBuf>,
@@ -226,13 +234,19 @@ async fn work(
 }
 
 fn announce(args: &DevArgs, engines: &Engines, setup: &Setup) -> Result<()> {
-    let (kafka, dynamodb, service) = engines.addresses();
+    let Addresses {
+        kafka,
+        store,
+        service,
+    } = engines.addresses();
     let rows = engines.publisher.rows();
     if args.json {
         return print_line(&json!({
             "event": "started",
             "kafka": kafka.to_string(),
-            "dynamodb": format!("http://{dynamodb}"),
+            "store": store.kind().name(),
+            "dynamodb": store.url(),
+            "triad_data": store.data().map(|dir| dir.display().to_string()),
             "service": format!("http://{service}"),
             "data": args.data.as_ref().map(|d| d.display().to_string()),
             "project": setup.project.as_ref().map(|p| p.file.display().to_string()),
@@ -240,28 +254,43 @@ fn announce(args: &DevArgs, engines: &Engines, setup: &Setup) -> Result<()> {
         }));
     }
     println!("Kafka     {kafka}");
-    println!("DynamoDB  http://{dynamodb}   (any credentials, region us-east-1)");
+    match &store {
+        At::Port(at) => println!("DynamoDB  http://{at}   (any credentials, region us-east-1)"),
+        At::Data(dir) => {
+            println!("Store     {}   (SQLite)", file(&store_in(dir)).display())
+        }
+    }
     if rows.iter().any(|row| row.place == Place::Reference) {
         println!(
             "Service   http://{service}   (the reference service: GET /_ledger, PUT /_faults)"
         );
     }
+    let memory = match store {
+        At::Port(_) => "memory",
+        At::Data(_) => "memory; the store is in a temporary directory, until the end",
+    };
     println!(
         "State     {}",
         args.data
             .as_ref()
-            .map_or_else(|| "memory".to_owned(), |d| d.display().to_string())
+            .map_or_else(|| memory.to_owned(), |d| d.display().to_string())
     );
     println!();
     println!("{}", agents::table(&rows));
     println!();
     println!("In another terminal:");
-    match &setup.project {
-        Some(_) => println!(
+    match (&setup.project, &store) {
+        (Some(_), At::Port(_)) => println!(
             "  . .triad/env      (in this directory; it says where Kafka and DynamoDB are)"
         ),
-        None => {
-            println!("  export TRIAD_BROKERS={kafka} TRIAD_DYNAMODB_ENDPOINT=http://{dynamodb}")
+        (Some(_), At::Data(_)) => println!(
+            "  . .triad/env      (in this directory; it says where Kafka and the store are)"
+        ),
+        (None, At::Port(at)) => {
+            println!("  export TRIAD_BROKERS={kafka} TRIAD_DYNAMODB_ENDPOINT=http://{at}")
+        }
+        (None, At::Data(dir)) => {
+            println!("  export TRIAD_DATA={}", quoted(&dir.display().to_string()))
         }
     }
     println!("  triad list");

@@ -13,6 +13,7 @@ use triad_runtime::agent::Remotes;
 use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
 
 use super::agents::{Agents, Place, Row};
+use crate::store::Store;
 
 /// How long Submission may go on with the present version that it knows, in milliseconds.
 pub const REFRESH_DEFINITIONS: Millis = Millis(200);
@@ -20,8 +21,8 @@ pub const REFRESH_DEFINITIONS: Millis = Millis(200);
 /// Publishes workflows, and knows which agents they need and where the service of each is.
 #[derive(Clone)]
 pub struct Publisher {
-    /// The clients of the broker and the tables, with the settings of the agents that are served here.
-    pub wiring: Wiring,
+    /// The clients of the broker and the store, with the settings of the agents that are served here.
+    pub wiring: Wiring<Store>,
     /// Where the services of agents are.
     pub agents: Agents,
     /// The address of the reference service.
@@ -37,7 +38,7 @@ pub struct New {
     /// The agents and where their services are.
     pub rows: Vec<Row>,
     /// The clients, with the settings of these agents alone.
-    pub wiring: Wiring,
+    pub wiring: Wiring<Store>,
     /// The HTTP clients of these agents.
     pub remotes: Remotes,
 }
@@ -96,7 +97,7 @@ impl Publisher {
     ///
     /// # Errors
     /// If the broker fails.
-    pub async fn move_to(&mut self, agents: Agents) -> Result<(Wiring, Remotes)> {
+    pub async fn move_to(&mut self, agents: Agents) -> Result<(Wiring<Store>, Remotes)> {
         self.agents = agents;
         let named = self.rows().into_iter().map(|row| row.agent).collect();
         let config = &mut self.wiring.config;

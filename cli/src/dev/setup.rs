@@ -99,6 +99,7 @@ impl Setup {
     pub fn engine_options(&self, args: &DevArgs) -> EngineOptions {
         EngineOptions {
             data: self.data.clone(),
+            store: args.store,
             ports: [args.kafka_port, args.dynamodb_port, args.service_port],
             partitions: args.partitions,
             workflows: self.workflows.clone(),

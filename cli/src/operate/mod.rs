@@ -24,7 +24,7 @@ use crate::commands::connection::{KafkaArgs, StoreArgs, both};
 use crate::commands::who::who;
 use crate::output::Usage;
 
-/// The acts of an operator as commands use them: over DynamoDB and Kafka, with the real clock and
+/// The acts of an operator as commands use them: over either store and Kafka, with the real clock and
 /// real random numbers.
 pub type CliOperator = Operator<Store, KafkaBus, SystemClock, SystemEntropy>;
 

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`stream`] | writing, whatever has become of the reader |
 //! | [`style`] | what a terminal gets and a pipe does not |
+//! | [`quoted`] | words for a shell |
 //! | [`print`], [`summary`] | a JSON line a thing, and the last one, in the vocabulary of [`triad_operator::json`] |
 //! | [`count`], [`shown`] | the last line for people |
 
+mod shell;
 pub mod stream;
 mod style;
 
@@ -15,6 +17,7 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
+pub use shell::quoted;
 pub use style::{Colour, settle, state, table, when};
 pub use triad_operator::json::moment;
 

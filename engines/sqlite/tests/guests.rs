@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -208,9 +209,10 @@ async fn a_write_waits_for_another_process_that_writes() {
         let owner = owner.clone();
         async move { owner.create(vec![new("1")]).await }
     });
-    while owner.counted().groups == 0 {
-        tokio::task::yield_now().await;
-    }
+    // One that has no patience: by then the lock has been tried for.
+    let hasty = owner.clone().answering_within(Duration::from_millis(50));
+    let given_up = hasty.create(vec![new("2")]).await;
+    assert!(given_up[0].is_err(), "{given_up:?}");
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(waiting.await.unwrap(), [Ok(Created::Created)]);
 }

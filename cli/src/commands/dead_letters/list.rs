@@ -11,7 +11,7 @@ use triad_runtime::system::SystemClock;
 
 use super::topic::KafkaLetters;
 use super::{FilterArgs, text};
-use crate::commands::connection::KafkaArgs;
+use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, count, shown, when};
 
 /// Characters of a cause and of a key in the table; `show` has all of them.
@@ -41,7 +41,7 @@ pub struct ListArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kafka: KafkaArgs,
+    kafka: KafkaAloneArgs,
 }
 
 /// Runs `triad dead-letters list`. The exit code is always 0.

@@ -18,7 +18,7 @@ use triad_runtime::system::SystemClock;
 
 use super::topic::KafkaLetters;
 use super::{FilterArgs, text};
-use crate::commands::connection::KafkaArgs;
+use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{Usage, moment, print_line};
 
 /// Send dead letters again to the topics that they came from, and mark them as replayed
@@ -69,7 +69,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kafka: KafkaArgs,
+    kafka: KafkaAloneArgs,
     #[arg(skip)]
     deed: Deed,
 }
@@ -114,7 +114,7 @@ pub struct DismissArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kafka: KafkaArgs,
+    kafka: KafkaAloneArgs,
 }
 
 impl DismissArgs {

@@ -10,7 +10,7 @@ use triad_runtime::dead_letter::{Letter, LetterId};
 
 use super::text;
 use super::topic::KafkaLetters;
-use crate::commands::connection::KafkaArgs;
+use crate::commands::connection::KafkaAloneArgs;
 use crate::output::{self, Usage, moment, stream};
 
 /// Show a dead letter: its cause, its headers, its value, and whether it was replayed
@@ -31,7 +31,7 @@ pub struct ShowArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kafka: KafkaArgs,
+    kafka: KafkaAloneArgs,
 }
 
 /// Runs `triad dead-letters show`. The exit code is 1 if there is no such letter, otherwise 0.

@@ -1,0 +1,305 @@
+//! A data directory of one machine: where the store is in it, and what it says of the process that runs
+//! on it.
+//!
+//! `triad dev --store sqlite` writes the file [`FILE`] into it while it runs, with the brokers' address
+//! and the time spans that it was started with. Commands that are given the directory take these for the
+//! options that nobody has given, and open the store's file themselves.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use serde::{Deserialize, Serialize};
+use triad_bootstrap::{Config, environment};
+
+use crate::output::Usage;
+use crate::{contexts, read, terraform};
+
+/// What values that a data directory gives are said to come from: this, and its path.
+pub const WORDS: &str = "the data directory";
+/// The variable that names a data directory.
+pub const VARIABLE: &str = "TRIAD_DATA";
+/// Name of the file in a data directory that says who runs.
+const FILE: &str = "running.json";
+/// The options that the file has values of, by their ids.
+const SAID: [&str; 6] = [
+    BROKERS,
+    "retention",
+    "details_retention",
+    "skew",
+    "queue_within",
+    "announce_within",
+];
+/// The first of them.
+const BROKERS: &str = "brokers";
+
+/// Where in a data directory the SQLite store is. It is not the directory itself, in which `triad dev`
+/// has a file `lock`: where names differ in case alone they are one, and the store has a file `LOCK`.
+pub fn store_in(data: &Path) -> PathBuf {
+    data.join("store")
+}
+
+/// Whether a data directory has the tables of the embedded DynamoDB engine.
+pub fn has_tables(data: &Path) -> bool {
+    data.join("dynamodb.sqlite").exists()
+}
+
+/// Whether a data directory has a SQLite store.
+pub fn has_store(data: &Path) -> bool {
+    triad_sqlite::file(&store_in(data)).exists()
+}
+
+/// What is said of a running process: values of options, by their ids.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running(BTreeMap<String, String>);
+
+/// The file that says it, until this is dropped.
+#[derive(Debug)]
+pub struct Said(PathBuf);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        // Where this fails nobody has the store, and so the file is not believed.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Running {
+    /// What there is to say of a process with this configuration.
+    pub fn of(config: &Config) -> Self {
+        let timing = &config.settings.timing;
+        let spans = [
+            ("retention", Some(config.retention)),
+            ("details_retention", config.details_retention),
+            ("skew", Some(timing.skew)),
+            ("queue_within", Some(timing.queue_within)),
+            ("announce_within", Some(timing.announce_within)),
+        ];
+        let spans = spans.into_iter();
+        let spans = spans.filter_map(|(id, span)| Some((id.to_owned(), span?.to_string())));
+        let brokers = (BROKERS.to_owned(), config.kafka.brokers.clone());
+        Self(spans.chain([brokers]).collect())
+    }
+
+    /// Says it in a data directory: whole, or not at all.
+    ///
+    /// # Errors
+    /// Naming the file, if it cannot be written.
+    pub fn say(&self, data: &Path) -> Result<Said> {
+        let path = data.join(FILE);
+        let named = || format!("{} cannot be written", path.display());
+        let mut new = tempfile::NamedTempFile::new_in(data).with_context(named)?;
+        serde_json::to_writer_pretty(new.as_file_mut(), self)?;
+        new.as_file_mut().flush().with_context(named)?;
+        new.persist(&path).with_context(named)?;
+        Ok(Said(path))
+    }
+
+    /// What is said of the process that owns the store of a data directory; `None` if none does, or it
+    /// has not said anything yet.
+    ///
+    /// # Errors
+    /// [`Usage`] naming the file, if it cannot be read.
+    fn look(data: &Path) -> Result<Option<Self>, Usage> {
+        // First this: a file that was left behind is removed before the store has a new owner.
+        if !triad_sqlite::is_taken(&store_in(data)) {
+            return Ok(None);
+        }
+        let path = data.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => {
+                let why = read::why(&path, &e);
+                return Err(Usage(format!("{}: {why}", path.display())));
+            }
+        };
+        let read = serde_json::from_str(&text);
+        read.map(Some)
+            .map_err(|e| Usage(format!("{}: {e}", path.display())))
+    }
+}
+
+/// Removes what a process that was killed has left behind. For who is about to own the store.
+pub fn forget(data: &Path) {
+    let _ = std::fs::remove_file(data.join(FILE));
+}
+
+/// What a command line says of a data directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// Nothing.
+    Not,
+    /// The variable names one, and the command line itself another installation: that one is meant.
+    Otherwise,
+    /// This one is meant.
+    Meant(PathBuf),
+}
+
+/// Whether a command line means a data directory. A wrong one means none: it is refused later.
+///
+/// # Errors
+/// [`Usage`] if it means another installation as well.
+pub fn named(command: Command, arguments: &[OsString]) -> Result<Named, Usage> {
+    // What a data directory says is not needed to know that it is named.
+    let command = each(command, &|arg| match arg.get_id() == BROKERS {
+        true => arg.required(false),
+        false => arg,
+    });
+    let Ok(matches) = command.try_get_matches_from(arguments) else {
+        return Ok(Named::Not);
+    };
+    let mut matches = &matches;
+    while let Some((_, deeper)) = matches.subcommand() {
+        matches = deeper;
+    }
+    let is_installation = has(matches, BROKERS) || has(matches, "table_prefix");
+    let Some(source) = source(matches, "data").filter(|_| is_installation) else {
+        return Ok(Named::Not);
+    };
+    let dir: Option<&PathBuf> = matches.get_one("data");
+    let Some(dir) = dir.cloned() else {
+        return Ok(Named::Not);
+    };
+    let of_own = [
+        ("dynamodb", "--dynamodb"),
+        ("aws", "--aws"),
+        ("region", "--region"),
+    ];
+    let of_own = of_own.into_iter();
+    let of_own =
+        of_own.filter(|(id, _)| self::source(matches, id) == Some(ValueSource::CommandLine));
+    let of_all = [contexts::OPTION, terraform::OPTION].into_iter();
+    let of_all = of_all.filter(|option| terraform::named(arguments, option).is_some());
+    let rival = of_own.map(|(_, option)| option).chain(of_all).next();
+    let is_on_command_line = source == ValueSource::CommandLine;
+    if let Some(rival) = rival {
+        return match is_on_command_line {
+            true => Err(Usage(format!("give --data or {rival}, not both"))),
+            false => Ok(Named::Otherwise),
+        };
+    }
+    let mut rivals = ["TRIAD_DYNAMODB_ENDPOINT", "TRIAD_CONTEXT"].into_iter();
+    let rival = rivals.find(|name| environment(name).is_some());
+    if let Some(rival) = rival.filter(|_| !is_on_command_line) {
+        return Err(Usage(format!(
+            "{VARIABLE} and {rival} are both set and name two installations: unset one of them, or say on the command line which one is meant"
+        )));
+    }
+    Ok(Named::Meant(dir))
+}
+
+/// Whether a command has an option of this id.
+fn has(matches: &ArgMatches, id: &str) -> bool {
+    matches.try_contains_id(id).is_ok()
+}
+
+fn source(matches: &ArgMatches, id: &str) -> Option<ValueSource> {
+    has(matches, id).then(|| matches.value_source(id)).flatten()
+}
+
+/// The same command line, in which what a data directory says takes the place of what nobody gives.
+/// Variables of these options are ignored, because they may be meant for another installation. Where
+/// nobody runs, the address of the brokers is empty.
+///
+/// # Errors
+/// [`Usage`] if what the directory says cannot be read.
+pub fn defaults_of(command: Command, data: &Path) -> Result<Command, Usage> {
+    let mut said = Running::look(data)?.unwrap_or_default().0;
+    said.entry(BROKERS.to_owned()).or_default();
+    Ok(each(command, &|arg| {
+        let id = SAID.into_iter().find(|id| arg.get_id() == *id);
+        match id.and_then(|id| said.get(id)) {
+            Some(value) => arg
+                .env(Resettable::Reset)
+                .required(false)
+                .default_value(value.clone()),
+            None if arg.get_id() == "dynamodb" => arg.env(Resettable::Reset),
+            None => arg,
+        }
+    }))
+}
+
+/// The same command line, in which the variable of a data directory does not count.
+pub fn without(command: Command) -> Command {
+    each(command, &|arg| match arg.get_id() == "data" {
+        true => arg.env(Resettable::Reset),
+        false => arg,
+    })
+}
+
+/// The same command line, with each option of all commands changed.
+fn each(command: Command, change: &dyn Fn(clap::Arg) -> clap::Arg) -> Command {
+    let command = command.mut_args(change);
+    command.mut_subcommands(|command| each(command, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn named_by(words: &[&str]) -> Result<Named, String> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        named(crate::Cli::command(), &words).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_directory_is_meant_where_a_command_names_one_for_its_store() {
+        let meant = Ok(Named::Meant(PathBuf::from("d")));
+        for words in [
+            &["triad", "list", "--data", "d"][..],
+            &["triad", "resubmit", "1", "--why", "w", "--data=d"],
+            &["triad", "dead-letters", "list", "--data", "d"],
+            &["triad", "get", "dev", "--data", "d"],
+        ] {
+            assert_eq!(named_by(words), meant, "{words:?}");
+        }
+        for words in [
+            &["triad", "list"][..],
+            // Its own, which it makes.
+            &["triad", "dev", "--data", "d"],
+            &["triad", "get", "1", "--no-such-option", "--data", "d"],
+        ] {
+            assert_eq!(named_by(words), Ok(Named::Not), "{words:?}");
+        }
+        for (words, rival) in [
+            (&["--dynamodb", "http://h"][..], "--dynamodb"),
+            (&["--aws"], "--aws"),
+            (&["--region", "r"], "--region"),
+            (&["--context", "c"], "--context"),
+            (&["--from-terraform", "t"], "--from-terraform"),
+        ] {
+            let words = [&["triad", "list", "--data", "d"], words].concat();
+            let refused = named_by(&words).expect_err("two installations");
+            assert_eq!(refused, format!("give --data or {rival}, not both"));
+        }
+    }
+
+    #[test]
+    fn what_is_said_is_there_until_it_is_dropped_and_believed_while_somebody_has_the_store() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let running = Running(BTreeMap::from([(BROKERS.to_owned(), "h:1".to_owned())]));
+        let said = running.say(dir.path()).expect("it can be written");
+        let looked = || Running::look(dir.path()).expect("it can be read");
+        assert_eq!(looked(), None, "nobody has the store");
+        let store = store_in(dir.path());
+        let clock = triad_runtime::system::SystemClock;
+        let store = triad_sqlite::SqliteStore::open(&store, clock, triad_workflow::Millis(0));
+        let store = store.expect("a store");
+        assert_eq!(looked(), Some(running));
+        let command = defaults_of(crate::Cli::command(), dir.path()).expect("it can be read");
+        let found = command.get_matches_from(["triad", "close", "1", "--why", "w"]);
+        let close = found.subcommand_matches("close").expect("the command");
+        assert_eq!(close.get_one::<String>(BROKERS).expect("a value"), "h:1");
+        drop(said);
+        assert_eq!(looked(), None, "it has been removed");
+        drop(store);
+    }
+}

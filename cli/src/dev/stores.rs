@@ -1,0 +1,258 @@
+//! The store of `triad dev`: which one it is, where it is kept, and how other commands find it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use triad_bootstrap::{Account, Config};
+use triad_dynamodb::{DynamoStore, Endpoint, Tables, create_tables};
+use triad_embedded::{Embedded, StartError};
+use triad_runtime::system::SystemClock;
+use triad_sqlite::{SWEEP_EVERY, SqliteStore};
+use triad_workflow::Millis;
+
+use super::engines::{taken, unusable};
+use crate::data::{self, Running, Said};
+use crate::output::Usage;
+use crate::store::Store;
+
+/// Which store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Tables of an embedded engine that speaks DynamoDB's API
+    #[default]
+    Dynamodb,
+    /// One SQLite file, which other commands open themselves
+    Sqlite,
+}
+
+impl Kind {
+    /// Its name, as on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dynamodb => "dynamodb",
+            Self::Sqlite => "sqlite",
+        }
+    }
+
+    /// The store of a run: the one that the directory has already, else the one that was `said`.
+    ///
+    /// # Errors
+    /// [`Usage`] if another one was said than the directory has.
+    pub fn of(said: Option<Self>, data: Option<&Path>) -> Result<Self, Usage> {
+        let Some(data) = data else {
+            return Ok(said.unwrap_or_default());
+        };
+        let found = if data::has_store(data) {
+            Some(Self::Sqlite)
+        } else {
+            data::has_tables(data).then_some(Self::Dynamodb)
+        };
+        match (said, found) {
+            (Some(said), Some(found)) if said != found => Err(Usage(format!(
+                "--data {}: what is in this directory is of --store {}, and --store {} would not see it: leave --store out, or name another directory",
+                data.display(),
+                found.name(),
+                said.name()
+            ))),
+            (said, found) => Ok(found.or(said).unwrap_or_default()),
+        }
+    }
+}
+
+/// Where other commands find a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
+    /// At this port, by DynamoDB's API.
+    Port(SocketAddr),
+    /// In this data directory; the path is absolute.
+    Data(PathBuf),
+}
+
+impl At {
+    /// Which store it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Port(_) => Kind::Dynamodb,
+            Self::Data(_) => Kind::Sqlite,
+        }
+    }
+
+    /// The URL of the DynamoDB port, where there is one.
+    pub fn url(&self) -> Option<String> {
+        match self {
+            Self::Port(at) => Some(format!("http://{at}")),
+            Self::Data(_) => None,
+        }
+    }
+
+    /// The data directory that other commands are to be given, where there is one.
+    pub fn data(&self) -> Option<&Path> {
+        match self {
+            Self::Port(_) => None,
+            Self::Data(dir) => Some(dir),
+        }
+    }
+}
+
+/// A store in use, and what belongs to it.
+pub struct Stored {
+    /// The store.
+    pub store: Store,
+    /// What the configuration says of it.
+    pub endpoint: Endpoint,
+    engine: Engine,
+}
+
+enum Engine {
+    Dynamodb(Embedded),
+    Sqlite {
+        /// The data directory.
+        dir: PathBuf,
+        /// Deletes what has expired; it ends when it is dropped.
+        sweep: JoinSet<()>,
+        said: Option<Said>,
+        _scratch: Option<TempDir>,
+    },
+}
+
+impl Stored {
+    /// Starts a store: in this data directory, which nobody else has, or else in memory or in a temporary
+    /// directory. Finished records are kept for `retention`. `port` is that of DynamoDB; 0 takes a free
+    /// one.
+    ///
+    /// # Errors
+    /// If it cannot be started, with the option or the directory that it is about.
+    pub async fn start(
+        kind: Kind,
+        data: Option<&Path>,
+        port: SocketAddr,
+        retention: Millis,
+    ) -> Result<Self> {
+        match kind {
+            Kind::Dynamodb => tables(data, port, retention).await,
+            Kind::Sqlite if port.port() != 0 => Err(Usage(
+                "--dynamodb-port: with --store sqlite there is no DynamoDB port: leave it out"
+                    .into(),
+            )
+            .into()),
+            Kind::Sqlite => file(data, retention),
+        }
+    }
+
+    /// Where other commands find it.
+    pub fn at(&self) -> At {
+        match &self.engine {
+            Engine::Dynamodb(embedded) => At::Port(embedded.addr()),
+            Engine::Sqlite { dir, .. } => At::Data(dir.clone()),
+        }
+    }
+
+    /// Says in the data directory, where other commands look for it, what a run with this configuration is
+    /// reached by.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn say(&mut self, config: &Config) -> Result<()> {
+        if let Engine::Sqlite { dir, said, .. } = &mut self.engine {
+            *said = Some(Running::of(config).say(dir)?);
+        }
+        Ok(())
+    }
+
+    /// Ends it. All other clones of the store must have been dropped.
+    pub async fn stop(self) {
+        let Self { store, engine, .. } = self;
+        drop(store);
+        match engine {
+            Engine::Dynamodb(embedded) => drop(embedded),
+            Engine::Sqlite {
+                mut sweep,
+                said,
+                _scratch,
+                ..
+            } => {
+                drop(said);
+                // It has the last clone of the store, which waits for its threads.
+                sweep.shutdown().await;
+            }
+        }
+    }
+}
+
+async fn tables(data: Option<&Path>, listen: SocketAddr, retention: Millis) -> Result<Stored> {
+    let embedded = Embedded::start(listen, data).map_err(|error| match error {
+        StartError::Listen(source) => taken("--dynamodb-port", listen, &source).into(),
+        error => unusable("the embedded tables", data, error.into()),
+    })?;
+    let endpoint = Endpoint::InProcess(embedded.http_client());
+    let client = triad_dynamodb::connect(endpoint.clone()).await;
+    let tables = Tables::with_prefix("");
+    create_tables(&client, &tables).await?;
+    Ok(Stored {
+        store: Store::Dynamo(DynamoStore::new(client, tables, SystemClock, retention)),
+        endpoint,
+        engine: Engine::Dynamodb(embedded),
+    })
+}
+
+fn file(data: Option<&Path>, retention: Millis) -> Result<Stored> {
+    let (dir, scratch) = match data {
+        Some(dir) => (dir.to_path_buf(), None),
+        None => {
+            let scratch = tempfile::Builder::new().prefix("triad-dev-").tempdir();
+            let scratch = scratch.context("there is no place for temporary files")?;
+            (scratch.path().to_path_buf(), Some(scratch))
+        }
+    };
+    let dir = std::path::absolute(&dir).unwrap_or(dir);
+    // Before the store is taken: from then on it is believed.
+    data::forget(&dir);
+    let store = SqliteStore::open(&data::store_in(&dir), SystemClock, retention)
+        .map_err(|error| unusable("the store", data, error.into()))?;
+    let mut sweep = JoinSet::new();
+    let swept = store.clone();
+    sweep.spawn(async move { swept.sweep(SWEEP_EVERY).await });
+    Ok(Stored {
+        store: Store::Sqlite(store),
+        // Nobody asks it for tables.
+        endpoint: Endpoint::Aws(Account::of_user()),
+        engine: Engine::Sqlite {
+            dir,
+            sweep,
+            said: None,
+            _scratch: scratch,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_keeps_the_store_that_it_has() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let of = |said| Kind::of(said, Some(dir.path())).map_err(|e| e.to_string());
+        assert_eq!(Kind::of(None, None).ok(), Some(Kind::Dynamodb));
+        assert_eq!(of(None), Ok(Kind::Dynamodb), "it is new");
+        assert_eq!(of(Some(Kind::Sqlite)), Ok(Kind::Sqlite), "it is new");
+        for (file, has, other) in [
+            ("dynamodb.sqlite", Kind::Dynamodb, Kind::Sqlite),
+            ("store/state.sqlite", Kind::Sqlite, Kind::Dynamodb),
+        ] {
+            let file = dir.path().join(file);
+            std::fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
+            std::fs::write(&file, "").expect("a file");
+            assert_eq!(of(None), Ok(has));
+            assert_eq!(of(Some(has)), Ok(has));
+            let refused = of(Some(other)).expect_err("it would not be seen");
+            assert!(refused.contains(&format!("of --store {}", has.name())));
+            assert!(refused.contains("leave --store out"), "{refused}");
+            std::fs::remove_file(&file).expect("it is there");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The store that the command line works on: DynamoDB's API, or the SQLite file of one machine.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
+use triad_dynamodb::DynamoStore;
+use triad_runtime::ports::{AttentionPage, OperatorStore, OrderPage, StoredVersion};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{
+    ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore, DuePage, NewOrder,
+    StateStore, StoreError, Write, Written,
+};
+use triad_sqlite::SqliteStore;
+use triad_workflow::{DefinitionHash, WorkflowName};
+
+/// Either store, with the real clock. It is one type, so that commands and handlers are compiled once.
+/// Clones are the same store.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// DynamoDB, or what speaks its API.
+    Dynamo(DynamoStore<SystemClock>),
+    /// The file of one machine.
+    Sqlite(SqliteStore<SystemClock>),
+}
+
+/// Hands the calls of ports on to the store that it is.
+macro_rules! ports {
+    ($($port:ident {
+        $(fn $call:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*
+    })*) => {$(
+        impl $port for Store {$(
+            async fn $call(&self, $($argument: $type),*) -> $answer {
+                match self {
+                    Self::Dynamo(store) => $port::$call(store, $($argument),*).await,
+                    Self::Sqlite(store) => $port::$call(store, $($argument),*).await,
+                }
+            }
+        )*}
+    )*};
+}
+
+type Each<T> = Vec<Result<T, StoreError>>;
+
+ports! {
+    StateStore {
+        fn create(orders: Vec<NewOrder>) -> Each<Created>;
+        fn commit(writes: Vec<Write>) -> Each<Written>;
+        fn load(orders: Vec<OrderId>) -> Each<Option<Order>>;
+        fn load_eventually(orders: Vec<OrderId>) -> Each<Option<Order>>;
+        fn details(orders: Vec<OrderId>) -> Each<Option<Arc<Value>>>;
+        fn due(shard: u32, until: Timestamp, limit: u32, page: Option<String>) -> Result<DuePage, StoreError>;
+        fn list(state: Option<String>, page: Option<String>) -> Result<OrderPage, StoreError>;
+    }
+    DefinitionStore {
+        fn publish(definition: WorkflowRef, canonical_json: String) -> Result<(), StoreError>;
+        fn current(name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError>;
+        fn definition(definition: WorkflowRef) -> Result<Option<String>, StoreError>;
+    }
+    ControlStore {
+        fn read(key: String, consistent: bool) -> Result<Option<ControlRecord>, StoreError>;
+        fn write(write: ControlWrite) -> Result<Written, StoreError>;
+    }
+    OperatorStore {
+        fn attention(kind: Attention, shard: u32, page: Option<String>) -> Result<AttentionPage, StoreError>;
+        fn versions() -> Result<Vec<StoredVersion>, StoreError>;
+        fn remove(definition: WorkflowRef) -> Result<(), StoreError>;
+    }
+}
