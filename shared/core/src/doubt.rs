@@ -16,7 +16,8 @@
 use triad_workflow::{Probe, Repeat, Step};
 
 use crate::failure::{Failure, FailureKind};
-use crate::step::{StepRecord, StepState};
+use crate::ids::{Direction, Timestamp};
+use crate::step::{Out, StepRecord, StepState};
 
 /// What is known of a step's effect at the remote service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +129,44 @@ pub fn can_be_settled(record: &StepRecord) -> bool {
 /// What the request that is out, if one is, leaves in doubt when nobody listens for its answer any
 /// more.
 pub(crate) fn abandon(record: &mut StepRecord) {
-    record.in_doubt |= record.state.is_running();
+    if record.state.is_running() {
+        record.in_doubt = true;
+        may_be_carried_out(record, record.state.complete_by());
+    }
+}
+
+/// What an answer leaves in doubt, if it does not say whether the effect happened; neither a question
+/// nor a compensation has an effect that could be. Where calls are counted no other delivery of the request can make any; where they are not, one may until the
+/// request's complete-by.
+pub(crate) fn answered(record: &mut StepRecord, step: &Step, out: Out, maybe_applied: bool) {
+    if maybe_applied && out.direction == Direction::Forward {
+        record.in_doubt = true;
+        if !step.is_counted {
+            may_be_carried_out(record, Some(out.complete_by));
+        }
+    }
+}
+
+fn may_be_carried_out(record: &mut StepRecord, until: Option<Timestamp>) {
+    record.in_doubt_until = record.in_doubt_until.max(until);
+}
+
+/// It is known whether the effect happened.
+pub(crate) fn lift(record: &mut StepRecord) {
+    record.in_doubt = false;
+    record.in_doubt_until = None;
+}
+
+/// Until when a request may still be carried out that nobody, or nobody yet, has answered. Before that
+/// moment it cannot be said that the effect has not happened: it may happen later. `None` if there is
+/// no such request.
+#[must_use]
+pub fn open_until(record: &StepRecord) -> Option<Timestamp> {
+    let out = record
+        .state
+        .is_running()
+        .then(|| record.state.complete_by());
+    record.in_doubt_until.max(out.flatten())
 }
 
 /// What an operator and people are told of it.

@@ -9,10 +9,11 @@ use triad_runtime::{BusError, InputRecord};
 
 use crate::kernel::{InstanceId, Kernel};
 
-/// A record of a topic; `at` is when it was appended.
+/// A record of a topic: when it was appended, and by whom.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub at: u64,
+    pub by: InstanceId,
     pub envelope: Arc<Envelope>,
 }
 
@@ -169,6 +170,7 @@ impl BusState {
         }
         target.log.push(Stored {
             at,
+            by: who,
             envelope: envelope.clone(),
         });
         let woken = std::mem::take(&mut target.waiting);

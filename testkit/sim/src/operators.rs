@@ -15,7 +15,7 @@ use crate::checks::doubts;
 use crate::definitions::{self, AGENTS};
 use crate::kernel::{InstanceId, OUTSIDE, Owner};
 use crate::ports::Ports;
-use crate::setup::{ASKS_AFTER_MS, ASKS_LATE_AFTER_MS, ROUND_MS};
+use crate::setup::{ASKS_LATE_AFTER_MS, ROUND_MS};
 use crate::world::{State, World};
 
 /// An operator's desk.
@@ -181,8 +181,8 @@ fn some_settlement(state: &mut State, order: &Order) -> Option<Action> {
     settlement(state, order, index)
 }
 
-/// What an operator says about a step once the service can be asked: after no call for it can be
-/// made any more, and none is on its way.
+/// What an operator says about a step whose service can be asked: no call for it is on its way. Whether one
+/// can still be made is for the order's record to know, and where clocks are right it says so.
 fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> {
     let workflow = definitions::compiled(&order.workflow)?;
     let step = &workflow.steps[index];
@@ -190,7 +190,7 @@ fn settlement(state: &State, order: &Order, index: StepIndex) -> Option<Action> 
     let asks_after = if state.setup.wild_clocks {
         ASKS_LATE_AFTER_MS
     } else {
-        ASKS_AFTER_MS
+        0
     };
     let stopped = order.state.finished_at()?.0;
     let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key).0;

@@ -17,10 +17,10 @@ pub(crate) const REFRESH_DOWNSTREAMS: Millis = Millis(2_000);
 /// Longest pause between two sweeps of one Supervisor.
 pub(crate) const SWEEP_MS: u64 = 4_000;
 
-/// An operator who asks a service waits for so long after an order has stopped: by then no call
-/// for it is made any more.
-pub(crate) const ASKS_AFTER_MS: u64 = 8_000;
-/// The same where clocks are far off.
+/// Within this after an order has stopped its record says that an operator may ask a service: the time of
+/// the longest request, which may have been made in the last moment.
+pub(crate) const ASKED_WITHIN_MS: u64 = 16_000;
+/// Where clocks are far off an operator waits for so long before asking: by then no call is made any more.
 pub(crate) const ASKS_LATE_AFTER_MS: u64 = 200_000;
 /// Time between two rounds of the one who puts things in order.
 pub(crate) const ROUND_MS: u64 = 1_000;

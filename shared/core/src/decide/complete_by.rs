@@ -58,8 +58,9 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
         } => *at,
         ProcessState::Processing(claim) => claim.complete_by,
         ProcessState::Compensating { complete_by, .. } => *complete_by,
-        // The Scheduler's last word on a good order needs no confirmation: its input is
-        // acknowledged only when the message is out, and redelivered otherwise.
+        // The Scheduler's last word on a good order needs no confirmation: the reply that ended it is
+        // acknowledged only when the message is out, and redelivered otherwise. (One that its claim
+        // has ended is an exception, which the claim makes.)
         ProcessState::Processed { .. } => return None,
         ProcessState::Error { at, .. }
         | ProcessState::Compensated { at, .. }

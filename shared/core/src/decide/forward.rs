@@ -38,7 +38,15 @@ pub(super) fn claim(
         }
     }
     advance(ctx, &mut next, now)?;
-    Ok(transition(ctx, next, now))
+    let mut claimed = transition(ctx, next, now);
+    if let Decision::Transition(change) = &mut claimed
+        && let ProcessState::Processed { at } = change.next.state
+    {
+        // An order may be announced more than once, and each announcement may be acknowledged while
+        // another one is at work: that its last status is out needs to be confirmed.
+        change.next.due = Some(at.plus(ctx.timing.confirm_within));
+    }
+    Ok(claimed)
 }
 
 /// Starts every step whose predecessors are done; finishes the order when there are none left.

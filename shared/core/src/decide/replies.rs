@@ -10,7 +10,7 @@ use super::{
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::doubt::{NextAttempt, next_attempt};
+use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
 use crate::history::{self, Deferral};
@@ -60,6 +60,7 @@ pub(super) fn take(
         }
         Some(reason) => return Ok(Decision::Ignore(reason)),
     }
+    let step = &ctx.workflow.steps[index];
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
     record.unheard_since = None;
@@ -84,8 +85,7 @@ pub(super) fn take(
             failure,
             maybe_applied,
         } => {
-            // Neither a question nor a compensation has an effect that could be in doubt.
-            record.in_doubt |= *maybe_applied && out.direction == Direction::Forward;
+            doubt::answered(record, step, out, *maybe_applied);
             failed(ctx, &mut next, asked, failure, now)?;
         }
         Outcome::Deferred {
@@ -94,7 +94,7 @@ pub(super) fn take(
             maybe_applied,
             ..
         } => {
-            record.in_doubt |= *maybe_applied && out.direction == Direction::Forward;
+            doubt::answered(record, step, out, *maybe_applied);
             deferred(ctx, &mut next, asked, *until, failure, now)?;
         }
     }
@@ -153,7 +153,7 @@ fn completed(
 ) -> Result<(), NeedsDetails> {
     let position = forward::next_position(order);
     let record = &mut order.steps[asked.index];
-    record.in_doubt = false;
+    doubt::lift(record);
     record.deferred_since = None;
     record.state = StepState::Completed {
         attempt: asked.out.attempt,
@@ -174,7 +174,7 @@ fn compensated(
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
     let record = &mut order.steps[asked.index];
-    record.in_doubt = false;
+    doubt::lift(record);
     record.deferred_since = None;
     record.state = StepState::Compensated {
         attempt: asked.out.attempt,
@@ -200,7 +200,7 @@ fn probed(
         let failure = Failure::new(FailureKind::Transient, "probe-answer", text);
         return failed(ctx, order, asked, &failure, now);
     };
-    record.in_doubt = false;
+    doubt::lift(record);
     // The service is there: a wait that follows is another one.
     record.deferred_since = None;
     order.note(Incident {

@@ -31,6 +31,9 @@ pub struct StepRecord {
     /// True if the action may have had its effect without anybody knowing: an attempt at it got no
     /// answer, or none that can be read.
     pub in_doubt: bool,
+    /// Until when a request that put the effect in doubt may still be carried out: its complete-by.
+    /// `None` if the effect is not in doubt, and in a record of an earlier version.
+    pub in_doubt_until: Option<Timestamp>,
     /// Since when the step waits for a service that may not be called, or for an agent that takes
     /// its request. `None` if it does not wait for either.
     pub deferred_since: Option<Timestamp>,
@@ -343,6 +346,7 @@ impl StepRecord {
             compensation: Leg::default(),
             key: 0,
             in_doubt: false,
+            in_doubt_until: None,
             deferred_since: None,
             unheard_since: None,
             input: None,

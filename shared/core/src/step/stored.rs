@@ -42,6 +42,8 @@ pub(super) struct StoredStep {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     in_doubt: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    in_doubt_until: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     parked_since: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unheard_since: Option<Timestamp>,
@@ -122,6 +124,7 @@ impl From<StepRecord> for StoredStep {
             earlier: record.action.earlier,
             earlier_undos: record.compensation.earlier,
             in_doubt: record.in_doubt,
+            in_doubt_until: record.in_doubt_until,
             parked_since: record.deferred_since,
             unheard_since: record.unheard_since,
             input: record.input,
@@ -152,6 +155,7 @@ impl TryFrom<StoredStep> for StepRecord {
             },
             key: stored.key,
             in_doubt: stored.in_doubt,
+            in_doubt_until: stored.in_doubt_until,
             deferred_since: stored.parked_since,
             unheard_since: stored.unheard_since,
             input: stored.input,
@@ -441,6 +445,7 @@ mod tests {
                 },
                 key: 5,
                 in_doubt: true,
+                in_doubt_until: Some(Timestamp(11)),
                 deferred_since: Some(Timestamp(9)),
                 unheard_since: Some(Timestamp(10)),
                 input: Some(Value::from(8)),

@@ -115,6 +115,19 @@ fn an_order_whose_steps_are_all_skipped_is_processed_by_its_claim() {
     assert_eq!(s.told(), [(2, Status::Started), (3, Status::Completed)]);
 }
 
+/// Another announcement of the order may be acknowledged while this one cannot be sent: nobody but a sweep
+/// is left then to say that the order has ended.
+#[test]
+fn an_end_by_a_claim_is_looked_after_until_it_is_known_to_be_told() {
+    let none = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "when": "false", "compensation": "none"}]}"#;
+    let mut s = Story::of(none).claimed();
+    assert_eq!(s.order.due, Some(s.now.plus(s.timing.confirm_within)));
+    assert_eq!(s.when(Event::Overdue(Untaken::new())), Then::Repeat);
+    assert_eq!(s.when(Event::Confirmed), Then::Written);
+    assert_eq!((s.order.due, s.told()), (None, Vec::new()));
+}
+
 #[test]
 fn an_input_that_has_no_value_ends_the_order_and_undoes_what_was_done() {
     let w = r#"{"workflow": "w", "steps": [

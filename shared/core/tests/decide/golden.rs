@@ -13,11 +13,11 @@ use triad_core::outbox::Outbox;
 use triad_core::render;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Event, Failure, FailureKind, Order, Outcome, Priority, ProcessState, Reply, Retry,
-    StepRecord, StepRequest, Timestamp, Untaken,
+    Accepted, Action, Event, Failure, FailureKind, Order, Outcome, Priority, ProcessState, Reply,
+    Retry, StepRecord, StepRequest, Timestamp, Untaken,
 };
 
-use crate::support::{BEGIN, FORK, LINE, Story, done, refused};
+use crate::support::{BEGIN, FORK, LINE, ONCE, Story, done, refused};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.json"))
@@ -185,6 +185,10 @@ fn all() -> Vec<(String, Value)> {
     s.now = s.ripe();
     s.when(Event::Overdue(Untaken::new()));
     all.push(("record-parts-unheard-history".to_owned(), parts(&s)));
+    let mut s = Story::of(ONCE).claimed();
+    s.sent().succeed("a").sent();
+    s.acts(Action::Cancel).claim().sent();
+    all.push(("record-parts-in-doubt".to_owned(), parts(&s)));
     all.push(("mark-of-an-agent".to_owned(), to_value(&TAKEN)));
     all.push(("mark-revoked".to_owned(), to_value(&Mark::REVOKED)));
     all

@@ -1,11 +1,12 @@
 //! An operator's word on an effect in doubt: it happened, or it did not.
 
 use serde_json::json;
+use triad_core::doubt::open_until;
 use triad_core::order::IncidentKind;
 use triad_core::status::Status;
-use triad_core::{Action, Direction, Event, OperationRefusal, StepState, Untaken};
+use triad_core::{Action, Direction, Event, OperationRefusal, StepState, Timestamp, Untaken};
 
-use crate::support::{ONCE, PROBED, Story, Then, refused};
+use crate::support::{LINE, ONCE, PROBED, Story, Then, refused};
 
 /// `p` and `q` may not be repeated, and run side by side after `first`.
 const TWO: &str = r#"{"workflow": "two", "defaults": {"complete_within": "10s"}, "steps": [
@@ -128,7 +129,7 @@ fn with_two_in_doubt_each_is_settled_and_the_last_word_lets_the_order_go_on() {
         let q = "q".to_owned().try_into().unwrap();
         let then = s.tries(Action::Resubmit { input: None });
         assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(q)));
-        assert_eq!(s.settle("q", None), Then::Written);
+        assert_eq!(s.silent().settle("q", None), Then::Written);
         assert_eq!(s.state(), "Pending");
         s.claim();
         let again = s.asks().iter().any(|(step, _, _)| step == "p");
@@ -185,7 +186,7 @@ fn half_undone_with_two_in_doubt_the_last_word_lets_the_undo_go_on() {
     let q = "q".to_owned().try_into().unwrap();
     let then = s.tries(Action::RetryCompensation);
     assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(q)));
-    assert_eq!(s.settle("q", None), Then::Written);
+    assert_eq!(s.silent().settle("q", None), Then::Written);
     s.claim();
     assert_eq!(s.asks(), [("p".into(), Direction::Compensate, 1)]);
     s.succeed("p").succeed("first");
@@ -210,7 +211,7 @@ fn undone_with_an_effect_in_doubt_the_order_is_not_run_again_before_that_is_sett
             let id = step.to_owned().try_into().unwrap();
             let then = s.tries(Action::Resubmit { input: None });
             assert_eq!(then, Then::Refused(OperationRefusal::InDoubt(id)));
-            assert_eq!(s.settle(step, happened.clone()), Then::Written);
+            assert_eq!(s.silent().settle(step, happened.clone()), Then::Written);
             assert_eq!(s.state(), "Compensated", "it stays undone");
         }
         s.resubmit().claim().succeed("first");
@@ -242,6 +243,41 @@ fn an_ambiguous_step_of_a_half_undone_order_is_settled_without_setting_it_going(
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.steps()[1], ("p", "refused"));
     s.acts(Action::RetryCompensation);
+}
+
+#[test]
+fn nobody_can_say_that_it_has_not_happened_while_its_request_may_still_be_carried_out() {
+    // Of an order that has stopped, and of one that is half compensated.
+    let out = both_in_doubt();
+    let mut half = both_in_doubt();
+    half.acts(Action::Cancel).claim();
+    for mut s in [out, half] {
+        let until = open_until(s.record("q")).expect("it may be");
+        s.now = Timestamp(until.0 - 1);
+        is_step_refused(&s.settle("q", None), "for another 1ms");
+        s.now = until;
+        assert_eq!(s.settle("q", None), Then::Written);
+        assert_eq!(open_until(s.record("q")), None);
+    }
+    // That it has happened is true for good.
+    let mut s = both_in_doubt();
+    assert_eq!(s.settle("q", Some(json!(1))), Then::Written);
+}
+
+#[test]
+fn an_answer_leaves_nothing_open_where_calls_are_counted() {
+    let mut s = Story::of(PROBED).claimed();
+    s.succeed("a").answer("pay", refused(true));
+    assert_eq!(
+        (s.record("pay").in_doubt, open_until(s.record("pay"))),
+        (true, None)
+    );
+    // Another delivery of the same request may have been taken by another agent.
+    let mut s = Story::of(LINE).claimed();
+    let until = s.step("a").complete_by();
+    s.answer("a", refused(true));
+    assert_eq!(open_until(s.record("a")), until);
+    assert!(until.is_some());
 }
 
 #[test]

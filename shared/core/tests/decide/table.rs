@@ -98,7 +98,7 @@ failed in doubt       | doubt    step    U      state      E     state so     P 
 undone                | P        P       state  state      state state so     step    step
 ambiguous             | doubt    doubt   state  state      state state so     C       C
 not-undone            | state    state   state  U          F     state so     step    step
-not-undone in doubt   | state    state   state  doubt      F     state so     U       U";
+not-undone in doubt   | state    state   state  doubt      F     state so     U       step";
 
 /// The order of a row, and the step that the events are about.
 fn given(row: &str) -> (Story, &'static str) {

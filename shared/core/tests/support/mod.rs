@@ -11,7 +11,7 @@ use triad_core::{
     Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Outcome, Reason, Reply,
     StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, decide, invariants,
 };
-use triad_core::{effect, render};
+use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
 
 /// Three steps in a line, each undoable; one retry, at once.
@@ -296,6 +296,13 @@ impl Story {
         self.tries(Action::Resubmit {
             input: Some((step, input)),
         })
+    }
+
+    /// Time passes until no request that is in doubt can be carried out any more.
+    pub fn silent(&mut self) -> &mut Self {
+        let open = self.order.steps.iter().filter_map(doubt::open_until).max();
+        self.now = open.map_or(self.now, |until| self.now.max(until));
+        self
     }
 
     /// An operator says whether an effect in doubt happened.

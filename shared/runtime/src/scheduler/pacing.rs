@@ -63,8 +63,7 @@ where
         let needs = needs(&read.context(self.settings.timing), order)?;
         work.is_passed = true;
         if needs.is_empty() {
-            // Its claim ends it, and nobody but the redelivery of this record makes good for an end
-            // whose status was not sent: it is not acknowledged before that.
+            // Its claim ends it: there is nothing to wait for.
             return Ok(true);
         }
         let candidate = Candidate {

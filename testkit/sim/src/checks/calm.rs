@@ -11,7 +11,7 @@ use triad_core::downstream::HELD_RECHECK;
 use triad_workflow::Workflow;
 
 use crate::definitions::{self, TIMING};
-use crate::setup::{ASKS_AFTER_MS, ASKS_LATE_AFTER_MS, ROUND_MS, SWEEP_MS};
+use crate::setup::{ASKED_WITHIN_MS, ASKS_LATE_AFTER_MS, ROUND_MS, SWEEP_MS};
 use crate::world::State;
 
 /// From one process to the next: a few calls of ports, one of a service, and the pause before a batch is
@@ -33,7 +33,7 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let wakes = until.max().unwrap_or(0).saturating_sub(kernel.now);
     let (wild, asks) = match state.setup.wild_clocks {
         true => (WILD_MS, ASKS_LATE_AFTER_MS),
-        false => (0, ASKS_AFTER_MS),
+        false => (0, ASKED_WITHIN_MS),
     };
     let undos_fail = kernel.faults.decline_undo > 0;
     let clean = |w: &Workflow| clean_ms(w, undos_fail);

@@ -125,7 +125,7 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     if !alerts.is_empty() {
         let is_once = alerts
             .iter()
-            .all(|(kind, _, times)| *times <= most_times(*kind));
+            .all(|(kind, _, times)| *kind == AlertKind::OrderLate || *times <= 1);
         let name = "g6-an-alert-once-where-nothing-is-lost";
         state
             .kernel
@@ -146,25 +146,21 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
     }
 }
 
-/// How often an alert about an order may be sent where no process dies and every answer arrives. Whoever
-/// writes the order's end sends it and then confirms that it is out. An order that is late goes on: its
-/// Scheduler, whose copy was written before, cannot know that the Supervisor has sent the alert, and sends
-/// it with its own next write.
-fn most_times(kind: AlertKind) -> usize {
-    match kind {
-        AlertKind::OrderLate => 2,
-        _ => 1,
-    }
-}
-
-/// The alerts about orders: kind, order, and how often the same one was sent.
+/// The alerts about orders: kind, order, and how often one process sent the same one.
+///
+/// Where no process dies and every answer arrives, whoever writes an order's end sends its alert once and
+/// then confirms that it is out; another one that looks in between may send it as well. An order that is
+/// late goes on, and whoever writes it next without a copy of what was sent sends the alert again: of that
+/// there is no bound here.
 fn alerts_of_orders(state: &State) -> Vec<(AlertKind, String, usize)> {
-    let alerts = state.bus.all(topics::ALERTS);
-    let alerts = alerts.filter_map(|s| serde_json::from_slice::<Alert>(&s.envelope.value).ok());
-    let mut sent: BTreeMap<String, (AlertKind, String, usize)> = BTreeMap::new();
-    for alert in alerts {
+    let mut sent: BTreeMap<_, (AlertKind, String, usize)> = BTreeMap::new();
+    for stored in state.bus.all(topics::ALERTS) {
+        let Ok(alert) = serde_json::from_slice::<Alert>(&stored.envelope.value) else {
+            continue;
+        };
         if let Some(order) = alert.order_id {
-            let (_, _, times) = sent.entry(alert.alert_id).or_insert((alert.kind, order, 0));
+            let same = (alert.alert_id, stored.by);
+            let (_, _, times) = sent.entry(same).or_insert((alert.kind, order, 0));
             *times += 1;
         }
     }

@@ -75,7 +75,7 @@ fn from_the_beginning(record: &mut StepRecord) {
     record.key += 1;
     record.action.begin_round();
     record.compensation.begin_round();
-    record.in_doubt = false;
+    doubt::lift(record);
     record.deferred_since = None;
     record.state = StepState::Waiting;
 }

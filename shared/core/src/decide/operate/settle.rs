@@ -27,6 +27,9 @@ pub(super) fn settle(
     now: Timestamp,
 ) -> Result<Draft, Halt> {
     let index = settled_step(ctx, order, step, output)?;
+    if output.is_none() {
+        cannot_happen_later(&order.steps[index], now)?;
+    }
     let was_ambiguous = matches!(order.steps[index].state, StepState::Ambiguous { .. });
     let mut next = next_version(order, Writer::Operator);
     next.note(Incident {
@@ -39,7 +42,7 @@ pub(super) fn settle(
     });
     let position = forward::next_position(&next);
     history::change(&mut next, index, now, |record| {
-        record.in_doubt = false;
+        doubt::lift(record);
         match output {
             Some(output) => happened(record, output, position, now),
             None => did_not_happen(record),
@@ -121,6 +124,21 @@ fn settled_step(
         bounds::check(output, MAX_OUTPUT_BYTES).map_err(|e| refuse(format!("the output {e}")))?;
     }
     Ok(index)
+}
+
+/// Refuses the word that an effect has not happened while a request may still be carried out: whoever
+/// asks the service then is told what is true for now.
+fn cannot_happen_later(record: &StepRecord, now: Timestamp) -> Result<(), Halt> {
+    match doubt::open_until(record) {
+        Some(until) if until > now => Err(Halt::Refused(OperationRefusal::Step {
+            step: record.step.clone(),
+            why: format!(
+                "its request may still be carried out for another {}: ask its service after that",
+                until.since(now)
+            ),
+        })),
+        _ => Ok(()),
+    }
 }
 
 fn happened(record: &mut StepRecord, output: &Value, position: u32, now: Timestamp) {

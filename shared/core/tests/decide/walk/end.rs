@@ -96,6 +96,7 @@ impl World<'_> {
             .collect();
         for step in doubtful {
             let applied = self.chance.one_in(2).then(|| json!({"ref": 4}));
+            self.story.silent();
             self.act(Action::Settle { step, applied });
         }
     }
