@@ -172,7 +172,7 @@ steps: [{ id: only, agent: x, action: go, compensation: none }]
         ..Settings::default()
     };
     let bus = MemoryBus::default();
-    let clock = ManualClock::at(1_800_000_000_000);
+    let clock = ManualClock::at(4_000_000_000_000);
     let submission = Submission::new(engine.store(), bus.clone(), clock, settings);
     let good = br#"{"order_id": "B-1", "workflow": "shop", "details": {"customer": "VINET"}}"#;
     submitted(&submission, Some(good.to_vec()), 1_000).await;
@@ -275,7 +275,7 @@ fn shop(more: &str) -> triad_workflow::Workflow {
 async fn an_order_that_was_let_in_keeps_its_place_whatever_comes_after_it() {
     let engine = Store::start().await;
     engine.publish(&shop("")).await;
-    let (bus, clock) = (MemoryBus::default(), ManualClock::at(1_800_000_000_000));
+    let (bus, clock) = (MemoryBus::default(), ManualClock::at(4_000_000_000_000));
     let settings = Settings::default();
     let refresh = settings.refresh_definitions;
     let submission = Submission::new(engine.store(), bus.clone(), clock.clone(), settings);
