@@ -73,14 +73,16 @@ fn freeze_an_instance(world: &World) {
     } else {
         state.kernel.rng.between(1_000, 20_000)
     };
+    if state.kernel.instances[victim].frozen_until > state.kernel.now {
+        // One after the other they would outlast the shortest retention that a world may have.
+        return;
+    }
     state.kernel.coverage.reach(if span >= 60_000 {
         "fault: frozen for minutes"
     } else {
         "fault: frozen for seconds"
     });
-    let until = state.kernel.now + span;
-    let frozen = &mut state.kernel.instances[victim].frozen_until;
-    *frozen = until.max(*frozen);
+    state.kernel.instances[victim].frozen_until = state.kernel.now + span;
     state.kernel.note(victim, || format!("FREEZES for {span}"));
 }
 
