@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::groups::GroupInfo;
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -229,6 +231,55 @@ async fn a_normal_record_that_cannot_be_handled_holds_up_no_high_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_high_record_that_cannot_be_handled_holds_up_no_normal_one() {
     a_stuck_lane_leaves_the_other_alone(HIGH, NORMAL).await;
+}
+
+/// Another member joins the group of the normal lane, is there until both have their partitions, and goes.
+async fn another_member_comes_and_goes(lanes: &Lanes) {
+    let other: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", lanes.brokers())
+        .set("group.id", GROUP)
+        .set("enable.auto.commit", "false")
+        .set("partition.assignment.strategy", "range,roundrobin")
+        .create()
+        .unwrap();
+    other.subscribe(&[NORMAL]).unwrap();
+    until("both are in the group", async || {
+        // What it may have read is not committed, and comes again.
+        other.poll(Duration::ZERO);
+        let groups = other.fetch_group_list(Some(GROUP), PATIENCE).unwrap();
+        let of_two = |g: &GroupInfo| g.state() == "Stable" && g.members().len() == 2;
+        groups.groups().iter().any(of_two).then_some(())
+    })
+    .await;
+}
+
+/// librdkafka keeps a pause beyond the assignment, and of a partition that was away nothing waits any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_comes_back_while_its_records_cannot_be_handled_is_read_again() {
+    let lanes = Lanes::new().await;
+    lanes.write(NORMAL, 30).await;
+    let healed = watch::Sender::new(false);
+    let handle = {
+        let (lanes, healed) = (lanes.clone(), healed.clone());
+        move |records: Arc<Vec<InputRecord>>| {
+            let (lanes, healed) = (lanes.clone(), healed.clone());
+            async move {
+                lanes.begin(&records);
+                if !*healed.borrow() {
+                    return vec![Handled::Redeliver(Redelivery::Raced); records.len()];
+                }
+                lanes.end(&records);
+                vec![Handled::Done; records.len()]
+            }
+        }
+    };
+    let _running = batches(&lanes, 10, handle);
+    // Handed over twice: the partition is paused.
+    let mut begun = lanes.begun.subscribe();
+    begun.wait_for(|b| b.len() > 10).await.unwrap();
+    another_member_comes_and_goes(&lanes).await;
+    healed.send_replace(true);
+    lanes.committed(GROUP, NORMAL, 30).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

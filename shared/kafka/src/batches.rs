@@ -133,6 +133,10 @@ where
     fn collect(&mut self, first: Option<Item>) -> Vec<Item> {
         let revoked = self.watch.learn(self.lane.consumer());
         self.stuck.forget(&revoked);
+        for partition in &revoked {
+            // It may have come back, and have been paused since for what is forgotten now.
+            self.lane.pause(partition, false);
+        }
         let mut batch = self.stuck.take_due(Instant::now(), self.max_records);
         let alone = match &*batch {
             [one] => self.stuck.is_alone(&one.partition()),

@@ -38,6 +38,11 @@ impl ConsumerContext for Context {
 
     fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Assign(partitions) = rebalance {
+            // A pause outlives its assignment: of one that has gone and come back to this member nobody
+            // would know any more that it is paused, and it would be read by nobody.
+            if let Err(error) = consumer.resume(partitions) {
+                tracing::warn!(%error, "partitions that have come could not be resumed");
+            }
             match consumer.committed_offsets((*partitions).clone(), COMMIT_WITHIN) {
                 Ok(committed) => self.meet(marks(&committed)),
                 // What is noted there is met another time.
