@@ -8,9 +8,8 @@ use rdkafka::mocking::MockCluster;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig};
-use triad_kafka::{
-    KafkaBus, KafkaConfig, KafkaError, Topic, WorkerConfig, create_topics, run_batches, run_stream,
-};
+use triad_consume::{ConsumeError, WorkerConfig, run_batches, run_stream};
+use triad_kafka::{KafkaBus, KafkaConfig, Topic, create_topics};
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_sim::contract::bus::{Answers, BusUnderTest, Next, PARTITIONS, TOPICS, all, answer};
 use triad_tests::engines::loopback;
@@ -76,7 +75,7 @@ impl BusUnderTest for Kafka {
     async fn read(&self, topic: &str, answers: Answers) {
         let [normal, high] = lanes(topic);
         let config = WorkerConfig {
-            kafka: self.config.clone(),
+            broker: self.config.clone(),
             group: format!("{topic}-readers"),
             high,
             normal,
@@ -85,7 +84,7 @@ impl BusUnderTest for Kafka {
         let end = Arc::new(End::default());
         let stop = end.leave.clone();
         let ended = end.clone();
-        let reading: tokio::task::JoinHandle<Result<(), KafkaError>> = match self.reads {
+        let reading: tokio::task::JoinHandle<Result<(), ConsumeError>> = match self.reads {
             Loop::Batches => tokio::spawn(run_batches(config, stop, move |records| {
                 handle_all(records.to_vec(), answers.clone(), ended.clone())
             })),

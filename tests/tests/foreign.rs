@@ -13,10 +13,10 @@ use rdkafka::producer::{FutureProducer, FutureRecord};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_kafka::{
-    HANDLER_PANICKED, HeldRecords, KafkaConfig, KafkaError, MAX_PANICS, Member, Read, Topic,
-    WorkerConfig, create_topics, run_batches, run_stream,
+use triad_consume::{
+    ConsumeError, HANDLER_PANICKED, MAX_PANICS, WorkerConfig, run_batches, run_stream,
 };
+use triad_kafka::{HeldRecords, KafkaConfig, Member, Read, Topic, create_topics};
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_tests::engines::loopback;
 use triad_tests::foreign::{Codec, Foreign, batch, produce, records};
@@ -67,9 +67,9 @@ impl Kafka {
         produce(&self.config.brokers, TOPIC, partition, &batch)
     }
 
-    fn worker(&self) -> WorkerConfig {
+    fn worker(&self) -> WorkerConfig<KafkaConfig> {
         WorkerConfig {
-            kafka: self.config.clone(),
+            broker: self.config.clone(),
             group: "readers".to_owned(),
             high: "t.high".to_owned(),
             normal: TOPIC.to_owned(),
@@ -122,7 +122,7 @@ impl Kafka {
 }
 
 /// A loop that runs.
-struct Reading(CancellationToken, JoinHandle<Result<(), KafkaError>>);
+struct Reading(CancellationToken, JoinHandle<Result<(), ConsumeError>>);
 
 impl Reading {
     async fn end(self) {

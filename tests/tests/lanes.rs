@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_kafka::{KafkaConfig, Topic, WorkerConfig, create_topics, run_batches, run_stream};
+use triad_consume::{WorkerConfig, run_batches, run_stream};
+use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_tests::cli::triad;
@@ -61,9 +62,9 @@ impl Lanes {
         self.broker.addr().to_string()
     }
 
-    fn config(&self, max_records: usize) -> WorkerConfig {
+    fn config(&self, max_records: usize) -> WorkerConfig<KafkaConfig> {
         WorkerConfig {
-            kafka: KafkaConfig::new(self.brokers()),
+            broker: KafkaConfig::new(self.brokers()),
             group: GROUP.to_owned(),
             high: HIGH.to_owned(),
             normal: NORMAL.to_owned(),

@@ -15,8 +15,9 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{SchedulerHandler, WholeStore, Wiring};
+use triad_consume::{Broker, WorkerConfig, run_batches, run_stream};
 use triad_core::{Priority, topics};
-use triad_kafka::{WorkerConfig, run_batches, run_stream};
+use triad_runtime::Bus;
 use triad_runtime::agent::Remotes;
 use triad_workflow::Millis;
 
@@ -53,8 +54,8 @@ pub enum Function {
 ///
 /// # Errors
 /// The first error with which a loop ended; all other loops are then stopped.
-pub async fn run<S: WholeStore>(
-    wiring: Wiring<S>,
+pub async fn run<S: WholeStore, B: Broker>(
+    wiring: Wiring<S, B>,
     remotes: Remotes,
     functions: &[Function],
     sweep_every: Duration,
@@ -81,19 +82,19 @@ pub async fn run<S: WholeStore>(
             stop.cancel();
         }
     }
-    wiring.bus.flush(Duration::from_secs(5));
+    B::flush(&wiring.bus, Duration::from_secs(5));
     result
 }
 
 /// A loop over both lanes: `name` says the group, the topics are those of either priority.
-fn config<S>(
-    wiring: &Wiring<S>,
+fn config<S, B: Broker>(
+    wiring: &Wiring<S, B>,
     name: &str,
     topic: impl Fn(Priority) -> String,
     max_records: usize,
-) -> WorkerConfig {
+) -> WorkerConfig<B> {
     WorkerConfig {
-        kafka: wiring.config.kafka.clone(),
+        broker: wiring.broker.clone(),
         group: format!("triad-{name}"),
         high: topic(Priority::High),
         normal: topic(Priority::Normal),
@@ -101,9 +102,9 @@ fn config<S>(
     }
 }
 
-fn submission<S: WholeStore>(
+fn submission<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring<S>,
+    wiring: &Wiring<S, B>,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
 ) {
@@ -124,9 +125,9 @@ fn submission<S: WholeStore>(
     });
 }
 
-fn scheduler<S: WholeStore>(
+fn scheduler<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring<S>,
+    wiring: &Wiring<S, B>,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
 ) {
@@ -149,8 +150,8 @@ fn scheduler<S: WholeStore>(
 }
 
 /// Starts what waits in the Scheduler for room, also while there is nothing to read.
-async fn start_waiting<S: WholeStore>(
-    handler: Arc<SchedulerHandler<S>>,
+async fn start_waiting<S: WholeStore, B: Bus>(
+    handler: Arc<SchedulerHandler<S, B>>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut timer = tokio::time::interval(LOOK_FOR_ROOM);
@@ -175,9 +176,9 @@ async fn survive<T>(what: &str, work: impl Future<Output = T>) -> Option<T> {
 
 /// A loop for each agent, with a consumer group and room of its own: another agent beside it
 /// changes nothing about its group, and a slow service holds up no other one's requests.
-fn agents<S: WholeStore>(
+fn agents<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring<S>,
+    wiring: &Wiring<S, B>,
     remotes: &Remotes,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
@@ -204,9 +205,9 @@ fn agents<S: WholeStore>(
     }
 }
 
-fn supervisor<S: WholeStore>(
+fn supervisor<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
-    wiring: &Wiring<S>,
+    wiring: &Wiring<S, B>,
     every: Duration,
     stop: &CancellationToken,
 ) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Config, ConfigError, Served, WholeStore, Wiring, needed_agents};
+use triad_consume::Broker;
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
@@ -47,8 +48,8 @@ pub fn say(functions: &[Function], config: &Config) {
 /// Looks once a minute until `stop` for agents that the present workflows name and nobody serves, and warns
 /// of each once; that somebody serves it after all is said, too. The agents that this worker serves itself,
 /// with `functions`, are not looked for.
-pub async fn watch<S: WholeStore>(
-    wiring: Wiring<S>,
+pub async fn watch<S: WholeStore, B: Broker>(
+    wiring: Wiring<S, B>,
     functions: Vec<Function>,
     stop: CancellationToken,
 ) {
@@ -78,8 +79,8 @@ pub async fn watch<S: WholeStore>(
     }
 }
 
-async fn unserved<S: WholeStore>(
-    wiring: &Wiring<S>,
+async fn unserved<S: WholeStore, B: Broker>(
+    wiring: &Wiring<S, B>,
     serves: bool,
 ) -> anyhow::Result<BTreeSet<AgentName>> {
     let needed = needed_agents(&wiring.store).await?;

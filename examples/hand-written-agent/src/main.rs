@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Account, Config, Wiring, environment, logging};
+use triad_consume::{WorkerConfig, run_stream};
 use triad_core::{Priority, topics};
-use triad_kafka::{WorkerConfig, run_stream};
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
     let wiring = Wiring::new(Config::read(&environment, Account::of_user())?).await?;
     let name = AgentName::new("loyalty")?;
     let config = WorkerConfig {
-        kafka: wiring.config.kafka.clone(),
+        broker: wiring.broker.clone(),
         group: format!("triad-agent.{name}"),
         high: topics::agent(&name, Priority::High),
         normal: topics::agent(&name, Priority::Normal),

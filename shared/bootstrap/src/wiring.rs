@@ -1,7 +1,8 @@
 //! Clients and handlers, put together from a configuration.
 
+use triad_consume::Broker;
 use triad_dynamodb::{DynamoStore, connect};
-use triad_kafka::{KafkaBus, KafkaError};
+use triad_kafka::{KafkaBus, KafkaConfig, KafkaError};
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::Operator;
 use triad_runtime::ports::OperatorStore;
@@ -23,19 +24,21 @@ pub trait WholeStore: StateStore + DefinitionStore + ControlStore + OperatorStor
 
 impl<S: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone> WholeStore for S {}
 
-/// The Scheduler in production, over a store and [`Bus`].
-pub type SchedulerHandler<S = Store> = Scheduler<S, Bus, SystemClock, SystemEntropy>;
+/// The Scheduler in production, over a store and a bus.
+pub type SchedulerHandler<S = Store, B = Bus> = Scheduler<S, B, SystemClock, SystemEntropy>;
 
 /// The clients of one process. Handlers are made over them, and share them.
 ///
-/// The store is that of a deployment unless somebody says another one. So who deploys names none, and
-/// links no other.
+/// The store and the broker are those of a deployment unless somebody says others. So who deploys names
+/// none, and links no other.
 #[derive(Clone)]
-pub struct Wiring<S = Store> {
+pub struct Wiring<S = Store, B: Broker = KafkaConfig> {
     /// The state store, the definition store and the control store.
     pub store: S,
-    /// The bus; all handlers of the process send through this one producer.
-    pub bus: Bus,
+    /// Where the consumer loops read.
+    pub broker: B,
+    /// The bus; all handlers of the process send through this one.
+    pub bus: B::Bus,
     /// The configuration that the clients were made from.
     pub config: Config,
 }
@@ -60,16 +63,26 @@ impl<S: WholeStore> Wiring<S> {
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub fn over(store: S, config: Config) -> Result<Self, KafkaError> {
-        Ok(Self {
+        let bus = KafkaBus::new(&config.kafka)?;
+        Ok(Self::with(store, config.kafka.clone(), bus, config))
+    }
+}
+
+impl<S: WholeStore, B: Broker> Wiring<S, B> {
+    /// The clients of a process with this store and this broker. Where the configuration says that others
+    /// are is looked at only for what is asked of Kafka itself, such as who serves an agent.
+    pub fn with(store: S, broker: B, bus: B::Bus, config: Config) -> Self {
+        Self {
             store,
-            bus: KafkaBus::new(&config.kafka)?,
+            broker,
+            bus,
             config,
-        })
+        }
     }
 
     /// A new Submission handler over these clients.
     #[must_use]
-    pub fn submission(&self) -> Submission<S, Bus, SystemClock> {
+    pub fn submission(&self) -> Submission<S, B::Bus, SystemClock> {
         Submission::new(
             self.store.clone(),
             self.bus.clone(),
@@ -81,7 +94,7 @@ impl<S: WholeStore> Wiring<S> {
     /// A new Scheduler handler over these clients. A process needs only one: each remembers the
     /// orders that wait for room.
     #[must_use]
-    pub fn scheduler(&self) -> SchedulerHandler<S> {
+    pub fn scheduler(&self) -> SchedulerHandler<S, B::Bus> {
         Scheduler::new(
             self.store.clone(),
             self.bus.clone(),
@@ -93,7 +106,7 @@ impl<S: WholeStore> Wiring<S> {
 
     /// A new agent handler over these clients, for these remote services.
     #[must_use]
-    pub fn agent(&self, remotes: Remotes) -> Agent<S, Bus, SystemClock, SystemEntropy> {
+    pub fn agent(&self, remotes: Remotes) -> Agent<S, B::Bus, SystemClock, SystemEntropy> {
         Agent::new(
             remotes,
             self.store.clone(),
@@ -106,7 +119,7 @@ impl<S: WholeStore> Wiring<S> {
 
     /// The acts of an operator, over these clients.
     #[must_use]
-    pub fn operator(&self) -> Operator<S, Bus, SystemClock, SystemEntropy> {
+    pub fn operator(&self) -> Operator<S, B::Bus, SystemClock, SystemEntropy> {
         Operator::new(
             self.store.clone(),
             self.bus.clone(),
@@ -118,7 +131,7 @@ impl<S: WholeStore> Wiring<S> {
 
     /// A new Supervisor handler over these clients.
     #[must_use]
-    pub fn supervisor(&self) -> Supervisor<S, Bus, SystemClock, SystemEntropy> {
+    pub fn supervisor(&self) -> Supervisor<S, B::Bus, SystemClock, SystemEntropy> {
         Supervisor::new(
             self.store.clone(),
             self.bus.clone(),

@@ -4,8 +4,7 @@
 //! librdkafka's calls fail with "broker transport failure" or "timed out" whatever is wrong; the
 //! reason (a refused password, an unknown certificate) comes beside them, as an event.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
@@ -13,8 +12,7 @@ use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
-use triad_runtime::dead_letter::LetterId;
-use triad_runtime::deaths::Mark;
+use triad_consume::Assignment;
 
 use crate::error::KafkaError;
 use crate::tokens::{Token, Tokens};
@@ -33,18 +31,7 @@ const CONNECTION_FAILED: &str = "FAIL";
 pub(crate) struct Context {
     pub(crate) tokens: Option<Arc<Tokens>>,
     fault: Arc<Mutex<Option<Fault>>>,
-    assignment: Arc<Mutex<Assignment>>,
-}
-
-/// What a rebalance has told of the partitions, and what it has to know of them.
-#[derive(Default)]
-struct Assignment {
-    /// Partitions that were taken from the consumer and of which its reader does not know yet.
-    revoked: Vec<(String, i32)>,
-    /// Marks on those that came, of which its reader does not know yet.
-    met: Vec<(LetterId, Mark)>,
-    /// Where the reader has noted that records are in hand.
-    noted: BTreeMap<(String, i32), i64>,
+    assignment: Arc<Assignment>,
 }
 
 /// Why there is no connection.
@@ -70,48 +57,9 @@ impl Context {
         tokens.renew()
     }
 
-    /// Notes that partitions were taken from the consumer.
-    pub(crate) fn revoke(&self, partitions: impl IntoIterator<Item = (String, i32)>) {
-        self.assignment().revoked.extend(partitions);
-    }
-
-    /// What was taken from the consumer since the last call.
-    pub(crate) fn take_revoked(&self) -> Vec<(String, i32)> {
-        std::mem::take(&mut self.assignment().revoked)
-    }
-
-    /// Keeps the marks on partitions that came to the consumer.
-    pub(crate) fn meet(&self, marks: Vec<(LetterId, Mark)>) {
-        self.assignment().met.extend(marks);
-    }
-
-    /// The marks that were met since the last call.
-    pub(crate) fn take_met(&self) -> Vec<(LetterId, Mark)> {
-        std::mem::take(&mut self.assignment().met)
-    }
-
-    /// Keeps that records of a partition are in hand from an offset on, or that none are.
-    pub(crate) fn set_noted(&self, partition: (String, i32), from: Option<i64>) {
-        let noted = &mut self.assignment().noted;
-        match from {
-            Some(offset) => noted.insert(partition, offset),
-            None => noted.remove(&partition),
-        };
-    }
-
-    /// From which offset on records of a partition are noted to be in hand.
-    pub(crate) fn noted(&self, partition: &(String, i32)) -> Option<i64> {
-        self.assignment().noted.get(partition).copied()
-    }
-
-    /// Of which partitions records are in hand, and from which offset on; they are forgotten.
-    pub(crate) fn take_noted(&self) -> BTreeMap<(String, i32), i64> {
-        std::mem::take(&mut self.assignment().noted)
-    }
-
-    fn assignment(&self) -> MutexGuard<'_, Assignment> {
-        let assignment = self.assignment.lock();
-        assignment.unwrap_or_else(PoisonError::into_inner)
+    /// What its reader and the rebalances tell each other.
+    pub(crate) fn assignment(&self) -> &Assignment {
+        &self.assignment
     }
 
     /// A fault of the login stays: what comes after it is that connections end.

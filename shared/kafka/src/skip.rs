@@ -15,6 +15,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use triad_consume::Unreadable;
 
 use crate::config::KafkaConfig;
 use crate::context::Context;
@@ -32,19 +33,6 @@ const SURE_WITHIN: Duration = Duration::from_secs(20);
 const SILENT: &str = "what the batch holds are no records";
 /// Longest wait for a broker's answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-
-/// Records that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable {
-    pub(crate) topic: String,
-    pub(crate) partition: i32,
-    /// The first of them.
-    pub(crate) first: i64,
-    /// The first that can be read again, or the partition's end.
-    pub(crate) next: i64,
-    /// In librdkafka's words, or ours.
-    pub(crate) reason: String,
-}
 
 /// Whether an error stands for a batch that cannot be read.
 pub(crate) fn is_unreadable(failed: &Failed) -> bool {

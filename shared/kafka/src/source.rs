@@ -6,6 +6,7 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::{Offset, TopicPartitionList};
+use triad_consume::{Partition, Unreadable};
 use triad_runtime::InputRecord;
 
 use crate::config::KafkaConfig;
@@ -13,7 +14,7 @@ use crate::context::Context;
 use crate::error::KafkaError;
 use crate::events::Events;
 use crate::native::{Failed, Place, Polled};
-use crate::skip::{Looks, Unreadable, is_unreadable};
+use crate::skip::{Looks, is_unreadable};
 use crate::stall::Stalls;
 
 /// What a consumer has.
@@ -78,7 +79,7 @@ impl Source {
     }
 
     /// Fetches nothing more of a partition, or goes on with it behind what was handed over last.
-    pub(crate) fn pause(&self, partition: &(String, i32), paused: bool) {
+    pub(crate) fn pause(&self, partition: &Partition, paused: bool) {
         self.stalls().pause(partition, paused);
         let (topic, partition) = partition;
         let mut one = TopicPartitionList::with_capacity(1);

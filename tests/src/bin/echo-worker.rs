@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
-use triad_kafka::{KafkaConfig, KafkaError, WorkerConfig, run_batches, run_stream};
+use triad_consume::{ConsumeError, WorkerConfig, run_batches, run_stream};
+use triad_kafka::KafkaConfig;
 use triad_runtime::{Handled, InputRecord};
 
 #[tokio::main]
-async fn main() -> Result<(), KafkaError> {
+async fn main() -> Result<(), ConsumeError> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .init();
@@ -25,7 +26,7 @@ async fn main() -> Result<(), KafkaError> {
         ("heartbeat.interval.ms".into(), "200".into()),
     ];
     let config = WorkerConfig {
-        kafka,
+        broker: kafka,
         group: "echo".to_owned(),
         high: format!("{topic}.high"),
         normal: topic,

@@ -14,16 +14,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rdkafka::consumer::BaseConsumer;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::aside::Item;
-use crate::config::KafkaConfig;
-use crate::consumer::join;
-use crate::context::Context;
-use crate::error::KafkaError;
-use crate::source::{Found, Source};
+use crate::broker::{Broker, Consumer, Found, Partition};
+use crate::error::ConsumeError;
 
 /// Longest time for which the normal lane takes up nothing because the high lane has records: 5 s.
 /// Then it takes up one batch or record, and waits for the high lane again.
@@ -34,9 +30,9 @@ const AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// Which topics a worker's loop reads, and in which consumer groups.
 #[derive(Debug, Clone)]
-pub struct WorkerConfig {
-    /// Where Kafka is, and how to log in.
-    pub kafka: KafkaConfig,
+pub struct WorkerConfig<B> {
+    /// Where the topics are.
+    pub broker: B,
     /// Consumer group of the normal lane. The group of the high lane has this name with `.high`
     /// after it.
     pub group: String,
@@ -60,25 +56,27 @@ pub(crate) enum Side {
 }
 
 /// One lane: its consumer, and its place in the order of lanes.
-pub(crate) struct Lane {
+pub(crate) struct Lane<C> {
     pub(crate) side: Side,
-    source: Source,
+    consumer: C,
     precedence: Precedence,
     /// When the normal lane has yielded for as long as it may, also to who asks it again meanwhile.
     yields_until: Mutex<Option<Instant>>,
-    brokers: String,
+    address: String,
 }
 
 /// Joins both groups.
-pub(crate) fn join_lanes(config: &WorkerConfig) -> Result<[Lane; 2], KafkaError> {
+pub(crate) fn join_lanes<B: Broker>(
+    config: &WorkerConfig<B>,
+) -> Result<[Lane<B::Consumer>; 2], ConsumeError> {
     let precedence = Precedence::default();
     let lane = |side, group: &str, topic: &str| {
         Ok(Lane {
             side,
-            source: join(&config.kafka, group, topic)?,
+            consumer: joined(&config.broker, group, topic)?,
             precedence: precedence.clone(),
             yields_until: Mutex::default(),
-            brokers: config.kafka.brokers.clone(),
+            address: config.broker.address().to_owned(),
         })
     };
     Ok([
@@ -87,12 +85,17 @@ pub(crate) fn join_lanes(config: &WorkerConfig) -> Result<[Lane; 2], KafkaError>
     ])
 }
 
-impl Lane {
+fn joined<B: Broker>(broker: &B, group: &str, topic: &str) -> Result<B::Consumer, ConsumeError> {
+    let joined = broker.join(group, topic);
+    joined.map_err(|refused| ConsumeError::Join(refused.to_string()))
+}
+
+impl<C: Consumer> Lane<C> {
     /// What comes next, once it is this lane's turn. Nothing is lost if the future is dropped.
     ///
     /// # Errors
-    /// [`KafkaError::Fatal`] once the consumer cannot be used any more.
-    pub(crate) async fn next(&self) -> Result<Item, KafkaError> {
+    /// [`ConsumeError::Fatal`] once the consumer cannot be used any more.
+    pub(crate) async fn next(&self) -> Result<Item, ConsumeError> {
         loop {
             let found = match self.side {
                 Side::High => self.next_of_high().await,
@@ -101,15 +104,13 @@ impl Lane {
             match found {
                 Found::Record(record) => return Ok(Item::Record(record)),
                 Found::Unreadable(unreadable) => return Ok(Item::unreadable(unreadable)),
-                Found::End(_) => {}
-                Found::Failed(failed) if failed.is_fatal => {
-                    return Err(KafkaError::Fatal(failed.reason));
+                Found::Failed { reason, is_fatal } if is_fatal => {
+                    return Err(ConsumeError::Fatal(reason));
                 }
-                Found::Failed(failed) => {
-                    let error = failed.reason;
+                Found::Failed { reason, .. } => {
                     tracing::warn!(
-                        error,
-                        brokers = self.brokers,
+                        error = reason,
+                        brokers = self.address,
                         "records cannot be read for now"
                     );
                     self.stand_back();
@@ -120,11 +121,11 @@ impl Lane {
     }
 
     async fn next_of_high(&self) -> Found {
-        let next = match self.source.at_hand() {
+        let next = match self.consumer.at_hand() {
             Some(next) => next,
             None => {
                 self.stand_back();
-                self.source.next().await
+                self.consumer.next().await
             }
         };
         self.stand_first();
@@ -144,7 +145,7 @@ impl Lane {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = None;
             if yielded.is_err() {
-                if let Some(next) = self.source.at_hand() {
+                if let Some(next) = self.consumer.at_hand() {
                     return next;
                 }
                 continue;
@@ -152,30 +153,32 @@ impl Lane {
             tokio::select! {
                 biased;
                 () = self.precedence.until(true) => {}
-                next = self.source.next() => return next,
+                next = self.consumer.next() => return next,
             }
         }
     }
 
     /// What is at hand already.
     pub(crate) fn at_hand(&self) -> Option<Item> {
-        match self.source.at_hand()? {
+        match self.consumer.at_hand()? {
             Found::Record(record) => Some(Item::Record(record)),
             Found::Unreadable(unreadable) => Some(Item::unreadable(unreadable)),
             // It is met again by whoever waits for the next record.
-            Found::Failed(_) | Found::End(_) => None,
+            Found::Failed { .. } => None,
         }
     }
 
-    pub(crate) fn consumer(&self) -> &BaseConsumer<Context> {
-        self.source.consumer()
+    pub(crate) fn consumer(&self) -> &C {
+        &self.consumer
     }
 
-    /// See [`Source::pause`].
-    pub(crate) fn pause(&self, partition: &(String, i32), paused: bool) {
-        self.source.pause(partition, paused);
+    /// See [`Consumer::pause`].
+    pub(crate) fn pause(&self, partition: &Partition, paused: bool) {
+        self.consumer.pause(partition, paused);
     }
+}
 
+impl<C> Lane<C> {
     /// The lane has a record to hand over: the other one is to take up nothing.
     pub(crate) fn stand_first(&self) {
         if self.side == Side::High {
@@ -191,7 +194,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl<C> Drop for Lane<C> {
     fn drop(&mut self) {
         self.stand_back();
     }

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
 use crate::aside::{Item, MAX_PANICS};
+use crate::broker::Partition;
 use crate::retry::{FOR_ROOM, wait_before};
-
-/// Topic and partition.
-pub(crate) type Partition = (String, i32);
 
 /// Why the first of a partition could not be done.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use rdkafka::consumer::CommitMode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +22,9 @@ use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, MAX_PANICS, said};
 use crate::batches::first_end;
-use crate::consumer::{COMMIT_EVERY, Commits, commit, take_back};
-use crate::error::KafkaError;
+use crate::broker::{Broker, Consumer};
+use crate::commits::{COMMIT_EVERY, Commits, take_back};
+use crate::error::ConsumeError;
 use crate::lanes::{Lane, Side, WorkerConfig, join_lanes};
 use crate::progress::UnderWay;
 use crate::retry::{tell, wait_to_retry};
@@ -50,19 +50,19 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// dead-lettered. The record is shared with the handler, and not copied.
 ///
 /// # Errors
-/// [`KafkaError::Settings`] or [`KafkaError::Refused`] if a consumer cannot be made,
-/// [`KafkaError::Fatal`] if one cannot be used any more. All other failures are retried.
-pub async fn run_stream<F, R>(
-    config: WorkerConfig,
+/// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any more. All other failures are retried.
+pub async fn run_stream<B, F, R>(
+    config: WorkerConfig<B>,
     stop: CancellationToken,
     handle: F,
-) -> Result<(), KafkaError>
+) -> Result<(), ConsumeError>
 where
+    B: Broker,
     F: Fn(Arc<InputRecord>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Handled> + Send + 'static,
 {
     let room = Room::of(config.max_records);
-    let aside = Aside::new(&config.kafka);
+    let aside = Aside::new(&config.broker);
     let mut tasks = JoinSet::new();
     for lane in join_lanes(&config)? {
         let each = Each {
@@ -76,14 +76,15 @@ where
     first_end(tasks).await
 }
 
-async fn consume<F, R>(
-    lane: Lane,
+async fn consume<B, F, R>(
+    lane: Lane<B::Consumer>,
     watch: Watch,
     room: Room,
     stop: CancellationToken,
-    each: Each<F>,
-) -> Result<(), KafkaError>
+    each: Each<B, F>,
+) -> Result<(), ConsumeError>
 where
+    B: Broker,
     F: Fn(Arc<InputRecord>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Handled> + Send + 'static,
 {
@@ -149,13 +150,18 @@ where
     let _ = tokio::time::timeout(LAST_WAIT, tasks.wait()).await;
     take_back(lane.consumer());
     under_way.store(lane.consumer());
-    commit(lane.consumer(), CommitMode::Sync);
+    lane.consumer().commit_and_wait();
     ended
 }
 
 /// Notes what is in hand, once more where a mark says so: what may not be handed over becomes a
 /// letter. Whether it is to be waited for before anything else is taken up.
-fn take_up(item: Item, lane: &Lane, watch: &Mutex<Watch>, under_way: &UnderWay) -> (Item, bool) {
+fn take_up(
+    item: Item,
+    lane: &Lane<impl Consumer>,
+    watch: &Mutex<Watch>,
+    under_way: &UnderWay,
+) -> (Item, bool) {
     let consumer = lane.consumer();
     let mut watch = locked(watch);
     match item {
@@ -180,14 +186,15 @@ fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
 
 /// What is done about each record.
 #[derive(Clone)]
-struct Each<F> {
+struct Each<B: Broker, F> {
     handle: F,
-    aside: Aside,
+    aside: Aside<B>,
     stop: CancellationToken,
 }
 
-impl<F, R> Each<F>
+impl<B, F, R> Each<B, F>
 where
+    B: Broker,
     F: Fn(Arc<InputRecord>) -> R,
     R: Future<Output = Handled>,
 {
@@ -251,7 +258,11 @@ enum Worked {
 }
 
 /// Commits the offsets before which all is done, for ever.
-async fn commit_now_and_then(lane: &Lane, under_way: &UnderWay, watch: &Mutex<Watch>) {
+async fn commit_now_and_then(
+    lane: &Lane<impl Consumer>,
+    under_way: &UnderWay,
+    watch: &Mutex<Watch>,
+) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
     let mut commits = Commits::default();
     loop {

@@ -9,15 +9,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use triad_runtime::InputRecord;
 use triad_runtime::deaths::{Handing, Mark, Marks};
 
-use crate::consumer::{Note, note};
-use crate::context::Context;
-
-/// Topic and partition.
-type Partition = (String, i32);
+use crate::broker::{Consumer, InHand, Note, Partition};
 
 /// What one lane knows of what is in hand, here and before.
 #[derive(Default)]
@@ -46,15 +41,15 @@ impl Watch {
 
     /// Learns which partitions have gone and with which marks others have come; gives those that
     /// have gone.
-    pub(crate) fn learn(&mut self, consumer: &BaseConsumer<Context>) -> Vec<Partition> {
-        let gone = consumer.context().take_revoked();
+    pub(crate) fn learn(&mut self, consumer: &impl Consumer) -> Vec<Partition> {
+        let gone = consumer.assignment().take_revoked();
         self.left.forget(&gone);
         for partition in &gone {
             self.proven.remove(partition);
             self.alone.remove(partition);
             self.since.remove(partition);
         }
-        for (at, mark) in consumer.context().take_met() {
+        for (at, mark) in consumer.assignment().take_met() {
             tracing::warn!(
                 topic = at.topic,
                 partition = at.partition,
@@ -78,7 +73,7 @@ impl Watch {
     /// `position` of its partition is done.
     pub(crate) fn take_alone(
         &mut self,
-        consumer: &BaseConsumer<Context>,
+        consumer: &impl Consumer,
         record: &InputRecord,
         position: i64,
     ) -> bool {
@@ -91,15 +86,12 @@ impl Watch {
         }
         match self.left.handing(record) {
             Handing::Alone(mark) => {
-                let in_hand = Some((record.offset, mark));
-                note(
-                    consumer,
-                    [Note {
-                        partition: &partition,
-                        position,
-                        in_hand,
-                    }],
-                );
+                let from = record.offset;
+                consumer.note(&[Note {
+                    partition: partition.clone(),
+                    position,
+                    in_hand: Some(InHand { from, mark }),
+                }]);
                 self.noted(consumer, partition, position);
                 true
             }
@@ -114,7 +106,7 @@ impl Watch {
     /// All before the first of each partition is done.
     pub(crate) fn take_together<'a>(
         &mut self,
-        consumer: &BaseConsumer<Context>,
+        consumer: &impl Consumer,
         records: impl IntoIterator<Item = &'a InputRecord>,
     ) {
         let mut first: BTreeMap<Partition, i64> = BTreeMap::new();
@@ -125,12 +117,19 @@ impl Watch {
                 first.entry(partition).or_insert(record.offset);
             }
         }
+        let mark = Mark::Together;
         let notes = first.iter().map(|(partition, position)| Note {
-            partition,
+            partition: partition.clone(),
             position: *position,
-            in_hand: Some((*position, Mark::Together)),
+            in_hand: Some(InHand {
+                from: *position,
+                mark,
+            }),
         });
-        note(consumer, notes);
+        let notes: Vec<Note> = notes.collect();
+        if !notes.is_empty() {
+            consumer.note(&notes);
+        }
         for (partition, position) in first {
             self.noted(consumer, partition, position);
         }
@@ -140,13 +139,13 @@ impl Watch {
     /// `is_done` the offset behind it is committed soon.
     pub(crate) fn answered(
         &mut self,
-        consumer: &BaseConsumer<Context>,
+        consumer: &impl Consumer,
         record: &InputRecord,
         is_done: bool,
     ) {
         let partition = (record.topic.clone(), record.partition);
         self.left.answered(record);
-        if let Some(position) = consumer.context().noted(&partition)
+        if let Some(position) = consumer.assignment().noted(&partition)
             && !(is_done && position == record.offset)
         {
             take_back_one(consumer, &partition, position);
@@ -155,39 +154,36 @@ impl Watch {
     }
 
     /// Takes back what has been noted for so long: no death is held against it any more.
-    pub(crate) fn take_back_after(&mut self, consumer: &BaseConsumer<Context>, within: Duration) {
+    pub(crate) fn take_back_after(&mut self, consumer: &impl Consumer, within: Duration) {
         let now = Instant::now();
         let over = self.since.iter().filter(|(_, at)| now - **at >= within);
         let over: Vec<Partition> = over.map(|(partition, _)| partition.clone()).collect();
         for partition in over {
-            if let Some(position) = consumer.context().noted(&partition) {
+            if let Some(position) = consumer.assignment().noted(&partition) {
                 take_back_one(consumer, &partition, position);
             }
             self.proves(consumer, partition);
         }
     }
 
-    fn noted(&mut self, consumer: &BaseConsumer<Context>, partition: Partition, position: i64) {
+    fn noted(&mut self, consumer: &impl Consumer, partition: Partition, position: i64) {
         consumer
-            .context()
+            .assignment()
             .set_noted(partition.clone(), Some(position));
         self.since.insert(partition, Instant::now());
     }
 
-    fn proves(&mut self, consumer: &BaseConsumer<Context>, partition: Partition) {
-        consumer.context().set_noted(partition.clone(), None);
+    fn proves(&mut self, consumer: &impl Consumer, partition: Partition) {
+        consumer.assignment().set_noted(partition.clone(), None);
         self.since.remove(&partition);
         self.proven.insert(partition);
     }
 }
 
-fn take_back_one(consumer: &BaseConsumer<Context>, partition: &Partition, position: i64) {
-    note(
-        consumer,
-        [Note {
-            partition,
-            position,
-            in_hand: None,
-        }],
-    );
+fn take_back_one(consumer: &impl Consumer, partition: &Partition, position: i64) {
+    consumer.note(&[Note {
+        partition: partition.clone(),
+        position,
+        in_hand: None,
+    }]);
 }

@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use rdkafka::consumer::BaseConsumer;
-
 use triad_runtime::InputRecord;
 
 use crate::aside::Item;
-use crate::consumer::store;
-use crate::context::Context;
+use crate::broker::{Consumer, Partition};
 
 /// Which records of each partition are under way.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(Mutex<BTreeMap<(String, i32), Progress>>);
+pub(crate) struct UnderWay(Mutex<BTreeMap<Partition, Progress>>);
 
 #[derive(Debug, Default)]
 struct Progress {
@@ -38,7 +35,7 @@ impl UnderWay {
     }
 
     /// Partitions have gone: what is under way of them is no business of this consumer any more.
-    pub(crate) fn forget(&self, partitions: &[(String, i32)]) {
+    pub(crate) fn forget(&self, partitions: &[Partition]) {
         self.lock().retain(|at, _| !partitions.contains(at));
     }
 
@@ -58,16 +55,16 @@ impl UnderWay {
     }
 
     /// Stores, for each partition, the offset before which all is done; whether any has moved.
-    pub(crate) fn store(&self, consumer: &BaseConsumer<Context>) -> bool {
+    pub(crate) fn store(&self, consumer: &impl Consumer) -> bool {
         let moved = self.moved();
-        for ((topic, partition), done) in &moved {
-            store(consumer, topic, *partition, *done);
+        for (partition, done) in &moved {
+            consumer.store(partition, *done);
         }
         !moved.is_empty()
     }
 
     /// The partitions of which more is done than was stored, which it is from now on.
-    fn moved(&self) -> Vec<((String, i32), i64)> {
+    fn moved(&self) -> Vec<(Partition, i64)> {
         let mut moved = Vec::new();
         for (partition, progress) in self.lock().iter_mut() {
             let done = progress.done();
@@ -79,7 +76,7 @@ impl UnderWay {
         moved
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, i32), Progress>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Partition, Progress>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,9 +9,7 @@ use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{BusError, Clock, Handled, InputRecord, metric};
 
-use crate::bus::KafkaBus;
-use crate::config::KafkaConfig;
-use crate::skip::Unreadable;
+use crate::broker::{Broker, Partition, Unreadable};
 
 /// How often a handler may panic while it works on one record alone. After that the record is
 /// dead-lettered.
@@ -91,7 +89,7 @@ impl Item {
     }
 
     /// Topic and partition.
-    pub(crate) fn partition(&self) -> (String, i32) {
+    pub(crate) fn partition(&self) -> Partition {
         let record = self.record();
         (record.topic.clone(), record.partition)
     }
@@ -107,15 +105,15 @@ impl Item {
 
 /// Where things are put aside: a producer of its own, made when it is first needed.
 #[derive(Clone)]
-pub(crate) struct Aside {
-    config: KafkaConfig,
-    bus: Arc<Mutex<Option<KafkaBus>>>,
+pub(crate) struct Aside<B: Broker> {
+    broker: B,
+    bus: Arc<Mutex<Option<B::Bus>>>,
 }
 
-impl Aside {
-    pub(crate) fn new(config: &KafkaConfig) -> Self {
+impl<B: Broker> Aside<B> {
+    pub(crate) fn new(broker: &B) -> Self {
         Self {
-            config: config.clone(),
+            broker: broker.clone(),
             bus: Arc::default(),
         }
     }
@@ -145,13 +143,12 @@ impl Aside {
         Ok(())
     }
 
-    fn bus(&self) -> Result<KafkaBus, BusError> {
+    fn bus(&self) -> Result<B::Bus, BusError> {
         let mut bus = self.bus.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bus) = &*bus {
             return Ok(bus.clone());
         }
-        let made = KafkaBus::new(&self.config).map_err(|e| BusError::Permanent(e.to_string()))?;
-        Ok(bus.insert(made).clone())
+        Ok(bus.insert(self.broker.bus()?).clone())
     }
 }
 

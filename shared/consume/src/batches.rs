@@ -18,18 +18,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use rdkafka::consumer::CommitMode;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, said};
-use crate::consumer::{COMMIT_EVERY, Commits, commit, store, take_back};
-use crate::error::KafkaError;
+use crate::broker::{Broker, Consumer, Partition};
+use crate::commits::{COMMIT_EVERY, Commits, take_back};
+use crate::error::ConsumeError;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
 use crate::retry::tell;
-use crate::stuck::{Partition, Stuck, Why};
+use crate::stuck::{Stuck, Why};
 use crate::watch::Watch;
 
 /// How often a consumer is polled while a handler is at work.
@@ -44,18 +44,18 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// their order; a record without an answer counts as one to redeliver.
 ///
 /// # Errors
-/// [`KafkaError::Settings`] or [`KafkaError::Refused`] if a consumer cannot be made,
-/// [`KafkaError::Fatal`] if one cannot be used any more. All other failures are retried.
-pub async fn run_batches<F, R>(
-    config: WorkerConfig,
+/// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any more. All other failures are retried.
+pub async fn run_batches<B, F, R>(
+    config: WorkerConfig<B>,
     stop: CancellationToken,
     handle: F,
-) -> Result<(), KafkaError>
+) -> Result<(), ConsumeError>
 where
+    B: Broker,
     F: Fn(Arc<Vec<InputRecord>>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Vec<Handled>> + Send,
 {
-    let aside = Aside::new(&config.kafka);
+    let aside = Aside::new(&config.broker);
     let mut tasks = JoinSet::new();
     for lane in join_lanes(&config)? {
         let stop = stop.clone();
@@ -72,7 +72,7 @@ where
         tasks.spawn(async move {
             let ended = lane.run(&stop).await;
             take_back(lane.lane.consumer());
-            commit(lane.lane.consumer(), CommitMode::Sync);
+            lane.lane.consumer().commit_and_wait();
             ended
         });
     }
@@ -81,20 +81,20 @@ where
 
 /// Waits for the lanes; an error of one ends the other with it.
 pub(crate) async fn first_end(
-    mut lanes: JoinSet<Result<(), KafkaError>>,
-) -> Result<(), KafkaError> {
+    mut lanes: JoinSet<Result<(), ConsumeError>>,
+) -> Result<(), ConsumeError> {
     while let Some(ended) = lanes.join_next().await {
-        ended.map_err(|e| KafkaError::Fatal(format!("a loop ended: {e}")))??;
+        ended.map_err(|e| ConsumeError::Fatal(format!("a loop ended: {e}")))??;
     }
     Ok(())
 }
 
 /// One lane and what is in hand of it.
-struct InHand<F> {
-    lane: Lane,
+struct InHand<B: Broker, F> {
+    lane: Lane<B::Consumer>,
     max_records: usize,
     handle: F,
-    aside: Aside,
+    aside: Aside<B>,
     stuck: Stuck,
     watch: Watch,
     /// Read while a handler was at work.
@@ -102,12 +102,13 @@ struct InHand<F> {
     commits: Commits,
 }
 
-impl<F, R> InHand<F>
+impl<B, F, R> InHand<B, F>
 where
+    B: Broker,
     F: Fn(Arc<Vec<InputRecord>>) -> R,
     R: Future<Output = Vec<Handled>>,
 {
-    async fn run(&mut self, stop: &CancellationToken) -> Result<(), KafkaError> {
+    async fn run(&mut self, stop: &CancellationToken) -> Result<(), ConsumeError> {
         let mut commits = tokio::time::interval(COMMIT_EVERY);
         commits.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -296,7 +297,7 @@ where
         }
         let now = Instant::now();
         for (partition, next) in &done {
-            store(self.lane.consumer(), &partition.0, partition.1, *next);
+            self.lane.consumer().store(partition, *next);
             self.commits.stored();
             if !left.contains_key(partition) && self.stuck.done(partition, now) {
                 self.lane.pause(partition, false);
@@ -334,7 +335,10 @@ impl From<Handled> for Answer {
     }
 }
 
-async fn next(fresh: &mut VecDeque<Item>, lane: &Lane) -> Result<Item, KafkaError> {
+async fn next<C: Consumer>(
+    fresh: &mut VecDeque<Item>,
+    lane: &Lane<C>,
+) -> Result<Item, ConsumeError> {
     match fresh.pop_front() {
         Some(item) => Ok(item),
         None => lane.next().await,

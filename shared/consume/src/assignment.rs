@@ -1,0 +1,78 @@
+//! What a consumer and its loop tell each other of the partitions that come and go.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use triad_runtime::dead_letter::LetterId;
+use triad_runtime::deaths::Mark;
+
+use crate::broker::{Note, Partition};
+
+/// Which partitions have gone, which marks others came with, and of which records are in hand.
+///
+/// The consumer tells what a rebalance has done ([`revoke`](Self::revoke), [`meet`](Self::meet)) and
+/// takes back what is noted before partitions go ([`take_notes_back`](Self::take_notes_back)); the loop
+/// does the rest. Bound: a few entries for each partition of one topic.
+#[derive(Debug, Default)]
+pub struct Assignment(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Partitions that have gone and of which the loop does not know yet.
+    revoked: Vec<Partition>,
+    /// Marks on those that came, of which the loop does not know yet.
+    met: Vec<(LetterId, Mark)>,
+    /// From which offset on the loop has noted that records are in hand.
+    noted: BTreeMap<Partition, i64>,
+}
+
+impl Assignment {
+    /// Keeps that partitions have gone.
+    pub fn revoke(&self, partitions: impl IntoIterator<Item = Partition>) {
+        self.lock().revoked.extend(partitions);
+    }
+
+    /// Keeps the marks on partitions that have come.
+    pub fn meet(&self, marks: impl IntoIterator<Item = (LetterId, Mark)>) {
+        self.lock().met.extend(marks);
+    }
+
+    /// What takes back all that is noted and nobody has answered: none of it is in hand any more.
+    pub fn take_notes_back(&self) -> Vec<Note> {
+        let noted = std::mem::take(&mut self.lock().noted);
+        let back = noted.into_iter().map(|(partition, position)| Note {
+            partition,
+            position,
+            in_hand: None,
+        });
+        back.collect()
+    }
+
+    /// What has gone since the last call.
+    pub(crate) fn take_revoked(&self) -> Vec<Partition> {
+        std::mem::take(&mut self.lock().revoked)
+    }
+
+    /// The marks that were met since the last call.
+    pub(crate) fn take_met(&self) -> Vec<(LetterId, Mark)> {
+        std::mem::take(&mut self.lock().met)
+    }
+
+    /// Keeps that records of a partition are in hand from an offset on, or that none are.
+    pub(crate) fn set_noted(&self, partition: Partition, from: Option<i64>) {
+        let noted = &mut self.lock().noted;
+        match from {
+            Some(offset) => noted.insert(partition, offset),
+            None => noted.remove(&partition),
+        };
+    }
+
+    /// From which offset on records of a partition are noted to be in hand.
+    pub(crate) fn noted(&self, partition: &Partition) -> Option<i64> {
+        self.lock().noted.get(partition).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

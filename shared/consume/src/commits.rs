@@ -1,0 +1,71 @@
+//! When stored offsets are committed, and what is noted beside them.
+
+use std::time::{Duration, Instant};
+
+use crate::broker::Consumer;
+
+/// How often stored offsets are committed.
+pub const COMMIT_EVERY: Duration = Duration::from_millis(250);
+
+/// How often they are committed though nothing was stored since: a commit may have failed, and a broker's
+/// client need not say so of one that is not waited for. Where nothing is left to commit, it asks the
+/// broker nothing.
+const COMMIT_AGAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// Longest wait for a commit, where its answer is waited for.
+pub const COMMIT_WITHIN: Duration = Duration::from_secs(5);
+
+/// When the stored offsets of a consumer are to be committed, without waiting for it.
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    has_stored: bool,
+    last: Option<Instant>,
+}
+
+impl Commits {
+    /// Something was stored.
+    pub(crate) fn stored(&mut self) {
+        self.has_stored = true;
+    }
+
+    /// Commits, if there is something new or the last time was long ago.
+    pub(crate) fn commit(&mut self, consumer: &impl Consumer) {
+        if self.is_due(Instant::now()) {
+            consumer.commit();
+        }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_long_ago = self.last.is_none_or(|at| now - at >= COMMIT_AGAIN_EVERY);
+        let is_due = std::mem::take(&mut self.has_stored) || is_long_ago;
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Takes back all that a consumer has noted and nobody has answered: none of it is in hand any more.
+pub(crate) fn take_back(consumer: &impl Consumer) {
+    consumer.note(&consumer.assignment().take_notes_back());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_committed_and_once_more_in_case_that_failed() {
+        let mut commits = Commits::default();
+        let began = Instant::now();
+        let mut at = |ms| commits.is_due(began + Duration::from_millis(ms));
+        assert!(at(0));
+        assert!(!at(250));
+        assert!(!at(4_999));
+        assert!(at(5_000));
+        assert!(!at(9_999));
+        commits.stored();
+        assert!(commits.is_due(began + Duration::from_millis(9_999)));
+        assert!(!commits.is_due(began + Duration::from_millis(14_998)));
+    }
+}

@@ -1,0 +1,28 @@
+//! The consumer loops of a long-running process: two lanes, the order within a partition, redelivery,
+//! dead letters and committed offsets.
+//!
+//! They run over any [`Broker`]: Kafka, or the log of one machine. What a broker must do for them is in
+//! [`Broker`] and [`Consumer`]; what a handler may rely on is in [`run_batches`] and [`run_stream`].
+//! Nothing here knows of orders.
+
+mod aside;
+mod assignment;
+mod batches;
+mod broker;
+mod commits;
+mod error;
+mod lanes;
+mod progress;
+mod retry;
+mod stream;
+mod stuck;
+mod watch;
+
+pub use aside::{HANDLER_PANICKED, MAX_PANICS};
+pub use assignment::Assignment;
+pub use batches::run_batches;
+pub use broker::{Broker, Consumer, Found, InHand, Note, Partition, Unreadable};
+pub use commits::{COMMIT_EVERY, COMMIT_WITHIN};
+pub use error::ConsumeError;
+pub use lanes::{LONGEST_YIELD, WorkerConfig};
+pub use stream::run_stream;

@@ -1,0 +1,90 @@
+//! Kafka as the consumer loops see it.
+
+use std::time::Duration;
+
+use rdkafka::consumer::CommitMode;
+use triad_consume::{Assignment, Broker, Consumer, Note, Partition};
+use triad_runtime::BusError;
+
+use crate::bus::KafkaBus;
+use crate::config::KafkaConfig;
+use crate::consumer::{commit, join, note, store};
+use crate::error::KafkaError;
+use crate::source::{Found, Source};
+
+impl Broker for KafkaConfig {
+    type Consumer = GroupConsumer;
+    type Bus = KafkaBus;
+    type Error = KafkaError;
+
+    fn join(&self, group: &str, topic: &str) -> Result<GroupConsumer, KafkaError> {
+        join(self, group, topic).map(GroupConsumer)
+    }
+
+    fn bus(&self) -> Result<KafkaBus, BusError> {
+        KafkaBus::new(self).map_err(|e| BusError::Permanent(e.to_string()))
+    }
+
+    fn flush(bus: &KafkaBus, within: Duration) {
+        bus.flush(within);
+    }
+
+    fn address(&self) -> &str {
+        &self.brokers
+    }
+}
+
+/// A member of a consumer group, for the loops of `triad-consume`.
+pub struct GroupConsumer(Source);
+
+impl Consumer for GroupConsumer {
+    async fn next(&self) -> triad_consume::Found {
+        loop {
+            if let Some(found) = for_loops(self.0.next().await) {
+                return found;
+            }
+        }
+    }
+
+    fn at_hand(&self) -> Option<triad_consume::Found> {
+        for_loops(self.0.at_hand()?)
+    }
+
+    fn pause(&self, partition: &Partition, paused: bool) {
+        self.0.pause(partition, paused);
+    }
+
+    fn store(&self, (topic, partition): &Partition, next: i64) {
+        store(self.0.consumer(), topic, *partition, next);
+    }
+
+    fn commit(&self) {
+        commit(self.0.consumer(), CommitMode::Async);
+    }
+
+    fn commit_and_wait(&self) {
+        commit(self.0.consumer(), CommitMode::Sync);
+    }
+
+    fn note(&self, notes: &[Note]) {
+        note(self.0.consumer(), notes);
+    }
+
+    fn assignment(&self) -> &Assignment {
+        use rdkafka::consumer::Consumer as _;
+        self.0.consumer().context().assignment()
+    }
+}
+
+/// Nobody who reads in a group has asked for the ends of partitions.
+fn for_loops(found: Found) -> Option<triad_consume::Found> {
+    Some(match found {
+        Found::Record(record) => triad_consume::Found::Record(record),
+        Found::Unreadable(unreadable) => triad_consume::Found::Unreadable(unreadable),
+        Found::End(_) => return None,
+        Found::Failed(failed) => triad_consume::Found::Failed {
+            reason: failed.reason,
+            is_fatal: failed.is_fatal,
+        },
+    })
+}
