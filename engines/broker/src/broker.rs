@@ -12,6 +12,7 @@ use tokio::task::LocalSet;
 use crate::config::BrokerConfig;
 use crate::core::Core;
 use crate::error::Error;
+use crate::line::{Asked, Line};
 use crate::server::tls::Tls;
 use crate::server::{self, Door};
 
@@ -25,6 +26,7 @@ pub struct Broker;
 pub struct BrokerHandle {
     addr: SocketAddr,
     secured_addr: Option<SocketAddr>,
+    line: Line,
     stop: Arc<Notify>,
     done: Option<oneshot::Receiver<Result<(), Error>>>,
 }
@@ -63,12 +65,13 @@ impl Broker {
         let (started, wait_started) = std::sync::mpsc::sync_channel(1);
         let (finished, done) = oneshot::channel();
         let thread_stop = Arc::clone(&stop);
+        let (line, asked) = Line::new();
         std::thread::Builder::new()
             .name("broker".into())
             .spawn(move || {
                 // Nobody may be there any more to hear it; then it is only logged.
                 if let Err(result) =
-                    finished.send(run(config, (plain, secured), thread_stop, &started))
+                    finished.send(run(config, (plain, secured), asked, thread_stop, &started))
                     && let Err(error) = result
                 {
                     tracing::error!(%error, "the broker ended in error");
@@ -78,6 +81,7 @@ impl Broker {
             Ok(Ok(())) => Ok(BrokerHandle {
                 addr,
                 secured_addr,
+                line,
                 stop,
                 done: Some(done),
             }),
@@ -98,6 +102,12 @@ impl BrokerHandle {
     #[must_use]
     pub fn secured_addr(&self) -> Option<SocketAddr> {
         self.secured_addr
+    }
+
+    /// The direct line for this process. What goes through it after the broker has stopped fails.
+    #[must_use]
+    pub fn line(&self) -> Line {
+        self.line.clone()
     }
 
     /// Closes all connections, makes everything durable, and waits until that is done. It works
@@ -136,6 +146,7 @@ type Listeners = (TcpListener, Option<TcpListener>);
 fn run(
     config: BrokerConfig,
     listeners: Listeners,
+    asked: Asked,
     stop: Arc<Notify>,
     started: &std::sync::mpsc::SyncSender<Result<(), Error>>,
 ) -> Result<(), Error> {
@@ -153,7 +164,7 @@ fn run(
     let tasks = LocalSet::new();
     tasks.block_on(
         &runtime,
-        server::run(doors, Rc::clone(&core), progress, stop),
+        server::run(doors, Rc::clone(&core), asked, progress, stop),
     );
     // Dropping the tasks closes the connections and lets go of the core.
     drop(tasks);

@@ -15,6 +15,7 @@
 //! | `apis` | one handler a request |
 //! | `group` | the group state machine and committed offsets |
 //! | `log` | durability: write-ahead log, segments, checkpoints, recovery |
+//! | `line` | the way in for the process that the broker runs in |
 //! | `core` | the state of it all, and who waits for what |
 //!
 //! | asked for | answer |
@@ -42,6 +43,7 @@ mod config;
 mod core;
 mod error;
 mod group;
+mod line;
 mod log;
 mod offsets;
 mod sasl;
@@ -51,5 +53,6 @@ mod wire;
 pub use broker::{Broker, BrokerHandle};
 pub use config::{BrokerConfig, FlushPolicy, SecuredListener};
 pub use error::Error;
+pub use line::{Batch, Committing, Line, LineError, Part, Position, Reading, Wanted};
 pub use sasl::msk::MskTokenForm;
 pub use sasl::{Grant, SaslConfig, TokenCheck};

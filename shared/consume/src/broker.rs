@@ -1,5 +1,6 @@
 //! What the loops ask of a broker and of its consumers.
 
+use std::fmt;
 use std::time::Duration;
 
 use triad_runtime::deaths::Mark;
@@ -129,4 +130,23 @@ pub struct InHand {
     pub from: i64,
     /// How they were handed over.
     pub mark: Mark,
+}
+
+/// As it is kept with a committed offset: the first offset, a blank, the mark.
+impl fmt::Display for InHand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.from, self.mark)
+    }
+}
+
+impl InHand {
+    /// What [`Display`](fmt::Display) wrote; `None` for anything else, which others may have written.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (from, mark) = text.split_once(' ')?;
+        Some(Self {
+            from: from.parse().ok()?,
+            mark: mark.parse().ok()?,
+        })
+    }
 }

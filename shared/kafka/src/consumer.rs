@@ -8,7 +8,7 @@ use triad_consume::{COMMIT_WITHIN, Note};
 use crate::config::KafkaConfig;
 use crate::context::Context;
 use crate::error::{KafkaError, of_topic, unusable};
-use crate::native::{commit_within, marks, metadata};
+use crate::native::{commit_within, marks};
 use crate::source::Source;
 
 // Commits what is stored before partitions are taken away, and takes back what is noted of them: who
@@ -92,7 +92,7 @@ pub(crate) fn note(consumer: &BaseConsumer<Context>, notes: &[Note]) {
         let added = offsets.add_partition_offset(topic, *partition, Offset::Offset(one.position));
         let place = offsets.find_partition(topic, *partition);
         if let (Ok(()), Some(mut place), Some(in_hand)) = (added, place, one.in_hand) {
-            place.set_metadata(metadata(in_hand.from, in_hand.mark));
+            place.set_metadata(in_hand.to_string());
         }
     }
     if offsets.count() == 0 {

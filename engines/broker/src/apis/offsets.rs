@@ -123,23 +123,14 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
         instance: request.group_instance_id.map(|i| i.to_string()),
         generation: request.generation_id_or_member_epoch,
     };
-    let now = core.now();
-    let allowed = if group.is_empty() {
-        Err(ResponseError::InvalidGroupId)
-    } else if !core.store.offsets.contains(group)
-        && core.store.offsets.len() >= core.config.max_groups
-    {
-        Err(ResponseError::CoordinatorLoadInProgress)
-    } else {
-        core.groups.may_commit(group, &caller, now)
-    };
+    let allowed = may_commit(core, group, &caller);
     let mut accepted = Vec::new();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for p in topic.partitions {
             let index = p.partition_index;
-            let checked = allowed.and_then(|()| check_commit(core, &topic.name, p));
+            let checked = allowed.and_then(|()| check(core, asked(&topic.name, p)));
             let result = checked.map(|committed| accepted.push(committed));
             partitions.push((index, result));
         }
@@ -165,28 +156,58 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
     Outcome::Durable(done.unwrap_or(0), header.encode(&response))
 }
 
-fn check_commit(
-    core: &Core,
-    topic: &TopicName,
-    p: OffsetCommitRequestPartition,
-) -> Result<Committed, ResponseError> {
-    if core.store.topics.log(topic, p.partition_index).is_none() {
-        return Err(ResponseError::UnknownTopicOrPartition);
+/// Who commits without being a member of the group.
+pub(crate) fn nobody() -> Caller {
+    Caller {
+        member: String::new(),
+        instance: None,
+        generation: -1,
     }
-    let metadata = p
-        .committed_metadata
-        .map(|m| m.to_string())
-        .unwrap_or_default();
-    if metadata.len() > MAX_METADATA_BYTES {
-        return Err(ResponseError::OffsetMetadataTooLarge);
+}
+
+/// Whether a caller may commit offsets of a group now.
+pub(crate) fn may_commit(
+    core: &mut Core,
+    group: &str,
+    caller: &Caller,
+) -> Result<(), ResponseError> {
+    let now = core.now();
+    if group.is_empty() {
+        Err(ResponseError::InvalidGroupId)
+    } else if !core.store.offsets.contains(group)
+        && core.store.offsets.len() >= core.config.max_groups
+    {
+        Err(ResponseError::CoordinatorLoadInProgress)
+    } else {
+        core.groups.may_commit(group, caller, now)
     }
-    Ok(Committed {
+}
+
+fn asked(topic: &TopicName, p: OffsetCommitRequestPartition) -> Committed {
+    let metadata = p.committed_metadata.map(|m| m.to_string());
+    Committed {
         topic: topic.to_string(),
         partition: p.partition_index,
         offset: p.committed_offset,
         leader_epoch: p.committed_leader_epoch,
-        metadata,
-    })
+        metadata: metadata.unwrap_or_default(),
+    }
+}
+
+/// Whether such an offset can be committed.
+pub(crate) fn check(core: &Core, asked: Committed) -> Result<Committed, ResponseError> {
+    if core
+        .store
+        .topics
+        .log(&asked.topic, asked.partition)
+        .is_none()
+    {
+        return Err(ResponseError::UnknownTopicOrPartition);
+    }
+    if asked.metadata.len() > MAX_METADATA_BYTES {
+        return Err(ResponseError::OffsetMetadataTooLarge);
+    }
+    Ok(asked)
 }
 
 /// What a group has committed: for the partitions asked about, or for all.

@@ -1,7 +1,7 @@
 //! Produce and InitProducerId.
 
 use kafka_protocol::error::ResponseError;
-use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest};
+use kafka_protocol::messages::produce_request::ProduceRequest;
 use kafka_protocol::messages::produce_response::{
     PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
@@ -32,7 +32,10 @@ pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest)
         for data in topic.partition_data {
             let result = match refused {
                 Some(error) => Err(error),
-                None => append(core, topic.name.as_str(), &data),
+                None => {
+                    let batch = data.records.as_deref().unwrap_or_default();
+                    append(core, topic.name.as_str(), data.index, batch)
+                }
             };
             partitions.push(partition_response(data.index, result, &mut wait_for));
         }
@@ -70,10 +73,12 @@ fn partition_response(
     }
 }
 
-fn append(
+/// Appends one batch to one partition.
+pub(crate) fn append(
     core: &mut Core,
     name: &str,
-    data: &PartitionProduceData,
+    partition: i32,
+    records: &[u8],
 ) -> Result<Accepted, ResponseError> {
     let topic = core
         .store
@@ -84,9 +89,8 @@ fn append(
         return Err(ResponseError::TopicAuthorizationFailed);
     }
     let log = topic
-        .log(data.index)
+        .log(partition)
         .ok_or(ResponseError::UnknownTopicOrPartition)?;
-    let records = data.records.as_deref().unwrap_or_default();
     let header = batch::validate(records, core.store.max_batch_bytes(topic))?;
     let (segment, retention) = (
         topic.number("segment.bytes"),

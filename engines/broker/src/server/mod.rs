@@ -23,6 +23,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::core::{Client, Core, Endpoint};
+use crate::line::{self, Asked};
 use tls::Tls;
 
 /// After the system refused a connection (no file handles), wait so long.
@@ -50,11 +51,13 @@ struct House {
 pub(crate) async fn run(
     doors: Vec<Door>,
     core: Rc<RefCell<Core>>,
+    asked: Asked,
     progress: Arc<Notify>,
     stop: Arc<Notify>,
 ) {
     tokio::task::spawn_local(flushes(Rc::clone(&core), progress));
     tokio::task::spawn_local(ticks(Rc::clone(&core)));
+    tokio::task::spawn_local(line::serve(Rc::clone(&core), asked));
     let house = House {
         core,
         open: Rc::default(),

@@ -6,15 +6,11 @@
 
 use rdkafka::TopicPartitionList;
 use rdkafka::bindings::rd_kafka_topic_partition_t;
+use triad_consume::InHand;
 use triad_runtime::dead_letter::LetterId;
 use triad_runtime::deaths::Mark;
 
 use super::event::text;
-
-/// A mark at an offset, as it is written into the metadata of the offset that is committed.
-pub(crate) fn metadata(offset: i64, mark: Mark) -> String {
-    format!("{offset} {mark}")
-}
 
 /// The marks in a list of committed offsets. Metadata that is no mark is none.
 pub(crate) fn marks(committed: &TopicPartitionList) -> Vec<(LetterId, Mark)> {
@@ -35,22 +31,18 @@ pub(crate) fn marks(committed: &TopicPartitionList) -> Vec<(LetterId, Mark)> {
         // SAFETY: librdkafka says where its bytes are and how many.
         let metadata =
             unsafe { std::slice::from_raw_parts(one.metadata.cast::<u8>(), one.metadata_size) };
-        if let Some((offset, mark)) = read(metadata) {
+        let metadata = std::str::from_utf8(metadata).ok();
+        if let Some(in_hand) = metadata.and_then(InHand::parse) {
             let at = LetterId {
                 // SAFETY: the names of a list end in a zero byte.
                 topic: unsafe { text(one.topic) },
                 partition: one.partition,
-                offset,
+                offset: in_hand.from,
             };
-            found.push((at, mark));
+            found.push((at, in_hand.mark));
         }
     }
     found
-}
-
-fn read(metadata: &[u8]) -> Option<(i64, Mark)> {
-    let (offset, mark) = std::str::from_utf8(metadata).ok()?.split_once(' ')?;
-    Some((offset.parse().ok()?, mark.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -62,8 +54,12 @@ mod tests {
     #[test]
     fn metadata_of_others_is_passed_over_whatever_it_is() {
         let mut list = TopicPartitionList::new();
+        let in_hand = InHand {
+            from: 9,
+            mark: Mark::Alone(2),
+        };
         let written = [
-            (&*metadata(9, Mark::Alone(2)), Offset::Offset(7)),
+            (&*in_hand.to_string(), Offset::Offset(7)),
             ("\u{fffd}", Offset::Offset(8)),
             ("", Offset::Offset(9)),
             ("9 together\0", Offset::Offset(10)),

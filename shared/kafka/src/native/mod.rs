@@ -24,7 +24,7 @@ mod watermark;
 pub(crate) use commit::commit_within;
 #[cfg(test)]
 pub(crate) use fatal::end;
-pub(crate) use marks::{marks, metadata};
+pub(crate) use marks::marks;
 pub(crate) use poll::{Failed, Place, Polled, Polling};
 pub(crate) use token::set_token;
 pub(crate) use watermark::high_watermark;

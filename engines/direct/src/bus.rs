@@ -1,0 +1,223 @@
+//! Sending, and waiting until the log is durable.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use triad_broker::{Batch, Line, LineError};
+use triad_core::Envelope;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Bus, BusError, Clock};
+
+use crate::{batch, partition};
+
+/// Longest time for which a publish waits for its acknowledgement: 10 s, as with the Kafka client. What is
+/// not acknowledged by then has failed as [`BusError::Late`], and may be in the log all the same.
+pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
+
+/// Bytes of messages that go into one batch. A message that is larger goes alone.
+const BATCH_BYTES: usize = 512 * 1024;
+/// How long the number of a topic's partitions is taken for known.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Bound: topics whose number of partitions is kept.
+const MAX_KNOWN: usize = 10_000;
+
+/// The bus over the log of this process. Clones are the same bus.
+///
+/// Messages of one call for one partition are appended together and lie in its order, one call after the
+/// other. A message without a key goes to the partitions in turn.
+#[derive(Debug, Clone)]
+pub struct DirectBus(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    line: Line,
+    topics: Mutex<HashMap<String, Topic>>,
+    turn: AtomicUsize,
+}
+
+/// What is known of a topic.
+#[derive(Debug, Clone)]
+struct Topic {
+    name: Arc<str>,
+    partitions: i32,
+    since: Instant,
+}
+
+/// Messages of one call that go into one batch, by their places in the call.
+struct Group {
+    topic: Arc<str>,
+    partition: i32,
+    places: Vec<usize>,
+    bytes: usize,
+}
+
+impl DirectBus {
+    /// Over this line.
+    #[must_use]
+    pub fn new(line: Line) -> Self {
+        Self(Arc::new(Shared {
+            line,
+            topics: Mutex::default(),
+            turn: AtomicUsize::new(0),
+        }))
+    }
+}
+
+impl Bus for DirectBus {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let mut results = vec![Ok(()); messages.len()];
+        let publishing = self.0.publish(&messages, &mut results);
+        if tokio::time::timeout(PUBLISH_WITHIN, publishing)
+            .await
+            .is_err()
+        {
+            let late = || BusError::Late("the log did not become durable in time".to_owned());
+            results.iter_mut().for_each(|result| *result = Err(late()));
+        }
+        results
+    }
+}
+
+impl Shared {
+    async fn publish(&self, messages: &[Envelope], results: &mut [Result<(), BusError>]) {
+        let groups = self.groups(messages, results).await;
+        let refused = self.append(messages, groups, results).await;
+        // One of several was too large for the topic: each for itself, then.
+        let alone = refused.into_iter().flat_map(|group| {
+            let one = move |place| Group {
+                topic: group.topic.clone(),
+                partition: group.partition,
+                places: vec![place],
+                bytes: 0,
+            };
+            group.places.clone().into_iter().map(one)
+        });
+        let alone: Vec<Group> = alone.collect();
+        if !alone.is_empty() {
+            self.append(messages, alone, results).await;
+        }
+    }
+
+    /// Which messages go where, together, in the order in which they were given.
+    async fn groups(
+        &self,
+        messages: &[Envelope],
+        results: &mut [Result<(), BusError>],
+    ) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (place, message) in messages.iter().enumerate() {
+            let topic = match self.topic(&message.topic).await {
+                Ok(topic) => topic,
+                Err(error) => {
+                    results[place] = Err(error_of(error, &message.topic));
+                    continue;
+                }
+            };
+            let partition = match &message.key {
+                Some(key) => partition::of(key, topic.partitions),
+                None => self.next_in_turn(topic.partitions),
+            };
+            let bytes = batch::size(message);
+            let mut same = groups.iter_mut().rev();
+            let same = same.find(|g| g.partition == partition && g.topic == topic.name);
+            match same {
+                Some(group) if group.bytes + bytes <= BATCH_BYTES => {
+                    group.bytes += bytes;
+                    group.places.push(place);
+                }
+                _ => groups.push(Group {
+                    topic: topic.name,
+                    partition,
+                    places: vec![place],
+                    bytes,
+                }),
+            }
+        }
+        groups
+    }
+
+    fn next_in_turn(&self, partitions: i32) -> i32 {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let count = usize::try_from(partitions).unwrap_or(0).max(1);
+        i32::try_from(turn % count).unwrap_or(0)
+    }
+
+    /// Appends groups, notes what came of them, and gives back those that were too large together.
+    async fn append(
+        &self,
+        messages: &[Envelope],
+        groups: Vec<Group>,
+        results: &mut [Result<(), BusError>],
+    ) -> Vec<Group> {
+        let now = i64::try_from(SystemClock.now().0).unwrap_or(i64::MAX);
+        let batches = groups.iter().map(|group| {
+            let records: Vec<&Envelope> = group.places.iter().map(|at| &messages[*at]).collect();
+            Batch {
+                topic: group.topic.clone(),
+                partition: group.partition,
+                bytes: batch::encode(&records, now),
+            }
+        });
+        let appended = self.line.append(batches.collect()).await;
+        let mut too_large = Vec::new();
+        for (group, appended) in groups.into_iter().zip(appended) {
+            match appended {
+                Ok(_) => {}
+                Err(LineError::TooLarge) if group.places.len() > 1 => too_large.push(group),
+                Err(error) => {
+                    self.forget(&group.topic);
+                    for place in group.places {
+                        results[place] = Err(error_of(error, &group.topic));
+                    }
+                }
+            }
+        }
+        too_large
+    }
+
+    async fn topic(&self, name: &str) -> Result<Topic, LineError> {
+        let known = self.topics().get(name).cloned();
+        if let Some(topic) = known.filter(|topic| topic.since.elapsed() < KNOWN_FOR) {
+            return Ok(topic);
+        }
+        let topic = Topic {
+            name: name.into(),
+            partitions: self.line.partitions(name.into()).await?,
+            since: Instant::now(),
+        };
+        let mut topics = self.topics();
+        if topics.len() >= MAX_KNOWN {
+            topics.clear();
+        }
+        topics.insert(name.to_owned(), topic.clone());
+        Ok(topic)
+    }
+
+    fn forget(&self, topic: &str) {
+        self.topics().remove(topic);
+    }
+
+    fn topics(&self) -> std::sync::MutexGuard<'_, HashMap<String, Topic>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn error_of(error: LineError, topic: &str) -> BusError {
+    match error {
+        LineError::TooLarge => BusError::TooLarge(format!(
+            "topic {topic}: {error}; its setting max.message.bytes says how large one may be"
+        )),
+        LineError::NoTopic => BusError::Permanent(format!(
+            "topic {topic}: {error}; `triad init` makes the topics"
+        )),
+        LineError::NotAllowed | LineError::NoBatch | LineError::NoOffset => {
+            BusError::Permanent(format!("topic {topic}: {error}"))
+        }
+        LineError::Storage | LineError::Busy | LineError::Stopped => {
+            BusError::Transient(format!("topic {topic}: {error}"))
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Reading a topic of the log: every partition, from where the group has committed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use triad_broker::{Line, LineError, Part, Position, Reading, Wanted};
+use triad_consume::{Assignment, Consumer, Found, InHand, Note, Partition};
+use triad_runtime::dead_letter::LetterId;
+
+use crate::batch::{Batches, Readable};
+use crate::offsets::Offsets;
+
+/// Bound: bytes that are read ahead of the handlers at once; of a paused partition as many may lie beside
+/// those of the others.
+const READ_BYTES: usize = 256 * 1024;
+
+/// A reader of one topic in a group's name. It joins when it is first asked for something.
+#[derive(Debug)]
+pub struct DirectConsumer {
+    line: Line,
+    group: Arc<str>,
+    topic: Arc<str>,
+    state: Mutex<State>,
+    /// What is being read. Only who reads holds it, also while it waits.
+    reading: tokio::sync::Mutex<Option<Reading>>,
+    offsets: Mutex<Offsets>,
+    assignment: Assignment,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    has_joined: bool,
+    partitions: BTreeMap<i32, Reader>,
+    /// The partition from which something was handed over last: the others come first then.
+    last: i32,
+}
+
+/// One partition.
+#[derive(Debug)]
+struct Reader {
+    /// The offset of the next record that is to be read from the log.
+    position: i64,
+    /// What was read and not handed over yet.
+    at_hand: Option<Batches>,
+    is_paused: bool,
+}
+
+impl DirectConsumer {
+    pub(crate) fn new(line: Line, group: &str, topic: &str) -> Self {
+        let (group, topic): (Arc<str>, Arc<str>) = (group.into(), topic.into());
+        Self {
+            offsets: Mutex::new(Offsets::new(line.clone(), group.clone(), topic.clone())),
+            line,
+            group,
+            topic,
+            state: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+            assignment: Assignment::default(),
+        }
+    }
+
+    /// Learns the partitions, and where the group is in each.
+    async fn join(&self) -> Result<(), LineError> {
+        let count = self.line.partitions(self.topic.clone()).await?;
+        let asked = self.line.committed(self.group.clone(), self.topic.clone());
+        let committed = asked.await?;
+        self.assignment
+            .meet(committed.iter().filter_map(|p| self.mark(p)));
+        let position_of = |partition| {
+            let of_it = committed.iter().find(|p| p.partition == partition);
+            of_it.map_or(0, |p| p.offset)
+        };
+        let mut state = self.state();
+        state.has_joined = true;
+        for partition in 0..count {
+            state.partitions.entry(partition).or_insert(Reader {
+                position: position_of(partition),
+                at_hand: None,
+                is_paused: false,
+            });
+        }
+        Ok(())
+    }
+
+    fn mark(&self, of: &Position) -> Option<(LetterId, triad_runtime::deaths::Mark)> {
+        let in_hand = InHand::parse(&of.metadata)?;
+        let at = LetterId {
+            topic: self.topic.to_string(),
+            partition: of.partition,
+            offset: in_hand.from,
+        };
+        Some((at, in_hand.mark))
+    }
+
+    /// What is to be asked of the log now.
+    fn wanted(&self) -> Wanted {
+        let state = self.state();
+        let open = state.partitions.iter().filter(|(_, r)| r.is_wanted());
+        let mut positions: Vec<_> = open.map(|(p, reader)| (*p, reader.position)).collect();
+        // The one that was read last is asked for last: the others have their share of the bytes.
+        let behind = positions.partition_point(|(partition, _)| *partition <= state.last);
+        positions.rotate_left(behind);
+        Wanted {
+            topic: self.topic.clone(),
+            positions,
+            max_bytes: READ_BYTES,
+        }
+    }
+
+    fn take_in(&self, parts: Vec<Part>) {
+        let mut state = self.state();
+        for part in parts {
+            match part {
+                Part::Batches { partition, bytes } => {
+                    if let Some(reader) = state.partitions.get_mut(&partition) {
+                        let (topic, from) = (self.topic.clone(), reader.position);
+                        reader.at_hand = Some(Batches::new(topic, partition, bytes, from));
+                    }
+                }
+                Part::OutOfRange {
+                    partition,
+                    start,
+                    end,
+                } => {
+                    if let Some(reader) = state.partitions.get_mut(&partition) {
+                        let (topic, from) = (&*self.topic, reader.position);
+                        tracing::warn!(
+                            topic,
+                            partition,
+                            from,
+                            start,
+                            end,
+                            "records were deleted before they were read"
+                        );
+                        reader.position = from.clamp(start, end.max(start));
+                    }
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offsets(&self) -> MutexGuard<'_, Offsets> {
+        self.offsets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reader {
+    /// Whether more of it is to be read from the log.
+    fn is_wanted(&self) -> bool {
+        !self.is_paused && self.at_hand.is_none()
+    }
+
+    fn take(&mut self) -> Option<Readable> {
+        let batches = self.at_hand.as_mut().filter(|_| !self.is_paused)?;
+        let read = batches.read();
+        self.position = batches.position();
+        if read.is_none() {
+            self.at_hand = None;
+        }
+        read
+    }
+}
+
+impl State {
+    /// The next record at hand, from the partitions in turn.
+    fn take(&mut self) -> Option<Found> {
+        let last = self.last;
+        let behind = self.partitions.range_mut(last.saturating_add(1)..);
+        for (partition, reader) in behind {
+            if let Some(read) = reader.take() {
+                self.last = *partition;
+                return Some(read.into());
+            }
+        }
+        for (partition, reader) in self.partitions.range_mut(..=last) {
+            if let Some(read) = reader.take() {
+                self.last = *partition;
+                return Some(read.into());
+            }
+        }
+        None
+    }
+}
+
+impl From<Readable> for Found {
+    fn from(read: Readable) -> Self {
+        match read {
+            Readable::Record(record) => Self::Record(record),
+            Readable::Not(unreadable) => Self::Unreadable(unreadable),
+        }
+    }
+}
+
+fn failed(error: LineError) -> Found {
+    Found::Failed {
+        reason: error.to_string(),
+        is_fatal: error == LineError::Stopped,
+    }
+}
+
+impl Consumer for DirectConsumer {
+    async fn next(&self) -> Found {
+        let mut reading = self.reading.lock().await;
+        loop {
+            if let Some(found) = self.state().take() {
+                return found;
+            }
+            if !self.state().has_joined
+                && let Err(error) = self.join().await
+            {
+                return failed(error);
+            }
+            let read = reading.get_or_insert_with(|| self.line.read(self.wanted()));
+            let came = read.come().await;
+            *reading = None;
+            match came {
+                Ok(parts) => self.take_in(parts),
+                Err(error) => return failed(error),
+            }
+        }
+    }
+
+    fn at_hand(&self) -> Option<Found> {
+        if let Some(found) = self.state().take() {
+            return Some(found);
+        }
+        let mut reading = self.reading.try_lock().ok()?;
+        let came = reading.as_mut()?.at_hand()?;
+        *reading = None;
+        // A failure is met again by whoever waits for the next record.
+        self.take_in(came.ok()?);
+        self.state().take()
+    }
+
+    fn pause(&self, (_, partition): &Partition, paused: bool) {
+        if let Some(reader) = self.state().partitions.get_mut(partition)
+            && reader.is_paused != paused
+        {
+            reader.is_paused = paused;
+            // What is being read was asked for without knowing.
+            if let Ok(mut reading) = self.reading.try_lock() {
+                *reading = None;
+            }
+        }
+    }
+
+    fn store(&self, (_, partition): &Partition, next: i64) {
+        self.offsets().store(*partition, next);
+    }
+
+    fn commit(&self) {
+        self.offsets().commit();
+    }
+
+    fn commit_and_wait(&self) {
+        self.offsets().commit_and_wait();
+    }
+
+    fn note(&self, notes: &[Note]) {
+        self.offsets().note(notes);
+    }
+
+    fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+}

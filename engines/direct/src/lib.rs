@@ -1,0 +1,63 @@
+//! The bus of one machine: a direct line to the embedded broker's log, for the handlers of the process
+//! that it runs in.
+//!
+//! Our own handlers write and read the log without a socket, the protocol and a Kafka client. Everybody
+//! else reaches the same topics through the broker's Kafka port: what a handler sends they can read, and
+//! what they produce comes to a handler, in any of Kafka's codecs.
+//!
+//! [`DirectBroker`] is the broker for the loops of `triad-consume`, [`DirectBus`] the bus of the handlers.
+//! A message has the partition that the Java clients would give it.
+
+mod batch;
+mod bus;
+mod consumer;
+mod offsets;
+mod partition;
+
+use std::time::Duration;
+
+use triad_broker::Line;
+use triad_consume::Broker;
+use triad_runtime::BusError;
+
+pub use bus::{DirectBus, PUBLISH_WITHIN};
+pub use consumer::DirectConsumer;
+
+/// The embedded broker of this process, for the consumer loops. Clones are the same broker.
+///
+/// A consumer reads every partition of its topic, whoever else reads: under one group's name there must
+/// be one consumer in a process, and none that comes through the Kafka port.
+#[derive(Debug, Clone)]
+pub struct DirectBroker {
+    line: Line,
+}
+
+impl DirectBroker {
+    /// Over this line.
+    #[must_use]
+    pub fn new(line: Line) -> Self {
+        Self { line }
+    }
+}
+
+impl Broker for DirectBroker {
+    type Consumer = DirectConsumer;
+    type Bus = DirectBus;
+    type Error = std::convert::Infallible;
+
+    fn join(&self, group: &str, topic: &str) -> Result<DirectConsumer, Self::Error> {
+        Ok(DirectConsumer::new(self.line.clone(), group, topic))
+    }
+
+    fn bus(&self) -> Result<DirectBus, BusError> {
+        Ok(DirectBus::new(self.line.clone()))
+    }
+
+    fn flush(_bus: &DirectBus, _within: Duration) {
+        // A publish waits for its acknowledgement, and leaves nothing behind.
+    }
+
+    fn address(&self) -> &str {
+        "this process"
+    }
+}

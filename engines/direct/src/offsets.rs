@@ -1,0 +1,124 @@
+//! What a consumer has stored, and what of it its group knows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use triad_broker::{Committing, Line, LineError, Position};
+use triad_consume::{COMMIT_WITHIN, Note};
+
+/// The offsets of one group in one topic.
+#[derive(Debug)]
+pub(crate) struct Offsets {
+    line: Line,
+    group: Arc<str>,
+    topic: Arc<str>,
+    /// Before which offset all is done, by partition.
+    stored: BTreeMap<i32, i64>,
+    /// What of it was sent to be committed.
+    sent: BTreeMap<i32, i64>,
+    /// What was sent last, and not answered yet.
+    committing: Option<Committing>,
+}
+
+impl Offsets {
+    pub(crate) fn new(line: Line, group: Arc<str>, topic: Arc<str>) -> Self {
+        Self {
+            line,
+            group,
+            topic,
+            stored: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            committing: None,
+        }
+    }
+
+    /// All before `next` is done.
+    pub(crate) fn store(&mut self, partition: i32, next: i64) {
+        self.stored.insert(partition, next);
+    }
+
+    /// Begins to commit what is stored and was not committed; one that failed before is made up for.
+    pub(crate) fn commit(&mut self) {
+        self.look_back();
+        let new: Vec<Position> = self.new_ones().collect();
+        if new.is_empty() {
+            return;
+        }
+        match self.begin(new) {
+            Ok(committing) => self.committing = Some(committing),
+            Err(error) => told(error),
+        }
+    }
+
+    /// The same, and waits for it.
+    pub(crate) fn commit_and_wait(&mut self) {
+        self.commit();
+        if let Some(committing) = self.committing.take() {
+            self.came(committing.wait(COMMIT_WITHIN));
+        }
+    }
+
+    /// Commits positions with what is in hand from there on, and waits for it.
+    pub(crate) fn note(&mut self, notes: &[Note]) {
+        let positions = notes.iter().map(|note| Position {
+            partition: note.partition.1,
+            offset: note.position,
+            metadata: note
+                .in_hand
+                .map(|hand| hand.to_string())
+                .unwrap_or_default(),
+        });
+        let positions: Vec<Position> = positions.collect();
+        if positions.is_empty() {
+            return;
+        }
+        let done = self.begin(positions);
+        if let Err(error) = done.and_then(|committing| committing.wait(COMMIT_WITHIN)) {
+            // A death with them in hand is not counted then, or one that never was is.
+            tracing::warn!(%error, "what is in hand could not be noted with the group");
+        }
+    }
+
+    fn new_ones(&self) -> impl Iterator<Item = Position> {
+        let is_new = |(partition, next): &(&i32, &i64)| self.sent.get(partition) != Some(next);
+        let new = self.stored.iter().filter(is_new);
+        new.map(|(partition, next)| Position {
+            partition: *partition,
+            offset: *next,
+            metadata: String::new(),
+        })
+    }
+
+    fn begin(&mut self, positions: Vec<Position>) -> Result<Committing, LineError> {
+        for position in &positions {
+            self.sent.insert(position.partition, position.offset);
+        }
+        let begun = self
+            .line
+            .commit(self.group.clone(), self.topic.clone(), positions);
+        begun.inspect_err(|_| self.sent.clear())
+    }
+
+    /// What has become of the last commit.
+    fn look_back(&mut self) {
+        let Some(committing) = self.committing.take() else {
+            return;
+        };
+        match committing.at_hand() {
+            Some(done) => self.came(done),
+            // It is waited for by the next one: they are done in their order.
+            None => {}
+        }
+    }
+
+    fn came(&mut self, done: Result<(), LineError>) {
+        if let Err(error) = done {
+            self.sent.clear();
+            told(error);
+        }
+    }
+}
+
+fn told(error: LineError) {
+    tracing::warn!(%error, "offsets could not be committed; records may come again");
+}
