@@ -55,5 +55,7 @@ case "$(uname -m)" in x86_64) TRIAD_ARCHITECTURES=x86_64 ;; *) TRIAD_ARCHITECTUR
 export TRIAD_ARCHITECTURES
 # As for the other tests: what OpenSSL the system has will do for the command line.
 if pkg-config --exists openssl 2>/dev/null; then openssl=(env OPENSSL_NO_VENDOR=1); else openssl=(env); fi
-"${openssl[@]}" cargo build --quiet --workspace --features triad-bootstrap/kafka-auth --bins --locked
+# With the tests: by themselves binaries have other features of the crates below, and after the tests most of
+# those would be built again.
+"${openssl[@]}" cargo build --quiet --workspace --features triad-bootstrap/kafka-auth --lib --bins --tests --locked
 .venv-deployed/bin/python tests/deployed/run.py

@@ -77,7 +77,7 @@ cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -
 target/release/triad-chaos --orders 20000
 
 step "Bad records: 50,000 through a worker, and through the functions"
-cargo build --locked --workspace --bins
+cargo build --locked --workspace --features triad-tests/long --lib --bins --tests
 TRIAD_BAD_RECORDS=50000 cargo test --locked -p triad-tests --features long --test long bad_input:: -- --nocapture --test-threads 1 \
   2> target/bad-input.log | grep -v '"level":"WARN"' | tee target/bad-input.out
 # A filter that fits no test any more would end well too.

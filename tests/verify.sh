@@ -111,8 +111,10 @@ if [ "$all" = yes ]; then
   fi
 fi
 
-if [ "$all" = yes ]; then step "Binaries that the tests start"; else step "Lints, and the binaries that the tests start"; fi
-cargo build "${everything[@]}" --bins
+# The binaries that tests start are built together with the tests: by themselves they would have other
+# features of the crates below, and most of those would be built twice.
+if [ "$all" = yes ]; then step "The tests, and the binaries that they start"; else step "Lints, the tests, and the binaries that they start"; fi
+cargo build "${everything[@]}" --lib --bins --tests
 
 step "Tests"
 if [ "$all" = no ]; then

@@ -1,5 +1,5 @@
-//! The contract of a bus on Kafka's protocol: the production producer and the worker's loops over
-//! the embedded broker, in memory and durable, and over librdkafka's own mock cluster.
+//! The contract of a bus: the worker's loops with the production producer over the embedded broker, in
+//! memory and durable, and over librdkafka's own mock cluster; and the same loops over the direct line.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use std::sync::Arc;
 use rdkafka::mocking::MockCluster;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use triad_broker::{Broker, BrokerConfig};
-use triad_consume::{ConsumeError, WorkerConfig, run_batches, run_stream};
-use triad_kafka::{KafkaBus, KafkaConfig, Topic, create_topics};
+use triad_broker::{BrokerConfig, BrokerHandle};
+use triad_consume::{Broker, ConsumeError, WorkerConfig, run_batches, run_stream};
+use triad_direct::DirectBroker;
+use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_runtime::{Handled, InputRecord, Redelivery};
 use triad_sim::contract::bus::{Answers, BusUnderTest, Next, PARTITIONS, TOPICS, all, answer};
 use triad_tests::engines::loopback;
@@ -22,24 +23,31 @@ enum Loop {
 }
 
 /// A broker, and what reads it.
-struct Kafka {
-    config: KafkaConfig,
-    bus: KafkaBus,
+struct Over<B: Broker> {
+    broker: B,
+    bus: B::Bus,
     reads: Loop,
-    /// The topics are there: a mock cluster does not let clients make them.
-    has_topics: bool,
+    /// Who makes topics; nobody if they are there: a mock cluster does not let clients make them.
+    admin: Option<KafkaConfig>,
 }
 
-impl Kafka {
-    fn new(brokers: String, reads: Loop) -> Self {
-        let config = KafkaConfig::new(brokers);
-        let bus = KafkaBus::new(&config).expect("the settings are sound");
-        Self {
-            config,
-            bus,
-            reads,
-            has_topics: false,
-        }
+fn kafka(brokers: String, reads: Loop) -> Over<KafkaConfig> {
+    let config = KafkaConfig::new(brokers);
+    Over {
+        bus: config.bus().expect("the settings are sound"),
+        admin: Some(config.clone()),
+        broker: config,
+        reads,
+    }
+}
+
+fn direct(broker: &BrokerHandle, reads: Loop) -> Over<DirectBroker> {
+    let direct = DirectBroker::new(broker.line());
+    Over {
+        bus: direct.bus().expect("there is a bus"),
+        admin: Some(KafkaConfig::new(broker.addr().to_string())),
+        broker: direct,
+        reads,
     }
 }
 
@@ -54,28 +62,28 @@ struct End {
     die: Notify,
 }
 
-impl BusUnderTest for Kafka {
-    type Bus = KafkaBus;
+impl<B: Broker> BusUnderTest for Over<B> {
+    type Bus = B::Bus;
 
-    fn bus(&self) -> &KafkaBus {
+    fn bus(&self) -> &B::Bus {
         &self.bus
     }
 
     async fn create(&self, topic: &str) {
-        if self.has_topics {
+        let Some(admin) = &self.admin else {
             return;
-        }
+        };
         let topics = lanes(topic).map(|name| Topic {
             name,
             partitions: PARTITIONS as i32,
         });
-        create_topics(&self.config, &topics).await.expect("topics");
+        create_topics(admin, &topics).await.expect("topics");
     }
 
     async fn read(&self, topic: &str, answers: Answers) {
         let [normal, high] = lanes(topic);
         let config = WorkerConfig {
-            broker: self.config.clone(),
+            broker: self.broker.clone(),
             group: format!("{topic}-readers"),
             high,
             normal,
@@ -138,8 +146,8 @@ async fn handle_all(records: Vec<InputRecord>, answers: Answers, end: Arc<End>) 
     handled
 }
 
-fn broker(config: BrokerConfig) -> triad_broker::BrokerHandle {
-    let broker = Broker::start(BrokerConfig {
+fn broker(config: BrokerConfig) -> BrokerHandle {
+    let broker = triad_broker::Broker::start(BrokerConfig {
         listen: loopback(),
         ..config
     });
@@ -149,13 +157,13 @@ fn broker(config: BrokerConfig) -> triad_broker::BrokerHandle {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_over_the_embedded_broker() {
     let broker = broker(BrokerConfig::default());
-    all(&Kafka::new(broker.addr().to_string(), Loop::Batches)).await;
+    all(&kafka(broker.addr().to_string(), Loop::Batches)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_over_the_embedded_broker() {
     let broker = broker(BrokerConfig::default());
-    all(&Kafka::new(broker.addr().to_string(), Loop::Stream)).await;
+    all(&kafka(broker.addr().to_string(), Loop::Stream)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,7 +173,7 @@ async fn batches_over_the_durable_broker() {
         data: Some(directory.path().to_owned()),
         ..BrokerConfig::default()
     });
-    all(&Kafka::new(broker.addr().to_string(), Loop::Batches)).await;
+    all(&kafka(broker.addr().to_string(), Loop::Batches)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +183,29 @@ async fn batches_over_the_mock_cluster_of_librdkafka() {
         let made = mock.create_topic(&topic, PARTITIONS as i32, 1);
         made.expect("a topic can be made");
     }
-    let mut kafka = Kafka::new(mock.bootstrap_servers(), Loop::Batches);
-    kafka.has_topics = true;
+    let mut kafka = kafka(mock.bootstrap_servers(), Loop::Batches);
+    kafka.admin = None;
     all(&kafka).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_over_the_direct_line() {
+    let broker = broker(BrokerConfig::default());
+    all(&direct(&broker, Loop::Batches)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_over_the_direct_line() {
+    let broker = broker(BrokerConfig::default());
+    all(&direct(&broker, Loop::Stream)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_over_the_direct_line_to_a_durable_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let broker = broker(BrokerConfig {
+        data: Some(directory.path().to_owned()),
+        ..BrokerConfig::default()
+    });
+    all(&direct(&broker, Loop::Batches)).await;
 }

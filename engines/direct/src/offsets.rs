@@ -104,10 +104,9 @@ impl Offsets {
         let Some(committing) = self.committing.take() else {
             return;
         };
-        match committing.at_hand() {
-            Some(done) => self.came(done),
-            // It is waited for by the next one: they are done in their order.
-            None => {}
+        // One that has no answer yet is done before the next one, whose answer tells of both.
+        if let Some(done) = committing.at_hand() {
+            self.came(done);
         }
     }
 
