@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use triad_core::message::StatusMessage;
 use triad_core::status::Status;
 use triad_core::{Envelope, Priority, topics};
-use triad_kafka::{KafkaBus, Read, Reader, ReaderStart};
+use triad_kafka::{Read, Reader, ReaderStart};
 use triad_runtime::Bus;
 
 use super::load::{Running, order};
@@ -124,7 +124,7 @@ struct Sent(HashMap<String, Instant>);
 impl Sent {
     async fn submit(
         &mut self,
-        bus: &KafkaBus,
+        bus: &impl Bus,
         priority: Priority,
         prefix: &str,
         n: u32,
@@ -169,7 +169,7 @@ pub fn message(priority: Priority, prefix: &str, n: u32) -> (String, Envelope) {
 ///
 /// # Errors
 /// For the first message that the broker does not take.
-pub async fn publish(bus: &KafkaBus, messages: Vec<Envelope>) -> Result<()> {
+pub async fn publish(bus: &impl Bus, messages: Vec<Envelope>) -> Result<()> {
     for result in bus.publish(messages).await {
         result.context("an order could not be submitted")?;
     }
@@ -177,7 +177,7 @@ pub async fn publish(bus: &KafkaBus, messages: Vec<Envelope>) -> Result<()> {
 }
 
 /// Submits the flood; returns when each of its orders was handed over.
-async fn submit_flood(bus: KafkaBus, flood: u32) -> Result<Sent> {
+async fn submit_flood(bus: impl Bus, flood: u32) -> Result<Sent> {
     let mut since = HashMap::with_capacity(flood as usize);
     let mut next = 0;
     while next < flood {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::Result;
 use triad_bootstrap::{Account, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_consume::Broker as _;
 use triad_core::{Timing, topics};
+use triad_direct::DirectBroker;
 use triad_dynamodb::Tables;
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
@@ -24,7 +26,7 @@ use super::service::Service;
 use super::stores::{At, Kind, Stored};
 use crate::output::{Usage, quoted};
 use crate::read::plain;
-use crate::store::Store;
+use crate::store::Wired;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -94,7 +96,7 @@ pub struct Engines {
     /// The reference remote service.
     pub service: Service,
     /// The clients of the broker and the store, from which handlers are made.
-    pub wiring: Wiring<Store>,
+    pub wiring: Wired,
     /// The HTTP clients by which the agents call their services.
     pub remotes: Remotes,
     /// What publishes workflows, and knows which agents they need.
@@ -175,7 +177,9 @@ impl Engines {
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;
-        let wiring = Wiring::over(stored.store.clone(), config)?;
+        let direct = DirectBroker::new(broker.line());
+        let bus = direct.bus()?;
+        let wiring = Wiring::with(stored.store.clone(), direct, bus, config);
         let mut publisher = Publisher {
             wiring,
             agents: options.agents,

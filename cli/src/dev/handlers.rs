@@ -5,11 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use triad_bootstrap::Wiring;
 use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 
-use crate::store::Store;
+use crate::store::Wired;
 
 /// No sweep is made by agents: [`triad_worker::run`] asks for the time between two all the same.
 const NO_SWEEP: Duration = Duration::from_secs(1);
@@ -25,7 +24,7 @@ pub struct AgentHandlers {
 
 impl AgentHandlers {
     /// Starts the handlers of all agents that `remotes` has. They end with `all` at the latest.
-    pub fn start(wiring: Wiring<Store>, remotes: Remotes, all: CancellationToken) -> Self {
+    pub fn start(wiring: Wired, remotes: Remotes, all: CancellationToken) -> Self {
         let mut handlers = Self {
             tasks: JoinSet::new(),
             own: all.child_token(),
@@ -36,7 +35,7 @@ impl AgentHandlers {
     }
 
     /// Starts those of further agents.
-    pub fn add(&mut self, wiring: Wiring<Store>, remotes: Remotes) {
+    pub fn add(&mut self, wiring: Wired, remotes: Remotes) {
         let own = self.own.clone();
         self.tasks.spawn(async move {
             triad_worker::run(wiring, remotes, &[Function::Agent], NO_SWEEP, own).await
@@ -48,7 +47,7 @@ impl AgentHandlers {
     ///
     /// # Errors
     /// That with which one of them ended.
-    pub async fn start_anew(&mut self, wiring: Wiring<Store>, remotes: Remotes) -> Result<()> {
+    pub async fn start_anew(&mut self, wiring: Wired, remotes: Remotes) -> Result<()> {
         self.stop().await?;
         self.own = self.all.child_token();
         self.add(wiring, remotes);

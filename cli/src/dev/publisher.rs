@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Result;
-use triad_bootstrap::{AgentConfig, Wiring, agents_of, http_remotes, needed_agents};
+use triad_bootstrap::{AgentConfig, agents_of, http_remotes, needed_agents};
 use triad_core::{WorkflowRef, topics};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_runtime::DefinitionStore;
@@ -13,7 +13,7 @@ use triad_runtime::agent::Remotes;
 use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
 
 use super::agents::{Agents, Place, Row};
-use crate::store::Store;
+use crate::store::Wired;
 
 /// How long Submission may go on with the present version that it knows, in milliseconds.
 pub const REFRESH_DEFINITIONS: Millis = Millis(200);
@@ -22,7 +22,7 @@ pub const REFRESH_DEFINITIONS: Millis = Millis(200);
 #[derive(Clone)]
 pub struct Publisher {
     /// The clients of the broker and the store, with the settings of the agents that are served here.
-    pub wiring: Wiring<Store>,
+    pub wiring: Wired,
     /// Where the services of agents are.
     pub agents: Agents,
     /// The address of the reference service.
@@ -38,7 +38,7 @@ pub struct New {
     /// The agents and where their services are.
     pub rows: Vec<Row>,
     /// The clients, with the settings of these agents alone.
-    pub wiring: Wiring<Store>,
+    pub wiring: Wired,
     /// The HTTP clients of these agents.
     pub remotes: Remotes,
 }
@@ -97,7 +97,7 @@ impl Publisher {
     ///
     /// # Errors
     /// If the broker fails.
-    pub async fn move_to(&mut self, agents: Agents) -> Result<(Wiring<Store>, Remotes)> {
+    pub async fn move_to(&mut self, agents: Agents) -> Result<(Wired, Remotes)> {
         self.agents = agents;
         let named = self.rows().into_iter().map(|row| row.agent).collect();
         let config = &mut self.wiring.config;

@@ -123,7 +123,8 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
         instance: request.group_instance_id.map(|i| i.to_string()),
         generation: request.generation_id_or_member_epoch,
     };
-    let allowed = may_commit(core, group, &caller);
+    let now = core.now();
+    let allowed = has_room(core, group).and_then(|()| core.groups.may_commit(group, &caller, now));
     let mut accepted = Vec::new();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
@@ -156,22 +157,8 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
     Outcome::Durable(done.unwrap_or(0), header.encode(&response))
 }
 
-/// Who commits without being a member of the group.
-pub(crate) fn nobody() -> Caller {
-    Caller {
-        member: String::new(),
-        instance: None,
-        generation: -1,
-    }
-}
-
-/// Whether a caller may commit offsets of a group now.
-pub(crate) fn may_commit(
-    core: &mut Core,
-    group: &str,
-    caller: &Caller,
-) -> Result<(), ResponseError> {
-    let now = core.now();
+/// Whether there is room for offsets of a group.
+pub(crate) fn has_room(core: &Core, group: &str) -> Result<(), ResponseError> {
     if group.is_empty() {
         Err(ResponseError::InvalidGroupId)
     } else if !core.store.offsets.contains(group)
@@ -179,7 +166,7 @@ pub(crate) fn may_commit(
     {
         Err(ResponseError::CoordinatorLoadInProgress)
     } else {
-        core.groups.may_commit(group, caller, now)
+        Ok(())
     }
 }
 

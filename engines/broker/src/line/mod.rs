@@ -2,8 +2,8 @@
 //!
 //! What goes through it is what goes through a connection: whole record batches, positions, committed
 //! offsets. Clients of the Kafka protocol see it, and it sees what they write. Who reads through a line
-//! is no member of a group: it reads what it asks for, and commits under a group's name, as long as no
-//! member of that group is connected.
+//! is no member of a group: it reads what it asks for, and commits under a group's name whatever the
+//! members of that group do.
 
 mod serve;
 
@@ -41,7 +41,7 @@ pub enum LineError {
     /// The bytes are no record batch of the present format (magic 2).
     #[error("the bytes are no record batch")]
     NoBatch,
-    /// The metadata is longer than 4,096 bytes, or members of that group are connected.
+    /// The group has no name, or the metadata is longer than 4,096 bytes.
     #[error("the group takes no such offset")]
     NoOffset,
     /// The disk failed or is full, or the broker's bound on bytes is reached. It may be better later.
@@ -289,7 +289,7 @@ impl From<ResponseError> for LineError {
             E::TopicAuthorizationFailed => Self::NotAllowed,
             E::MessageTooLarge => Self::TooLarge,
             E::CorruptMessage | E::InvalidRecord | E::UnsupportedForMessageFormat => Self::NoBatch,
-            E::OffsetMetadataTooLarge | E::UnknownMemberId | E::InvalidGroupId => Self::NoOffset,
+            E::OffsetMetadataTooLarge | E::InvalidGroupId => Self::NoOffset,
             _ => Self::Storage,
         }
     }

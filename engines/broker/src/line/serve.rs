@@ -216,6 +216,7 @@ fn commit(
     positions: Vec<Position>,
 ) -> Result<Lsn, LineError> {
     let mut core = core.borrow_mut();
+    offsets::has_room(&core, group)?;
     let items = positions.into_iter().map(|position| Committed {
         topic: topic.to_string(),
         partition: position.partition,
@@ -225,6 +226,5 @@ fn commit(
     });
     let checked = items.map(|item| offsets::check(&core, item));
     let items = checked.collect::<Result<Vec<_>, _>>()?;
-    offsets::may_commit(&mut core, group, &offsets::nobody())?;
     Ok(core.store.commit_offsets(group, items)?)
 }

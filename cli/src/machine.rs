@@ -1,0 +1,56 @@
+//! What everything that runs on one machine is made of: a store, and the embedded broker without a socket
+//! between.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use triad_bootstrap::Wiring;
+use triad_broker::Line;
+use triad_consume::Broker;
+use triad_direct::{DirectBroker, DirectBus, DirectConsumer};
+use triad_ingress::{Ends, Noticing};
+use triad_runtime::BusError;
+
+use crate::store::Store;
+
+/// The clients of a run on one machine.
+pub type Wired = Wiring<Store, LocalBroker>;
+
+/// The embedded broker of this process, whose bus tells those who wait for the ends of orders.
+#[derive(Debug, Clone)]
+pub struct LocalBroker {
+    direct: DirectBroker,
+    ends: Ends,
+}
+
+impl LocalBroker {
+    /// Over this line; who waits is in `ends`.
+    pub fn new(line: Line, ends: Ends) -> Self {
+        Self {
+            direct: DirectBroker::new(line),
+            ends,
+        }
+    }
+}
+
+impl Broker for LocalBroker {
+    type Consumer = DirectConsumer;
+    type Bus = Noticing<DirectBus>;
+    type Error = Infallible;
+
+    fn join(&self, group: &str, topic: &str) -> Result<DirectConsumer, Infallible> {
+        self.direct.join(group, topic)
+    }
+
+    fn bus(&self) -> Result<Self::Bus, BusError> {
+        Ok(Noticing::new(self.direct.bus()?, self.ends.clone()))
+    }
+
+    fn flush(_bus: &Self::Bus, _within: Duration) {
+        // A publish leaves nothing behind.
+    }
+
+    fn address(&self) -> &str {
+        self.direct.address()
+    }
+}

@@ -1,0 +1,277 @@
+//! The configuration of `triad serve`: one file, checked as a whole, of which a variable of the environment
+//! takes the place of any setting.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::output::Usage;
+use crate::read;
+
+/// What `triad serve` runs with. Paths are relative to this file's directory. A time is a text such as
+/// `30s` or `7days`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// The workflows: a directory, of which every file *.yaml, *.yml and *.json is one, or a list of
+    /// files. Changed files are published when they are sound. TRIAD_WORKFLOWS names a directory.
+    #[serde(default)]
+    pub workflows: Workflows,
+    /// The data directory; --data and TRIAD_DATA take its place.
+    #[serde(default)]
+    pub data: Option<PathBuf>,
+    /// Where the HTTP interface listens, address and port; without it on 127.0.0.1:7070. Variable:
+    /// TRIAD_HTTP.
+    #[serde(default)]
+    http: Option<String>,
+    /// The file of tokens (`triad token`); without it the HTTP interface listens on loopback addresses
+    /// alone. Variable: TRIAD_TOKENS.
+    #[serde(default)]
+    tokens: Option<PathBuf>,
+    /// Certificate and key of the HTTP interface. Variables: TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY.
+    #[serde(default)]
+    tls: Option<Tls>,
+    /// Where the Kafka port listens: an address of loopback, since it has no login; without it on
+    /// 127.0.0.1:9092. Variable: TRIAD_KAFKA.
+    #[serde(default)]
+    kafka: Option<String>,
+    /// Partitions of new topics, 1 to 100; without it 4. Variable: TRIAD_PARTITIONS.
+    #[serde(default)]
+    partitions: Option<u32>,
+    /// The remote services by agent, as in TRIAD_AGENTS.
+    #[serde(default)]
+    agents: BTreeMap<String, Map<String, Value>>,
+    /// Topics beside `status` that orders may name for their statuses, of the form `reply.<app>`.
+    /// Variable: TRIAD_REPLY_TOPICS.
+    #[serde(default)]
+    reply_topics: Vec<String>,
+    /// How long finished orders are kept; without it 30 days. Variable: TRIAD_RETENTION.
+    #[serde(default)]
+    retention: Option<String>,
+    /// How long the details of finished orders are kept; without it for ever. Variable:
+    /// TRIAD_DETAILS_RETENTION.
+    #[serde(default)]
+    details_retention: Option<String>,
+    /// Most bytes of each partition of a topic; older records are deleted beyond it. Without it 64 MiB.
+    /// Variable: TRIAD_LOG_BYTES.
+    #[serde(default)]
+    log_bytes: Option<u64>,
+    /// Time between two sweeps of the Supervisor; without it 1 s. Variable: TRIAD_SWEEP_EVERY.
+    #[serde(default)]
+    sweep_every: Option<String>,
+    /// Most requests that an agent has under way, 1 to 10,000. Variable: TRIAD_AGENT_CONCURRENCY.
+    #[serde(default)]
+    agent_concurrency: Option<u32>,
+    /// Most orders in flight. Variable: TRIAD_MAX_IN_FLIGHT.
+    #[serde(default)]
+    max_in_flight: Option<u32>,
+    /// Most orders in flight by workflow. Variable: TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW.
+    #[serde(default)]
+    max_in_flight_per_workflow: BTreeMap<String, u32>,
+    /// What becomes of orders beyond the caps: `slow` (they wait) or `reject`. Variable: TRIAD_ADMISSION.
+    #[serde(default)]
+    admission: Option<String>,
+    /// How long an order may wait for room before it is rejected. Variable: TRIAD_BACKLOG_WAIT.
+    #[serde(default)]
+    backlog_wait: Option<String>,
+    /// For `triad dev` alone.
+    #[serde(default)]
+    #[expect(dead_code, reason = "one file may serve both")]
+    orders: Option<PathBuf>,
+    /// For `triad dev` alone.
+    #[serde(default)]
+    #[expect(dead_code, reason = "one file may serve both")]
+    answers: Option<PathBuf>,
+    /// For `triad dev` alone.
+    #[serde(default)]
+    #[expect(dead_code, reason = "one file may serve both")]
+    services: Value,
+}
+
+/// Where the workflows are.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Workflows {
+    /// In a directory.
+    In(PathBuf),
+    /// In these files.
+    Files(Vec<PathBuf>),
+}
+
+impl Default for Workflows {
+    fn default() -> Self {
+        Self::Files(Vec::new())
+    }
+}
+
+/// The files of TLS, in PEM.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Tls {
+    /// The certificate, with those between it and its root.
+    certificate: PathBuf,
+    /// Its private key, not encrypted.
+    key: PathBuf,
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Usage`] with the file, the line and what is wrong there.
+    pub fn read(path: &Path) -> Result<Self, Usage> {
+        let text = read::text(path)?;
+        let shown = path.display();
+        let mut file: Self =
+            serde_saphyr::from_str(&text).map_err(|e| Usage(format!("{shown}: {e}")))?;
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let place = |path: &mut PathBuf| *path = dir.join(&path);
+        match &mut file.workflows {
+            Workflows::In(folder) => place(folder),
+            Workflows::Files(files) => files.iter_mut().for_each(place),
+        }
+        file.data.iter_mut().for_each(place);
+        file.tokens.iter_mut().for_each(place);
+        for tls in &mut file.tls {
+            place(&mut tls.certificate);
+            place(&mut tls.key);
+        }
+        Ok(file)
+    }
+
+    /// The settings as variables of the environment.
+    ///
+    /// # Errors
+    /// [`Usage`] for an agent whose service only `triad dev` starts.
+    pub fn variables(&self) -> Result<BTreeMap<&'static str, String>, Usage> {
+        for (name, agent) in &self.agents {
+            if agent.contains_key("service") {
+                return Err(Usage(format!(
+                    "agents: {name}: `service` is started by triad dev alone; say the base_url of the service"
+                )));
+            }
+        }
+        let path = |path: &PathBuf| path.display().to_string();
+        let count = |n: u32| n.to_string();
+        let tls = self.tls.as_ref();
+        let all = [
+            ("TRIAD_HTTP", self.http.clone()),
+            ("TRIAD_TOKENS", self.tokens.as_ref().map(path)),
+            ("TRIAD_TLS_CERTIFICATE", tls.map(|t| path(&t.certificate))),
+            ("TRIAD_TLS_KEY", tls.map(|t| path(&t.key))),
+            ("TRIAD_KAFKA", self.kafka.clone()),
+            ("TRIAD_PARTITIONS", self.partitions.map(count)),
+            ("TRIAD_AGENTS", json(&self.agents, self.agents.is_empty())),
+            ("TRIAD_REPLY_TOPICS", Some(self.reply_topics.join(","))),
+            ("TRIAD_RETENTION", self.retention.clone()),
+            ("TRIAD_DETAILS_RETENTION", self.details_retention.clone()),
+            ("TRIAD_LOG_BYTES", self.log_bytes.map(|n| n.to_string())),
+            ("TRIAD_SWEEP_EVERY", self.sweep_every.clone()),
+            ("TRIAD_AGENT_CONCURRENCY", self.agent_concurrency.map(count)),
+            ("TRIAD_MAX_IN_FLIGHT", self.max_in_flight.map(count)),
+            (
+                "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
+                json(
+                    &self.max_in_flight_per_workflow,
+                    self.max_in_flight_per_workflow.is_empty(),
+                ),
+            ),
+            ("TRIAD_ADMISSION", self.admission.clone()),
+            ("TRIAD_BACKLOG_WAIT", self.backlog_wait.clone()),
+        ];
+        let said = all.into_iter().filter_map(|(name, value)| {
+            let value = value.filter(|value| !value.is_empty())?;
+            Some((name, value))
+        });
+        Ok(said.collect())
+    }
+}
+
+/// A map as JSON text; nothing if it is empty.
+fn json(map: &impl serde::Serialize, is_empty: bool) -> Option<String> {
+    match is_empty {
+        true => None,
+        false => serde_json::to_string(map).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<BTreeMap<&'static str, String>, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("triad.yaml");
+        std::fs::write(&path, text).expect("a file");
+        let file = File::read(&path).map_err(|e| e.to_string())?;
+        let variables = file.variables().map_err(|e| e.to_string())?;
+        let dir = dir.path().display().to_string();
+        let named = |value: String| value.replace(&dir, "DIR");
+        Ok(variables.into_iter().map(|(k, v)| (k, named(v))).collect())
+    }
+
+    #[test]
+    fn every_setting_has_its_variable() {
+        let text = r#"
+workflows: flows
+data: state
+http: 0.0.0.0:8443
+tokens: tokens.json
+tls: {certificate: tls/cert.pem, key: tls/key.pem}
+kafka: 127.0.0.1:9093
+partitions: 8
+agents: {bank: {base_url: "http://bank.example"}}
+reply_topics: [reply.shop, reply.bank]
+retention: 7days
+details_retention: 1day
+log_bytes: 1000000
+sweep_every: 2s
+agent_concurrency: 9
+max_in_flight: 100
+max_in_flight_per_workflow: {line: 2}
+admission: reject
+backlog_wait: 6s
+"#;
+        let all = read(text).expect("it is sound");
+        let expected = [
+            ("TRIAD_ADMISSION", "reject"),
+            ("TRIAD_AGENTS", r#"{"bank":{"base_url":"http://bank.example"}}"#),
+            ("TRIAD_AGENT_CONCURRENCY", "9"),
+            ("TRIAD_BACKLOG_WAIT", "6s"),
+            ("TRIAD_DETAILS_RETENTION", "1day"),
+            ("TRIAD_HTTP", "0.0.0.0:8443"),
+            ("TRIAD_KAFKA", "127.0.0.1:9093"),
+            ("TRIAD_LOG_BYTES", "1000000"),
+            ("TRIAD_MAX_IN_FLIGHT", "100"),
+            ("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", r#"{"line":2}"#),
+            ("TRIAD_PARTITIONS", "8"),
+            ("TRIAD_REPLY_TOPICS", "reply.shop,reply.bank"),
+            ("TRIAD_RETENTION", "7days"),
+            ("TRIAD_SWEEP_EVERY", "2s"),
+            ("TRIAD_TLS_CERTIFICATE", "DIR/tls/cert.pem"),
+            ("TRIAD_TLS_KEY", "DIR/tls/key.pem"),
+            ("TRIAD_TOKENS", "DIR/tokens.json"),
+        ];
+        let all: Vec<(&str, &str)> = all.iter().map(|(k, v)| (*k, &**v)).collect();
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn a_wrong_file_is_told_with_its_place() {
+        let said = read("workflows: flows\nport: 1\n").expect_err("there is no such setting");
+        assert!(said.contains("triad.yaml") && said.contains("port"), "{said}");
+        let said = read("agents: {bank: {service: bank}}").expect_err("nobody starts it");
+        assert!(said.contains("base_url"), "{said}");
+        assert_eq!(read("{}").map(|all| all.len()), Ok(0));
+    }
+
+    /// The file of a project of `triad dev` is taken as it is.
+    #[test]
+    fn the_settings_of_dev_are_passed_over() {
+        let text = "workflows: [a.yaml]\norders: o.jsonl\nservices: {bank: {command: x}}\n";
+        assert_eq!(read(text).map(|all| all.len()), Ok(0));
+    }
+}

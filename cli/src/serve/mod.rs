@@ -1,0 +1,232 @@
+//! `triad serve`: one machine in production. Every handler, the HTTP interface and the Kafka port in one
+//! process, over one directory.
+
+mod file;
+mod settings;
+mod workflows;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+use triad_bootstrap::{Wiring, environment, http_remotes, logging};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_consume::Broker as _;
+use triad_core::topics;
+use triad_ingress::{Ends, MAX_WAITING, Server};
+use triad_kafka::{Topic, create_topics};
+use triad_worker::Function;
+
+use crate::dev::engines::{lock, taken, unusable};
+use crate::dev::interrupted;
+use crate::dev::stores::{Kind, Stored};
+use crate::machine::{LocalBroker, Wired};
+use file::File;
+use settings::Settings;
+use workflows::Files;
+
+/// Everything that one machine does: orders by HTTP and by Kafka clients, workflows, agents, supervision
+///
+/// Stops on SIGTERM or SIGINT: no further order is taken, what is under way is finished or left to the next
+/// start, within 30 s. A start after `kill -9` goes on where it was.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad serve --data /var/lib/triad             with triad.yaml of the present directory
+  triad serve --config shop.yaml --data ./state
+  TRIAD_HTTP=127.0.0.1:8080 triad serve         a variable takes the place of a setting
+  triad serve --check                           is the configuration sound?
+  triad serve --schema > serve.schema.json      the JSON Schema of the file
+
+Submit an order, and wait for its end:
+  curl 'http://127.0.0.1:7070/v1/orders?wait=30s' -d @order.json
+
+Exit codes: 0 stopped, 2 the configuration is wrong, 1 anything else.")]
+pub struct ServeArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE", default_value = "triad.yaml")]
+    config: PathBuf,
+    /// Directory that keeps everything; made if it is missing
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Check the configuration and the workflows, and start nothing
+    #[arg(long)]
+    check: bool,
+    /// Print the JSON Schema of the configuration
+    #[arg(long, conflicts_with = "check")]
+    schema: bool,
+    /// Log lines as text for people instead of JSON
+    #[arg(long)]
+    text: bool,
+}
+
+impl ServeArgs {
+    /// The form of the log.
+    pub fn log_form(&self) -> logging::Form {
+        match self.text {
+            true => logging::Form::Text,
+            false => logging::Form::Json,
+        }
+    }
+}
+
+/// Runs `triad serve` until it is told to stop.
+///
+/// # Errors
+/// [`Usage`](crate::output::Usage) or a [`ConfigError`](triad_bootstrap::ConfigError) if the configuration is
+/// wrong; otherwise what could not be started, or with what a handler ended.
+pub async fn run(args: ServeArgs) -> Result<ExitCode> {
+    if args.schema {
+        crate::output::print_line(&serde_json::to_string_pretty(&schemars::schema_for!(File))?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = File::read(&args.config)?;
+    let settings = Settings::read(&file, args.data.clone(), &environment)?;
+    if args.check {
+        return check(&settings);
+    }
+    let machine = Machine::start(settings).await?;
+    machine.until_told().await
+}
+
+/// Whether all workflows are sound, too.
+fn check(settings: &Settings) -> Result<ExitCode> {
+    let mut files = Files::new(settings.workflows.clone(), settings.limits());
+    let refused = files.check();
+    for why in &refused {
+        eprintln!("triad serve: {why}");
+    }
+    if !refused.is_empty() {
+        return Ok(ExitCode::from(2));
+    }
+    crate::output::print_line("the configuration and the workflows are sound")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All that runs.
+struct Machine {
+    broker: BrokerHandle,
+    stored: Stored,
+    wiring: Wired,
+    server: Server,
+    handlers: tokio::task::JoinHandle<Result<()>>,
+    stop: CancellationToken,
+    _lock: std::fs::File,
+}
+
+impl Machine {
+    async fn start(mut settings: Settings) -> Result<Self> {
+        let data = settings.data.clone();
+        let lock = lock(&data)?;
+        let kind = Kind::of(Some(Kind::Sqlite), Some(&data))?;
+        let broker = start_broker(&settings)?;
+        let mut stored = Stored::start(
+            kind,
+            Some(&data),
+            ([127, 0, 0, 1], 0).into(),
+            settings.config.retention,
+        )
+        .await?;
+        settings.config.kafka.brokers = broker.addr().to_string();
+        make_topics(&settings).await?;
+        let ends = Ends::new(MAX_WAITING);
+        let local = LocalBroker::new(broker.line(), ends.clone());
+        let bus = local.bus()?;
+        let remotes = http_remotes(&settings.config)?;
+        let wiring = Wiring::with(stored.store.clone(), local, bus, settings.config.clone());
+        let mut files = Files::new(settings.workflows.clone(), settings.limits());
+        let agents = settings.config.agents.clone();
+        let serves = move |agent: &_| agents.contains_key(agent);
+        files.publish(&wiring.store, &serves).await?.log();
+        let stop = CancellationToken::new();
+        let submission = Arc::new(wiring.submission());
+        let server = Server::start(settings.http, submission, wiring.store.clone(), ends).await?;
+        stored.say(&wiring.config)?;
+        tokio::spawn(workflows::watch(
+            files,
+            wiring.store.clone(),
+            serves,
+            stop.clone(),
+        ));
+        let handlers = tokio::spawn(triad_worker::run(
+            wiring.clone(),
+            remotes,
+            &[
+                Function::Submission,
+                Function::Scheduler,
+                Function::Agent,
+                Function::Supervisor,
+            ],
+            settings.sweep_every.as_duration(),
+            stop.clone(),
+        ));
+        let (http, kafka) = (server.address(), broker.addr());
+        tracing::info!(%http, %kafka, data = %data.display(), "serving");
+        Ok(Self {
+            broker,
+            stored,
+            wiring,
+            server,
+            handlers,
+            stop,
+            _lock: lock,
+        })
+    }
+
+    /// Until a signal comes, or a handler ends by itself.
+    async fn until_told(mut self) -> Result<ExitCode> {
+        let ended = tokio::select! {
+            () = interrupted() => None,
+            ended = &mut self.handlers => Some(ended),
+        };
+        tracing::info!("stopping");
+        self.server.stop().await;
+        self.stop.cancel();
+        let result = match ended {
+            // Without handlers it would look alive and do nothing.
+            Some(ended) => {
+                let ended = ended.context("a handler panicked").and_then(|ended| ended);
+                let error = ended.err().unwrap_or_else(|| anyhow!("nobody told them to stop"));
+                Err(error.context("the handlers have ended"))
+            }
+            None => self.handlers.await.context("a handler panicked")?,
+        };
+        drop(self.wiring);
+        let stopped = tokio::time::timeout(STOP_WITHIN, self.broker.shutdown()).await;
+        self.stored.stop().await;
+        result?;
+        stopped.map_err(|_| anyhow!("the log did not become durable within 10 s"))??;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Longest wait for the log at the end.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+fn start_broker(settings: &Settings) -> Result<BrokerHandle> {
+    let data = &settings.data;
+    let started = Broker::start(BrokerConfig {
+        listen: settings.kafka,
+        data: Some(data.join("broker")),
+        default_partitions: settings.partitions,
+        retention_bytes: Some(settings.log_bytes),
+        segment_bytes: (settings.log_bytes / 4).clamp(64 * 1024, 64 * 1024 * 1024),
+        ..BrokerConfig::default()
+    });
+    started.map_err(|error| match error {
+        triad_broker::Error::Listen { addr, source } => taken("kafka", addr, &source).into(),
+        error => unusable("the embedded broker", Some(data), error.into()),
+    })
+}
+
+async fn make_topics(settings: &Settings) -> Result<()> {
+    let agents: Vec<_> = settings.config.agents.keys().cloned().collect();
+    let replies: Vec<String> = settings.config.settings.reply_topics.iter().cloned().collect();
+    let partitions = settings.partitions;
+    let topic = |name| Topic { name, partitions };
+    let topics: Vec<Topic> = topics::all(&agents, &replies).into_iter().map(topic).collect();
+    Ok(create_topics(&settings.config.kafka, &topics).await?)
+}

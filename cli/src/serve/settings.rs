@@ -1,0 +1,138 @@
+//! The settings of `triad serve`: a variable of the environment, or else the file, or else the default.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use triad_bootstrap::{Account, Config, ConfigError};
+use triad_core::Timing;
+use triad_ingress::TlsFiles;
+use triad_workflow::{Limits, Millis};
+
+use super::file::{File, Workflows};
+use crate::output::Usage;
+
+/// One machine has one clock; what is left is the time a message takes to be handled.
+const SKEW: Millis = Millis(20);
+
+/// All settings, checked.
+pub struct Settings {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where the workflows are.
+    pub workflows: Workflows,
+    /// The HTTP interface.
+    pub http: triad_ingress::Settings,
+    /// The Kafka port.
+    pub kafka: SocketAddr,
+    /// Partitions of new topics.
+    pub partitions: i32,
+    /// Most bytes of a partition's log.
+    pub log_bytes: u64,
+    /// Time between two sweeps.
+    pub sweep_every: Millis,
+    /// What the handlers run with.
+    pub config: Config,
+}
+
+impl Settings {
+    /// Reads the settings; `lookup` gives a variable's value by its name.
+    ///
+    /// # Errors
+    /// [`Usage`] or [`ConfigError`] with every setting that is wrong.
+    pub fn read(
+        file: &File,
+        data: Option<PathBuf>,
+        lookup: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self> {
+        let said = file.variables()?;
+        let get = |name: &str| lookup(name).or_else(|| said.get(name).cloned());
+        let mut problems = Vec::new();
+        let mut address = |name: &str, default: &str| {
+            let text = get(name).unwrap_or_else(|| default.to_owned());
+            text.parse::<SocketAddr>().unwrap_or_else(|_| {
+                problems.push(format!("{name}: {text:?} is not an address and a port, such as {default}"));
+                SocketAddr::from(([127, 0, 0, 1], 0))
+            })
+        };
+        let http = address("TRIAD_HTTP", "127.0.0.1:7070");
+        let kafka = address("TRIAD_KAFKA", "127.0.0.1:9092");
+        if !kafka.ip().is_loopback() {
+            problems.push(format!(
+                "TRIAD_KAFKA: {kafka} can be reached from other machines, and the Kafka port has no login: listen on 127.0.0.1"
+            ));
+        }
+        let mut number = |name: &str, default: u64, range: std::ops::RangeInclusive<u64>| {
+            let Some(text) = get(name) else {
+                return default;
+            };
+            let number = text.parse().ok().filter(|n| range.contains(n));
+            number.unwrap_or_else(|| {
+                let (from, to) = (range.start(), range.end());
+                problems.push(format!("{name}: {text:?} is not a number from {from} to {to}"));
+                default
+            })
+        };
+        let partitions = number("TRIAD_PARTITIONS", 4, 1..=100);
+        let log_bytes = number("TRIAD_LOG_BYTES", 64 << 20, 1 << 20..=1 << 40);
+        let sweep_every = get("TRIAD_SWEEP_EVERY").map_or(Ok(Millis(1_000)), Millis::try_from);
+        let sweep_every = sweep_every.unwrap_or_else(|why| {
+            problems.push(format!("TRIAD_SWEEP_EVERY: {why}"));
+            Millis(1_000)
+        });
+        let tls = match (get("TRIAD_TLS_CERTIFICATE"), get("TRIAD_TLS_KEY")) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate: certificate.into(),
+                key: key.into(),
+            }),
+            (None, None) => None,
+            _ => {
+                problems.push("TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY: one is said without the other".into());
+                None
+            }
+        };
+        let for_handlers = |name: &str| match name {
+            // It is known once the broker listens.
+            "TRIAD_BROKERS" => Some(kafka.to_string()),
+            "TRIAD_SKEW" => get(name).or_else(|| Some(format!("{}ms", SKEW.0))),
+            name => get(name),
+        };
+        let config = match Config::read(&for_handlers, Account::of_user()) {
+            Ok(config) if problems.is_empty() => config,
+            Ok(_) => return Err(ConfigError(problems).into()),
+            Err(ConfigError(more)) => {
+                problems.extend(more);
+                return Err(ConfigError(problems).into());
+            }
+        };
+        let data = data.or_else(|| lookup("TRIAD_DATA").map(PathBuf::from));
+        let data = data.or_else(|| file.data.clone()).ok_or_else(|| {
+            Usage("name the directory that keeps everything: --data DIR, TRIAD_DATA, or `data` in the file".into())
+        })?;
+        let http = triad_ingress::Settings {
+            tokens: get("TRIAD_TOKENS").map(PathBuf::from),
+            tls,
+            timing: config.settings.timing,
+            ..triad_ingress::Settings::on(http)
+        };
+        Ok(Self {
+            data,
+            workflows: match lookup("TRIAD_WORKFLOWS") {
+                Some(folder) => Workflows::In(folder.into()),
+                None => file.workflows.clone(),
+            },
+            http,
+            kafka,
+            partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
+            log_bytes,
+            sweep_every,
+            config,
+        })
+    }
+
+    /// What workflows are checked against: any agent, for they may be served elsewhere.
+    pub fn limits(&self) -> Limits {
+        let Timing { skew, .. } = self.config.settings.timing;
+        Limits { agents: None, skew }
+    }
+}

@@ -1,0 +1,184 @@
+//! The workflows of `triad serve`: published at the start, and again when their files change.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use tokio_util::sync::CancellationToken;
+use triad_bootstrap::{WholeStore, agents_of};
+use triad_core::WorkflowRef;
+use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, load};
+use triad_workflow::hash::canonical_json;
+
+use super::file::Workflows;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Bound: files of a directory.
+const MAX_FILES: usize = 10_000;
+
+/// Files of workflows, and what of them is published.
+#[derive(Debug)]
+pub struct Files {
+    from: Workflows,
+    limits: Limits,
+    /// What a file was when it was read last.
+    seen: BTreeMap<PathBuf, Seen>,
+    published: BTreeMap<WorkflowName, DefinitionHash>,
+}
+
+/// By what a change of a file is noticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    changed: Option<SystemTime>,
+    bytes: u64,
+}
+
+/// What came of one look.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// Workflows that were published.
+    pub published: Vec<WorkflowName>,
+    /// Files that were refused, with their errors.
+    pub refused: Vec<String>,
+    /// Agents that published workflows name and nobody here serves, each with one of the workflows.
+    pub unserved: BTreeMap<AgentName, WorkflowName>,
+}
+
+impl Files {
+    /// Of these places, checked against these limits.
+    pub fn new(from: Workflows, limits: Limits) -> Self {
+        Self {
+            from,
+            limits,
+            seen: BTreeMap::new(),
+            published: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the files that have changed, and publishes those that are sound. A refused file changes
+    /// nothing: the version that was published before stays the present one.
+    ///
+    /// # Errors
+    /// If the store fails; what was not published is tried again with the next look.
+    pub async fn publish(
+        &mut self,
+        store: &impl WholeStore,
+        serves: impl Fn(&AgentName) -> bool,
+    ) -> Result<Looked> {
+        let mut looked = Looked::default();
+        for path in self.paths(&mut looked.refused) {
+            let seen = seen(&path);
+            if self.seen.get(&path) == Some(&seen) {
+                continue;
+            }
+            match read(&path, &self.limits) {
+                Ok(workflow) => {
+                    self.store(&workflow, store, &mut looked).await?;
+                    for agent in agents_of(&workflow).into_iter().filter(|a| !serves(a)) {
+                        looked.unserved.insert(agent, workflow.name.clone());
+                    }
+                }
+                Err(why) => looked.refused.push(why),
+            }
+            self.seen.insert(path, seen);
+        }
+        Ok(looked)
+    }
+
+    async fn store(
+        &mut self,
+        workflow: &Workflow,
+        store: &impl WholeStore,
+        looked: &mut Looked,
+    ) -> Result<()> {
+        if self.published.get(&workflow.name) == Some(&workflow.hash) {
+            return Ok(());
+        }
+        let definition = WorkflowRef {
+            name: workflow.name.clone(),
+            hash: workflow.hash.clone(),
+        };
+        let json = canonical_json(&workflow.definition);
+        store.publish(definition, json).await?;
+        self.published
+            .insert(workflow.name.clone(), workflow.hash.clone());
+        looked.published.push(workflow.name.clone());
+        Ok(())
+    }
+
+    fn paths(&self, refused: &mut Vec<String>) -> Vec<PathBuf> {
+        match &self.from {
+            Workflows::Files(files) => files.clone(),
+            Workflows::In(folder) => match files_in(folder) {
+                Ok(files) => files,
+                Err(e) => {
+                    refused.push(format!("{}: cannot be read: {e}", folder.display()));
+                    Vec::new()
+                }
+            },
+        }
+    }
+}
+
+/// Looks until `stop`, and logs what has come of it.
+pub async fn watch(
+    mut files: Files,
+    store: impl WholeStore,
+    serves: impl Fn(&AgentName) -> bool,
+    stop: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = stop.cancelled() => return,
+        }
+        match files.publish(&store, &serves).await {
+            Ok(looked) => looked.log(),
+            Err(error) => tracing::warn!("workflows cannot be published for now: {error:#}"),
+        }
+    }
+}
+
+impl Looked {
+    /// Logs what has come of it.
+    pub fn log(&self) {
+        for workflow in &self.published {
+            tracing::info!(%workflow, "published");
+        }
+        for why in &self.refused {
+            tracing::error!("a workflow is not published, and what was published before stays: {why}");
+        }
+        for (agent, workflow) in &self.unserved {
+            tracing::warn!(%agent, %workflow, "the configuration has no such agent: its steps wait");
+        }
+    }
+}
+
+fn files_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)?.take(MAX_FILES) {
+        let path = entry?.path();
+        let ending = path.extension().and_then(|e| e.to_str());
+        if matches!(ending, Some("yaml" | "yml" | "json")) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn seen(path: &Path) -> Seen {
+    let about = std::fs::metadata(path).ok();
+    Seen {
+        changed: about.as_ref().and_then(|about| about.modified().ok()),
+        bytes: about.map_or(0, |about| about.len()),
+    }
+}
+
+fn read(path: &Path, limits: &Limits) -> Result<Workflow, String> {
+    let shown = path.display().to_string();
+    let text = crate::read::text(path).map_err(|e| e.to_string())?;
+    load::from_yaml(&shown, &text, limits).map_err(|e| e.to_string())
+}
