@@ -1,6 +1,7 @@
 //! Submission: takes order events, stores order and process record, announces the order.
 
 mod outgoing;
+mod submitted;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
 use outgoing::{Sender, ToSend};
+pub use submitted::Submitted;
 
 /// Looks for room before an order is left in its topic.
 const LOOKS: usize = 4;
@@ -38,6 +40,15 @@ pub struct Submission<S, B, C> {
     backlog: Backlog,
     misconfigured: Misconfigured,
     settings: Settings,
+}
+
+/// Who hands an order over, and so how it is told what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A topic: a refused record is a dead letter, and one without room waits in its partition.
+    Topic,
+    /// A caller that waits for the answer, and is told all of it there.
+    Caller,
 }
 
 /// An order that can be stored.
@@ -116,34 +127,58 @@ where
     /// looked for again for up to about a second. An order without room is then answered with
     /// [`Redelivery::NoRoom`], and so are the orders after it.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
-        let answers = self.handle_all(records).await;
-        self.misconfigured.note(&answers);
+        let answers = self.take(records, Source::Topic).await;
+        answers.into_iter().map(Handled::from).collect()
+    }
+
+    /// Takes orders of callers that wait for the answer, by the rules of [`handle`](Self::handle); the
+    /// answer has one entry for each, in their order. Of a record only topic, value, time and the
+    /// header `traceparent` are read.
+    ///
+    /// What is refused is told in the answer alone: no dead letter, alert or status is written. Room is
+    /// looked for once, and an order without room holds up no other.
+    pub async fn submit(&self, records: &[InputRecord]) -> Vec<Submitted> {
+        self.take(records, Source::Caller).await
+    }
+
+    async fn take(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
+        let answers = self.take_all(records, source).await;
+        for answer in &answers {
+            if let Submitted::Later(why) = answer {
+                self.misconfigured.note_why(why);
+            }
+        }
         self.misconfigured.tell(&self.bus, &self.clock).await;
         answers
     }
 
-    async fn handle_all(&self, records: &[InputRecord]) -> Vec<Handled> {
-        let mut answers = vec![Handled::Done; records.len()];
+    async fn take_all(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
+        let mut answers = Vec::with_capacity(records.len());
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
-        let mut refused: Vec<(usize, SubmissionRefusal)> = Vec::new();
         // Orders whose earlier record could not be held against the definitions for now: a later
         // one with other content must not get in before it.
         let mut waiting = HeldKeys::new();
         for (index, record) in records.iter().enumerate() {
-            match self.admit(index, record).await {
+            answers.push(match self.admit(index, record).await {
                 Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
-                    answers[index] = Handled::Redeliver(Redelivery::Behind);
+                    Submitted::Later(Redelivery::Behind)
                 }
-                Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
-                Ok(Err(refusal)) => refused.push((index, refusal)),
+                Ok(Ok(order)) => {
+                    let id = order.accepted.order_id.clone();
+                    admitted.push((id.clone(), order));
+                    Submitted::Accepted(id)
+                }
+                Ok(Err(refusal)) => Submitted::Refused(refusal),
                 Err((id, e)) => {
                     waiting.hold(&id);
-                    answers[index] = e.into();
+                    e.into()
                 }
-            }
+            });
         }
-        let letters = self.refuse(records, refused, &admitted, &mut answers).await;
-        outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
+        if source == Source::Topic {
+            let letters = self.refuse(records, &admitted, &mut answers).await;
+            outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
+        }
         let mut held = HeldKeys::new();
         for wave in waves(admitted) {
             let wave: Vec<Admitted> = wave
@@ -151,7 +186,7 @@ where
                 .filter(|(id, order)| {
                     if held.holds(id) {
                         answers[order.index] =
-                            Handled::Redeliver(Redelivery::NoRoom("one before it waits".into()));
+                            Submitted::Later(Redelivery::NoRoom("one before it waits".into()));
                     }
                     !held.holds(id)
                 })
@@ -161,8 +196,8 @@ where
                 .iter()
                 .map(|o| (o.index, o.accepted.order_id.clone()))
                 .collect();
-            let (wave, rejected) = self.let_in(wave, &mut answers).await;
-            let mut to_send = self.store_wave(records, wave, &mut answers).await;
+            let (wave, rejected) = self.let_in(source, wave, &mut answers).await;
+            let mut to_send = self.store_wave(source, records, wave, &mut answers).await;
             to_send.extend(rejected);
             outgoing::send(&self.bus, to_send, &self.misconfigured, &mut answers).await;
             for (index, id) in members {
@@ -269,11 +304,13 @@ where
     /// behind it need not wait.
     ///
     /// The first that has to wait is waited for a little while, so that a full system is asked
-    /// again a few times a second and not as fast as it answers.
+    /// again a few times a second and not as fast as it answers. A caller is answered at once: it
+    /// comes again when it is told to.
     async fn let_in(
         &self,
+        source: Source,
         wave: Vec<Admitted>,
-        answers: &mut [Handled],
+        answers: &mut [Submitted],
     ) -> (Vec<Admitted>, Vec<ToSend>) {
         let mut admitted = Vec::with_capacity(wave.len());
         let mut rejected = Vec::new();
@@ -281,7 +318,7 @@ where
         for mut order in wave {
             let verdict = match &full {
                 Some(room) => Ok(room.clone()),
-                None => self.has_room(&order, admitted.is_empty()).await,
+                None => self.has_room(source, &order, admitted.is_empty()).await,
             };
             match verdict {
                 Ok(Room::Free) => admitted.push(order),
@@ -289,7 +326,10 @@ where
                     order.set_aside = true;
                     admitted.push(order);
                 }
-                Ok(Room::Capped(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
+                Ok(Room::Capped(why))
+                    if source == Source::Topic
+                        && self.gate.rejects(order.produced, self.clock.now()) =>
+                {
                     match self.is_stored(&order.accepted.order_id).await {
                         // Accepted before and delivered again: it has its place.
                         Ok(true) => admitted.push(order),
@@ -297,13 +337,14 @@ where
                             let now = self.clock.now();
                             let status = ToSend::rejected(order.index, &order.accepted, &why, now);
                             rejected.push(status);
+                            answers[order.index] = Submitted::Rejected(why);
                         }
                         Err(e) => answers[order.index] = e.into(),
                     }
                 }
                 Ok(room) => {
-                    answers[order.index] = Handled::Redeliver(Redelivery::NoRoom(room.to_string()));
-                    full = Some(room);
+                    answers[order.index] = Submitted::Later(Redelivery::NoRoom(room.to_string()));
+                    full = (source == Source::Topic).then_some(room);
                 }
                 Err(e) => answers[order.index] = e.into(),
             }
@@ -312,7 +353,12 @@ where
     }
 
     /// Looks for room, more than once where nothing else waits for this order.
-    async fn has_room(&self, order: &Admitted, alone: bool) -> Result<Room, StoreError> {
+    async fn has_room(
+        &self,
+        source: Source,
+        order: &Admitted,
+        alone: bool,
+    ) -> Result<Room, StoreError> {
         let workflow = &order.accepted.workflow.name;
         let mut room = Room::Free;
         for _ in 0..LOOKS {
@@ -336,7 +382,8 @@ where
             };
             let rejected =
                 matches!(room, Room::Capped(_)) && self.gate.rejects(order.produced, now);
-            if matches!(room, Room::Free | Room::Aside) || !alone || rejected {
+            let is_answered_now = !alone || source == Source::Caller;
+            if matches!(room, Room::Free | Room::Aside) || is_answered_now || rejected {
                 break;
             }
             self.clock.sleep(BETWEEN_LOOKS).await;
@@ -363,14 +410,20 @@ where
     async fn refuse(
         &self,
         records: &[InputRecord],
-        refused: Vec<(usize, SubmissionRefusal)>,
         admitted: &[(OrderId, Admitted)],
-        answers: &mut [Handled],
+        answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         let admitted: HashSet<&OrderId> = admitted.iter().map(|(id, _)| id).collect();
-        let refused: Vec<_> = refused
-            .into_iter()
-            .map(|(index, refusal)| (index, refusal, self.sender(&records[index], &admitted)))
+        let refused: Vec<_> = answers
+            .iter()
+            .zip(records)
+            .enumerate()
+            .filter_map(|(index, (answer, record))| match answer {
+                Submitted::Refused(refusal) => {
+                    Some((index, refusal.clone(), self.sender(record, &admitted)))
+                }
+                _ => None,
+            })
             .collect();
         let senders = refused.iter().filter_map(|(_, _, sender)| sender.as_ref());
         let ids: BTreeSet<OrderId> = senders.map(|(id, _)| id.clone()).collect();
@@ -418,9 +471,10 @@ where
     /// Stores one wave of orders; returns what is to be sent for each.
     async fn store_wave(
         &self,
+        source: Source,
         records: &[InputRecord],
         wave: Vec<Admitted>,
-        answers: &mut [Handled],
+        answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         let new = wave
             .iter()
@@ -450,23 +504,16 @@ where
                 }
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
-                    let record = &records[order.index];
                     // The order that has this id goes on, and so do its statuses.
-                    let now = self.clock.now();
-                    to_send.push(ToSend::refused(order.index, record, &refusal, None, now));
+                    to_send.extend(self.letter(source, records, order.index, &refusal, None));
+                    answers[order.index] = Submitted::Refused(refusal);
                 }
                 Err(StoreError::Item(why)) => {
                     let refusal = SubmissionRefusal::Unstorable(why);
                     let sender = (order.accepted.order_id, order.accepted.reply_topic);
-                    let record = &records[order.index];
-                    let now = self.clock.now();
-                    to_send.push(ToSend::refused(
-                        order.index,
-                        record,
-                        &refusal,
-                        Some(sender),
-                        now,
-                    ));
+                    let sender = Some(sender);
+                    to_send.extend(self.letter(source, records, order.index, &refusal, sender));
+                    answers[order.index] = Submitted::Refused(refusal);
                 }
                 Err(e) => answers[order.index] = e.into(),
             }
@@ -475,15 +522,32 @@ where
         to_send
     }
 
+    /// What is sent of a record that the store refuses: of a caller's nothing, who has the answer.
+    fn letter(
+        &self,
+        source: Source,
+        records: &[InputRecord],
+        index: usize,
+        refusal: &SubmissionRefusal,
+        sender: Option<Sender>,
+    ) -> Option<ToSend> {
+        let now = self.clock.now();
+        let letter = || ToSend::refused(index, &records[index], refusal, sender, now);
+        (source == Source::Topic).then(letter)
+    }
+
     /// Orders that were stored before. If nobody has taken one up, its announcement may not
     /// have gone out: it is made again, from what is stored.
     async fn announce_again(
         &self,
         repeated: Vec<Admitted>,
-        answers: &mut [Handled],
+        answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         if repeated.is_empty() {
             return Vec::new();
+        }
+        for order in &repeated {
+            answers[order.index] = Submitted::Again(order.accepted.order_id.clone());
         }
         let ids = repeated
             .iter()
