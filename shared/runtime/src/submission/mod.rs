@@ -1,10 +1,10 @@
 //! Submission: takes order events, stores order and process record, announces the order.
 
 mod outgoing;
+mod refused;
+mod room;
 mod submitted;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef, topics};
 use triad_workflow::{Millis, Workflow};
 
-use crate::admission::{AdmissionGate, Verdict};
+use crate::admission::AdmissionGate;
 use crate::backlog::Backlog;
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
@@ -21,13 +21,8 @@ use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, S
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
-use outgoing::{Sender, ToSend};
+use outgoing::ToSend;
 pub use submitted::Submitted;
-
-/// Looks for room before an order is left in its topic.
-const LOOKS: usize = 4;
-/// Time between two of them.
-const BETWEEN_LOOKS: Millis = Millis(250);
 
 /// The Submission handler: stores the orders that the topics `orders` and `orders.high` bring.
 #[derive(Debug)]
@@ -71,30 +66,6 @@ impl Admitted {
         match self.set_aside {
             true => order.aside(),
             false => order,
-        }
-    }
-}
-
-/// Whether there is room for one more order.
-#[derive(Clone)]
-enum Room {
-    /// There is.
-    Free,
-    /// Its workflow's cap is reached, and it may be set aside until there is.
-    Aside,
-    /// The Schedulers have not taken up enough of those before it. It is never rejected for that.
-    Behind,
-    /// A cap that an operator has set is reached.
-    Capped(String),
-}
-
-impl fmt::Display for Room {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free => f.write_str("there is room"),
-            Self::Aside => f.write_str("it waits for its workflow's cap"),
-            Self::Behind => f.write_str("the orders before it are not started yet"),
-            Self::Capped(why) => f.write_str(why),
         }
     }
 }
@@ -298,171 +269,6 @@ where
         }))
     }
 
-    /// Holds a wave against the caps on orders in flight, and against how far the Schedulers have
-    /// come. What has no room waits in its topic, or is rejected with a status once it has waited
-    /// for as long as it may. What only its workflow's cap has no room for is set aside: those
-    /// behind it need not wait.
-    ///
-    /// The first that has to wait is waited for a little while, so that a full system is asked
-    /// again a few times a second and not as fast as it answers. A caller is answered at once: it
-    /// comes again when it is told to.
-    async fn let_in(
-        &self,
-        source: Source,
-        wave: Vec<Admitted>,
-        answers: &mut [Submitted],
-    ) -> (Vec<Admitted>, Vec<ToSend>) {
-        let mut admitted = Vec::with_capacity(wave.len());
-        let mut rejected = Vec::new();
-        let mut full: Option<Room> = None;
-        for mut order in wave {
-            let verdict = match &full {
-                Some(room) => Ok(room.clone()),
-                None => self.has_room(source, &order, admitted.is_empty()).await,
-            };
-            match verdict {
-                Ok(Room::Free) => admitted.push(order),
-                Ok(Room::Aside) => {
-                    order.set_aside = true;
-                    admitted.push(order);
-                }
-                Ok(Room::Capped(why))
-                    if source == Source::Topic
-                        && self.gate.rejects(order.produced, self.clock.now()) =>
-                {
-                    match self.is_stored(&order.accepted.order_id).await {
-                        // Accepted before and delivered again: it has its place.
-                        Ok(true) => admitted.push(order),
-                        Ok(false) => {
-                            let now = self.clock.now();
-                            let status = ToSend::rejected(order.index, &order.accepted, &why, now);
-                            rejected.push(status);
-                            answers[order.index] = Submitted::Rejected(why);
-                        }
-                        Err(e) => answers[order.index] = e.into(),
-                    }
-                }
-                Ok(room) => {
-                    answers[order.index] = Submitted::Later(Redelivery::NoRoom(room.to_string()));
-                    full = (source == Source::Topic).then_some(room);
-                }
-                Err(e) => answers[order.index] = e.into(),
-            }
-        }
-        (admitted, rejected)
-    }
-
-    /// Looks for room, more than once where nothing else waits for this order.
-    async fn has_room(
-        &self,
-        source: Source,
-        order: &Admitted,
-        alone: bool,
-    ) -> Result<Room, StoreError> {
-        let workflow = &order.accepted.workflow.name;
-        let mut room = Room::Free;
-        for _ in 0..LOOKS {
-            let now = self.clock.now();
-            room = if self.keeps_up(order, alone, now).await {
-                match self.gate.admit(&self.store, workflow, alone, now).await? {
-                    Verdict::Free => Room::Free,
-                    Verdict::Full(why) => Room::Capped(why),
-                    Verdict::FullForWorkflow(why) if self.gate.rejects(order.produced, now) => {
-                        Room::Capped(why)
-                    }
-                    Verdict::FullForWorkflow(why) => {
-                        match self.gate.sets_aside(&self.store, workflow, now).await? {
-                            true => Room::Aside,
-                            false => Room::Capped(why),
-                        }
-                    }
-                }
-            } else {
-                Room::Behind
-            };
-            let rejected =
-                matches!(room, Room::Capped(_)) && self.gate.rejects(order.produced, now);
-            let is_answered_now = !alone || source == Source::Caller;
-            if matches!(room, Room::Free | Room::Aside) || is_answered_now || rejected {
-                break;
-            }
-            self.clock.sleep(BETWEEN_LOOKS).await;
-        }
-        Ok(room)
-    }
-
-    /// Whether the Schedulers have come far enough for one more order. They are looked at only
-    /// while no order that was let in is yet to be stored.
-    async fn keeps_up(&self, order: &Admitted, may_look: bool, now: Timestamp) -> bool {
-        let lane = order.accepted.priority;
-        if !self.backlog.has_room(lane)
-            && may_look
-            && let Some(e) = self.backlog.look(&self.store, lane, now).await
-        {
-            self.misconfigured.note_store(&e);
-        }
-        self.backlog.has_room(lane)
-    }
-
-    /// The dead letters of records that are refused, and what their senders are told. Whether an order
-    /// of the same id was let in before is asked of the store at once for all of them; a record of which
-    /// that is unknown is to be delivered again.
-    async fn refuse(
-        &self,
-        records: &[InputRecord],
-        admitted: &[(OrderId, Admitted)],
-        answers: &mut [Submitted],
-    ) -> Vec<ToSend> {
-        let admitted: HashSet<&OrderId> = admitted.iter().map(|(id, _)| id).collect();
-        let refused: Vec<_> = answers
-            .iter()
-            .zip(records)
-            .enumerate()
-            .filter_map(|(index, (answer, record))| match answer {
-                Submitted::Refused(refusal) => {
-                    Some((index, refusal.clone(), self.sender(record, &admitted)))
-                }
-                _ => None,
-            })
-            .collect();
-        let senders = refused.iter().filter_map(|(_, _, sender)| sender.as_ref());
-        let ids: BTreeSet<OrderId> = senders.map(|(id, _)| id.clone()).collect();
-        let ids: Vec<OrderId> = ids.into_iter().collect();
-        let stored: HashMap<OrderId, _> = match ids.is_empty() {
-            true => HashMap::new(),
-            false => {
-                let found = self.store.load(ids.clone()).await;
-                ids.into_iter().zip(found).collect()
-            }
-        };
-        let now = self.clock.now();
-        let mut letters = Vec::with_capacity(refused.len());
-        for (index, refusal, sender) in refused {
-            let sender = match sender.as_ref().and_then(|(id, _)| stored.get(id)) {
-                Some(Err(e)) => {
-                    answers[index] = e.clone().into();
-                    continue;
-                }
-                Some(Ok(Some(_))) => None,
-                Some(Ok(None)) | None => sender,
-            };
-            let record = &records[index];
-            letters.push(ToSend::refused(index, record, &refusal, sender, now));
-        }
-        letters
-    }
-
-    /// Whom the status `rejected` of a refused record is told, and where: the id and the topic that its
-    /// application has written. `None` where they cannot be read, where the topic is not allowed, and
-    /// where an order of this id is let in now: that one's statuses go on.
-    fn sender(&self, record: &InputRecord, admitted: &HashSet<&OrderId>) -> Option<Sender> {
-        let (id, topic) = OrderEvent::sender(record.value.as_deref())?;
-        let is_allowed = topic.as_ref().is_none_or(|topic| {
-            topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic)
-        });
-        (is_allowed && !admitted.contains(&id)).then_some((id, topic))
-    }
-
     async fn is_stored(&self, order: &OrderId) -> Result<bool, StoreError> {
         let mut found = self.store.load(vec![order.clone()]).await;
         Ok(found.pop().transpose()?.flatten().is_some())
@@ -520,20 +326,6 @@ where
         }
         to_send.extend(self.announce_again(repeated, answers).await);
         to_send
-    }
-
-    /// What is sent of a record that the store refuses: of a caller's nothing, who has the answer.
-    fn letter(
-        &self,
-        source: Source,
-        records: &[InputRecord],
-        index: usize,
-        refusal: &SubmissionRefusal,
-        sender: Option<Sender>,
-    ) -> Option<ToSend> {
-        let now = self.clock.now();
-        let letter = || ToSend::refused(index, &records[index], refusal, sender, now);
-        (source == Source::Topic).then(letter)
     }
 
     /// Orders that were stored before. If nobody has taken one up, its announcement may not
