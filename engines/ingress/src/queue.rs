@@ -13,8 +13,9 @@ use triad_runtime::{Bus, Clock, DefinitionStore, InputRecord, StateStore};
 
 /// Most orders that are handed to Submission at once.
 pub(crate) const GROUP: usize = 64;
-/// Groups that are on their way at once: while one waits for the store's sync the next one is decoded.
-const GROUPS: usize = 2;
+/// Groups that are on their way at once: while one waits for the store's sync, others get in line for its next
+/// transaction, and the bus is asked for several at once.
+const GROUPS: usize = 4;
 /// Longest wait for Submission's answer. Its store and its bus have bounds of their own, below this.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 

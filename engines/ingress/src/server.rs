@@ -30,8 +30,9 @@ use crate::tls::{self, TlsError};
 use crate::tokens::Tokens;
 use crate::watched::Watched;
 
-/// Most headers of a request.
-const MAX_HEADERS: usize = 64;
+/// Most bytes of one connection that are read and not yet taken, in a buffer that is as large as what is
+/// sent needs. It bounds no body.
+const BUFFER: usize = 64 * 1024;
 /// Wait before the next connection is taken when one could not be: the process has too many files open.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -243,8 +244,8 @@ impl<S: StateStore> Door<S> {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_within)
-            .max_buf_size(limits.header_bytes.max(8 * 1024))
-            .max_headers(MAX_HEADERS)
+            .max_header_size(limits.header_bytes)
+            .max_buf_size(limits.header_bytes.max(BUFFER))
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {

@@ -55,7 +55,7 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// Most lines of a batch. Default: 1,000.
     pub batch_lines: usize,
-    /// Largest request line and headers, in bytes; at least 8 KiB. Default: 32 KiB.
+    /// Largest request line and headers, in bytes, of 100 headers at most. Default: 32 KiB.
     pub header_bytes: usize,
     /// Longest time from a request's beginning, or from the end of the one before it, until its
     /// headers are there. A connection on which nothing is asked for so long is closed. Default: 10 s.
