@@ -79,12 +79,7 @@ impl Server {
     {
         let access = access(&settings)?;
         let tls = open_tls(&settings)?;
-        let listen = |why| StartError::Listen {
-            address: settings.listen,
-            why,
-        };
-        let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let (listener, address) = listen(settings.listen).await?;
         let limits = settings.limits;
         let (queue, handing_over) = Queue::start(&submission, limits.orders);
         let server = Self {
@@ -106,15 +101,25 @@ impl Server {
             ready_at: Mutex::default(),
             limits,
         };
-        let door = Arc::new(Door {
-            service: Arc::new(service),
-            tls,
-            tasks: server.tasks.clone(),
-            broken_off: server.broken_off.clone(),
-        });
-        server.tasks.spawn(Arc::clone(&door).look_at_files());
-        server.tasks.spawn(door.accept(listener));
+        server.take_in(service, tls, listener);
         Ok(server)
+    }
+
+    /// Begins to take connections.
+    fn take_in<S: StateStore>(
+        &self,
+        service: Service<S>,
+        tls: Option<WatchedTls>,
+        listener: TcpListener,
+    ) {
+        let door = Arc::new(Door {
+            service,
+            tls,
+            tasks: self.tasks.clone(),
+            broken_off: self.broken_off.clone(),
+        });
+        self.tasks.spawn(Arc::clone(&door).look_at_files());
+        self.tasks.spawn(door.accept(listener));
     }
 
     /// The address that is listened on, with its port.
@@ -142,6 +147,13 @@ impl Server {
             }
         }
     }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |why| StartError::Listen { address, why };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }
 
 fn access(settings: &Settings) -> Result<Access, StartError> {
@@ -175,7 +187,7 @@ fn open_tls(settings: &Settings) -> Result<Option<WatchedTls>, TlsError> {
 
 /// Where connections come in.
 struct Door<S> {
-    service: Arc<Service<S>>,
+    service: Service<S>,
     tls: Option<WatchedTls>,
     tasks: TaskTracker,
     broken_off: CancellationToken,

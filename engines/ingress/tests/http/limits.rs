@@ -85,10 +85,27 @@ async fn a_connection_beyond_the_bound_waits_for_its_turn() {
     first.write_all(waits).await.unwrap();
     world.waiting(1).await;
     let client = world.client.clone();
-    let second = tokio::spawn(async move { client.send("GET", "/healthz", &[], b"").await });
+    let mut second = tokio::spawn(async move { client.send("GET", "/healthz", &[], b"").await });
+    // It would be answered at once if there were a place for it.
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut second).await;
+    assert!(early.is_err(), "{early:?}");
     world.finish("7").await;
     assert_eq!(read(&mut first).await.unwrap().status, 200);
     assert_eq!(second.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_left() {
+    let mut made = Made::default();
+    made.settings.limits.connections = 1;
+    made.settings.limits.body_within = Duration::from_millis(50);
+    let world = World::with(made).await;
+    let mut deaf = world.client.connect().await;
+    // More answers than the system keeps for a connection.
+    let requests = "GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
+    deaf.write_all(requests.as_bytes()).await.unwrap();
+    // The only place is free again once that one is left.
+    assert_eq!(world.get("/healthz").await.status, 200);
 }
 
 #[tokio::test]

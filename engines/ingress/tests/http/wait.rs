@@ -107,7 +107,10 @@ async fn a_status_that_is_not_acknowledged_is_no_word_of_an_end() {
     let order = world.end("7").await;
     *world.heard.refuses.lock().unwrap() = Some(triad_runtime::BusError::Transient("no".into()));
     world.tell(&order, Status::Completed).await;
-    assert_eq!(world.ends.waiting(), 1);
+    // Whoever was told would have read the end by the time that others are answered.
+    for _ in 0..20 {
+        assert_eq!(world.get("/v1/orders/7").await.json()["state"], "Processed");
+    }
     assert!(!asked.is_finished());
     *world.heard.refuses.lock().unwrap() = None;
     world.tell(&order, Status::Completed).await;
