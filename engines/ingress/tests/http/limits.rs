@@ -143,6 +143,21 @@ async fn bodies_share_a_bounded_memory() {
 }
 
 #[tokio::test]
+async fn an_order_takes_its_memory_until_it_is_stored() {
+    let mut made = Made::default();
+    made.settings.limits.body_bytes = 100 * 1024;
+    let world = World::with(made).await;
+    world.heard.open(false);
+    let (client, large) = (world.client.clone(), of_bytes("1", 99_000));
+    let first = tokio::spawn(async move { client.post_bytes(&large).await });
+    world.until_stored("1").await;
+    let second = world.client.post_bytes(&of_bytes("2", 99_000)).await;
+    assert_eq!(second.is(), (429, "queue-full".into()));
+    world.heard.open(true);
+    assert_eq!(first.await.unwrap().status, 201);
+}
+
+#[tokio::test]
 async fn headers_are_bounded_in_bytes_and_number() {
     let world = World::start().await;
     let long = format!(

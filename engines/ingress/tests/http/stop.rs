@@ -16,7 +16,7 @@ async fn an_order_under_way_is_answered_and_nothing_more_is_taken() {
     let client = world.client.clone();
     let asked = tokio::spawn(async move { client.post("/v1/orders", &order("7")).await });
     let mut idle = world.client.connect().await;
-    until_stored(&world, "7").await;
+    world.until_stored("7").await;
     let heard = world.heard.clone();
     let address = world.client.address;
     let opens = tokio::spawn(async move {
@@ -33,13 +33,6 @@ async fn an_order_under_way_is_answered_and_nothing_more_is_taken() {
         read(&mut idle).await.is_none(),
         "an idle connection is closed"
     );
-}
-
-async fn until_stored(world: &World, id: &str) {
-    let stored = async { while world.stored(id).await.is_none() {} };
-    tokio::time::timeout(crate::common::WITHIN, stored)
-        .await
-        .expect("it is stored");
 }
 
 #[tokio::test]
@@ -71,7 +64,7 @@ async fn what_takes_too_long_is_broken_off() {
         body.len()
     );
     asked.write_all(request.as_bytes()).await.unwrap();
-    until_stored(&world, "7").await;
+    world.until_stored("7").await;
     world.stop().await;
     assert!(read(&mut asked).await.is_none());
     // It is stored, and whoever sends it again learns so.

@@ -164,6 +164,13 @@ impl World {
         until("requests wait", || self.ends.waiting() == requests).await;
     }
 
+    /// Until an order is in the store, however far its request has come.
+    pub async fn until_stored(&self, id: &str) {
+        let stored = async { while self.stored(id).await.is_none() {} };
+        let stored = tokio::time::timeout(WITHIN, stored).await;
+        stored.expect("it is stored");
+    }
+
     /// Until the server says that its queue is full.
     pub async fn full(&self) {
         let full = async {
