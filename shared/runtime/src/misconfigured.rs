@@ -66,7 +66,8 @@ impl Misconfigured {
         self.note_why(&Redelivery::Unsent(why.clone()));
     }
 
-    fn note_why(&self, why: &Redelivery) {
+    /// Takes in why a record was not taken.
+    pub fn note_why(&self, why: &Redelivery) {
         if why.needs_an_operator() {
             let mut met = self.lock();
             met.why.get_or_insert_with(|| why.to_string());

@@ -1,9 +1,10 @@
 //! Submission: takes order events, stores order and process record, announces the order.
 
 mod outgoing;
+mod refused;
+mod room;
+mod submitted;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef, topics};
 use triad_workflow::{Millis, Workflow};
 
-use crate::admission::{AdmissionGate, Verdict};
+use crate::admission::AdmissionGate;
 use crate::backlog::Backlog;
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
@@ -20,12 +21,8 @@ use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, S
 use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
-use outgoing::{Sender, ToSend};
-
-/// Looks for room before an order is left in its topic.
-const LOOKS: usize = 4;
-/// Time between two of them.
-const BETWEEN_LOOKS: Millis = Millis(250);
+use outgoing::ToSend;
+pub use submitted::Submitted;
 
 /// The Submission handler: stores the orders that the topics `orders` and `orders.high` bring.
 #[derive(Debug)]
@@ -38,6 +35,15 @@ pub struct Submission<S, B, C> {
     backlog: Backlog,
     misconfigured: Misconfigured,
     settings: Settings,
+}
+
+/// Who hands an order over, and so how it is told what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A topic: a refused record is a dead letter, and one without room waits in its partition.
+    Topic,
+    /// A caller that waits for the answer, and is told all of it there.
+    Caller,
 }
 
 /// An order that can be stored.
@@ -60,30 +66,6 @@ impl Admitted {
         match self.set_aside {
             true => order.aside(),
             false => order,
-        }
-    }
-}
-
-/// Whether there is room for one more order.
-#[derive(Clone)]
-enum Room {
-    /// There is.
-    Free,
-    /// Its workflow's cap is reached, and it may be set aside until there is.
-    Aside,
-    /// The Schedulers have not taken up enough of those before it. It is never rejected for that.
-    Behind,
-    /// A cap that an operator has set is reached.
-    Capped(String),
-}
-
-impl fmt::Display for Room {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free => f.write_str("there is room"),
-            Self::Aside => f.write_str("it waits for its workflow's cap"),
-            Self::Behind => f.write_str("the orders before it are not started yet"),
-            Self::Capped(why) => f.write_str(why),
         }
     }
 }
@@ -116,34 +98,58 @@ where
     /// looked for again for up to about a second. An order without room is then answered with
     /// [`Redelivery::NoRoom`], and so are the orders after it.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
-        let answers = self.handle_all(records).await;
-        self.misconfigured.note(&answers);
+        let answers = self.take(records, Source::Topic).await;
+        answers.into_iter().map(Handled::from).collect()
+    }
+
+    /// Takes orders of callers that wait for the answer, by the rules of [`handle`](Self::handle); the
+    /// answer has one entry for each, in their order. Of a record only topic, value, time and the
+    /// header `traceparent` are read.
+    ///
+    /// What is refused is told in the answer alone: no dead letter, alert or status is written. Room is
+    /// looked for once, and an order without room holds up no other.
+    pub async fn submit(&self, records: &[InputRecord]) -> Vec<Submitted> {
+        self.take(records, Source::Caller).await
+    }
+
+    async fn take(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
+        let answers = self.take_all(records, source).await;
+        for answer in &answers {
+            if let Submitted::Later(why) = answer {
+                self.misconfigured.note_why(why);
+            }
+        }
         self.misconfigured.tell(&self.bus, &self.clock).await;
         answers
     }
 
-    async fn handle_all(&self, records: &[InputRecord]) -> Vec<Handled> {
-        let mut answers = vec![Handled::Done; records.len()];
+    async fn take_all(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
+        let mut answers = Vec::with_capacity(records.len());
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
-        let mut refused: Vec<(usize, SubmissionRefusal)> = Vec::new();
         // Orders whose earlier record could not be held against the definitions for now: a later
         // one with other content must not get in before it.
         let mut waiting = HeldKeys::new();
         for (index, record) in records.iter().enumerate() {
-            match self.admit(index, record).await {
+            answers.push(match self.admit(index, record).await {
                 Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
-                    answers[index] = Handled::Redeliver(Redelivery::Behind);
+                    Submitted::Later(Redelivery::Behind)
                 }
-                Ok(Ok(order)) => admitted.push((order.accepted.order_id.clone(), order)),
-                Ok(Err(refusal)) => refused.push((index, refusal)),
+                Ok(Ok(order)) => {
+                    let id = order.accepted.order_id.clone();
+                    admitted.push((id.clone(), order));
+                    Submitted::Accepted(id)
+                }
+                Ok(Err(refusal)) => Submitted::Refused(refusal),
                 Err((id, e)) => {
                     waiting.hold(&id);
-                    answers[index] = e.into();
+                    e.into()
                 }
-            }
+            });
         }
-        let letters = self.refuse(records, refused, &admitted, &mut answers).await;
-        outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
+        if source == Source::Topic {
+            let letters = self.refuse(records, &admitted, &mut answers).await;
+            outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
+        }
         let mut held = HeldKeys::new();
         for wave in waves(admitted) {
             let wave: Vec<Admitted> = wave
@@ -151,7 +157,7 @@ where
                 .filter(|(id, order)| {
                     if held.holds(id) {
                         answers[order.index] =
-                            Handled::Redeliver(Redelivery::NoRoom("one before it waits".into()));
+                            Submitted::Later(Redelivery::NoRoom("one before it waits".into()));
                     }
                     !held.holds(id)
                 })
@@ -161,8 +167,8 @@ where
                 .iter()
                 .map(|o| (o.index, o.accepted.order_id.clone()))
                 .collect();
-            let (wave, rejected) = self.let_in(wave, &mut answers).await;
-            let mut to_send = self.store_wave(records, wave, &mut answers).await;
+            let (wave, rejected) = self.let_in(source, wave, &mut answers).await;
+            let mut to_send = self.store_wave(source, records, wave, &mut answers).await;
             to_send.extend(rejected);
             outgoing::send(&self.bus, to_send, &self.misconfigured, &mut answers).await;
             for (index, id) in members {
@@ -263,153 +269,6 @@ where
         }))
     }
 
-    /// Holds a wave against the caps on orders in flight, and against how far the Schedulers have
-    /// come. What has no room waits in its topic, or is rejected with a status once it has waited
-    /// for as long as it may. What only its workflow's cap has no room for is set aside: those
-    /// behind it need not wait.
-    ///
-    /// The first that has to wait is waited for a little while, so that a full system is asked
-    /// again a few times a second and not as fast as it answers.
-    async fn let_in(
-        &self,
-        wave: Vec<Admitted>,
-        answers: &mut [Handled],
-    ) -> (Vec<Admitted>, Vec<ToSend>) {
-        let mut admitted = Vec::with_capacity(wave.len());
-        let mut rejected = Vec::new();
-        let mut full: Option<Room> = None;
-        for mut order in wave {
-            let verdict = match &full {
-                Some(room) => Ok(room.clone()),
-                None => self.has_room(&order, admitted.is_empty()).await,
-            };
-            match verdict {
-                Ok(Room::Free) => admitted.push(order),
-                Ok(Room::Aside) => {
-                    order.set_aside = true;
-                    admitted.push(order);
-                }
-                Ok(Room::Capped(why)) if self.gate.rejects(order.produced, self.clock.now()) => {
-                    match self.is_stored(&order.accepted.order_id).await {
-                        // Accepted before and delivered again: it has its place.
-                        Ok(true) => admitted.push(order),
-                        Ok(false) => {
-                            let now = self.clock.now();
-                            let status = ToSend::rejected(order.index, &order.accepted, &why, now);
-                            rejected.push(status);
-                        }
-                        Err(e) => answers[order.index] = e.into(),
-                    }
-                }
-                Ok(room) => {
-                    answers[order.index] = Handled::Redeliver(Redelivery::NoRoom(room.to_string()));
-                    full = Some(room);
-                }
-                Err(e) => answers[order.index] = e.into(),
-            }
-        }
-        (admitted, rejected)
-    }
-
-    /// Looks for room, more than once where nothing else waits for this order.
-    async fn has_room(&self, order: &Admitted, alone: bool) -> Result<Room, StoreError> {
-        let workflow = &order.accepted.workflow.name;
-        let mut room = Room::Free;
-        for _ in 0..LOOKS {
-            let now = self.clock.now();
-            room = if self.keeps_up(order, alone, now).await {
-                match self.gate.admit(&self.store, workflow, alone, now).await? {
-                    Verdict::Free => Room::Free,
-                    Verdict::Full(why) => Room::Capped(why),
-                    Verdict::FullForWorkflow(why) if self.gate.rejects(order.produced, now) => {
-                        Room::Capped(why)
-                    }
-                    Verdict::FullForWorkflow(why) => {
-                        match self.gate.sets_aside(&self.store, workflow, now).await? {
-                            true => Room::Aside,
-                            false => Room::Capped(why),
-                        }
-                    }
-                }
-            } else {
-                Room::Behind
-            };
-            let rejected =
-                matches!(room, Room::Capped(_)) && self.gate.rejects(order.produced, now);
-            if matches!(room, Room::Free | Room::Aside) || !alone || rejected {
-                break;
-            }
-            self.clock.sleep(BETWEEN_LOOKS).await;
-        }
-        Ok(room)
-    }
-
-    /// Whether the Schedulers have come far enough for one more order. They are looked at only
-    /// while no order that was let in is yet to be stored.
-    async fn keeps_up(&self, order: &Admitted, may_look: bool, now: Timestamp) -> bool {
-        let lane = order.accepted.priority;
-        if !self.backlog.has_room(lane)
-            && may_look
-            && let Some(e) = self.backlog.look(&self.store, lane, now).await
-        {
-            self.misconfigured.note_store(&e);
-        }
-        self.backlog.has_room(lane)
-    }
-
-    /// The dead letters of records that are refused, and what their senders are told. Whether an order
-    /// of the same id was let in before is asked of the store at once for all of them; a record of which
-    /// that is unknown is to be delivered again.
-    async fn refuse(
-        &self,
-        records: &[InputRecord],
-        refused: Vec<(usize, SubmissionRefusal)>,
-        admitted: &[(OrderId, Admitted)],
-        answers: &mut [Handled],
-    ) -> Vec<ToSend> {
-        let admitted: HashSet<&OrderId> = admitted.iter().map(|(id, _)| id).collect();
-        let refused: Vec<_> = refused
-            .into_iter()
-            .map(|(index, refusal)| (index, refusal, self.sender(&records[index], &admitted)))
-            .collect();
-        let senders = refused.iter().filter_map(|(_, _, sender)| sender.as_ref());
-        let ids: BTreeSet<OrderId> = senders.map(|(id, _)| id.clone()).collect();
-        let ids: Vec<OrderId> = ids.into_iter().collect();
-        let stored: HashMap<OrderId, _> = match ids.is_empty() {
-            true => HashMap::new(),
-            false => {
-                let found = self.store.load(ids.clone()).await;
-                ids.into_iter().zip(found).collect()
-            }
-        };
-        let now = self.clock.now();
-        let mut letters = Vec::with_capacity(refused.len());
-        for (index, refusal, sender) in refused {
-            let sender = match sender.as_ref().and_then(|(id, _)| stored.get(id)) {
-                Some(Err(e)) => {
-                    answers[index] = e.clone().into();
-                    continue;
-                }
-                Some(Ok(Some(_))) => None,
-                Some(Ok(None)) | None => sender,
-            };
-            let record = &records[index];
-            letters.push(ToSend::refused(index, record, &refusal, sender, now));
-        }
-        letters
-    }
-
-    /// Whom the status `rejected` of a refused record is told, and where: the id and the topic that its
-    /// application has written. `None` where they cannot be read, where the topic is not allowed, and
-    /// where an order of this id is let in now: that one's statuses go on.
-    fn sender(&self, record: &InputRecord, admitted: &HashSet<&OrderId>) -> Option<Sender> {
-        let (id, topic) = OrderEvent::sender(record.value.as_deref())?;
-        let is_allowed = topic.as_ref().is_none_or(|topic| {
-            topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic)
-        });
-        (is_allowed && !admitted.contains(&id)).then_some((id, topic))
-    }
-
     async fn is_stored(&self, order: &OrderId) -> Result<bool, StoreError> {
         let mut found = self.store.load(vec![order.clone()]).await;
         Ok(found.pop().transpose()?.flatten().is_some())
@@ -418,9 +277,10 @@ where
     /// Stores one wave of orders; returns what is to be sent for each.
     async fn store_wave(
         &self,
+        source: Source,
         records: &[InputRecord],
         wave: Vec<Admitted>,
-        answers: &mut [Handled],
+        answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         let new = wave
             .iter()
@@ -450,23 +310,16 @@ where
                 }
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
-                    let record = &records[order.index];
                     // The order that has this id goes on, and so do its statuses.
-                    let now = self.clock.now();
-                    to_send.push(ToSend::refused(order.index, record, &refusal, None, now));
+                    to_send.extend(self.letter(source, records, order.index, &refusal, None));
+                    answers[order.index] = Submitted::Refused(refusal);
                 }
                 Err(StoreError::Item(why)) => {
                     let refusal = SubmissionRefusal::Unstorable(why);
                     let sender = (order.accepted.order_id, order.accepted.reply_topic);
-                    let record = &records[order.index];
-                    let now = self.clock.now();
-                    to_send.push(ToSend::refused(
-                        order.index,
-                        record,
-                        &refusal,
-                        Some(sender),
-                        now,
-                    ));
+                    let sender = Some(sender);
+                    to_send.extend(self.letter(source, records, order.index, &refusal, sender));
+                    answers[order.index] = Submitted::Refused(refusal);
                 }
                 Err(e) => answers[order.index] = e.into(),
             }
@@ -480,10 +333,13 @@ where
     async fn announce_again(
         &self,
         repeated: Vec<Admitted>,
-        answers: &mut [Handled],
+        answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         if repeated.is_empty() {
             return Vec::new();
+        }
+        for order in &repeated {
+            answers[order.index] = Submitted::Again(order.accepted.order_id.clone());
         }
         let ids = repeated
             .iter()

@@ -6,8 +6,8 @@ use triad_core::{
 };
 use triad_workflow::Workflow;
 
+use super::submitted::Submitted;
 use crate::dead_letter::{Cause, dead_letter};
-use crate::handled::Handled;
 use crate::metric;
 use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, BusError};
@@ -115,7 +115,7 @@ pub(super) async fn send<B: Bus>(
     bus: &B,
     to_send: Vec<ToSend>,
     misconfigured: &Misconfigured,
-    answers: &mut [Handled],
+    answers: &mut [Submitted],
 ) {
     let mut first = Vec::new();
     let mut then = Vec::new();

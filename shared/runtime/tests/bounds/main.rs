@@ -2,6 +2,7 @@
 //! from its ports.
 
 mod agent;
+mod callers;
 mod dead_letters;
 mod definitions;
 mod guard;

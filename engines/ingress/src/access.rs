@@ -1,0 +1,129 @@
+//! Who may do what.
+//!
+//! Without tokens the server listens on a loopback address, and whoever reaches it may submit and read.
+//! Web pages are the exception: a browser on the same machine reaches it too. So a request has to name
+//! the machine by `localhost` or an address (a page's own name that leads here is refused), and a body
+//! has to be of a media type that a page cannot send elsewhere without asking first.
+
+use std::net::IpAddr;
+
+use http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode, Uri};
+
+use crate::problem::Problem;
+use crate::tokens::{Role, Tokens, TokensError};
+use crate::watched::Watched;
+
+/// Who is let in.
+pub(crate) enum Access {
+    /// Whoever is on this machine.
+    Machine,
+    /// Who has one of these tokens.
+    Tokens(Watched<Tokens, TokensError>),
+}
+
+impl Access {
+    /// Whether a request may do what a role permits.
+    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap, role: Role) -> Result<(), Problem> {
+        match self {
+            Self::Machine => names_this_machine(uri, headers),
+            Self::Tokens(tokens) => permits(&tokens.get(), headers, role),
+        }
+    }
+}
+
+fn permits(tokens: &Tokens, headers: &HeaderMap, role: Role) -> Result<(), Problem> {
+    let Some(told) = headers.get(AUTHORIZATION) else {
+        return Err(unknown(
+            "there is no bearer token",
+            "Bearer realm=\"triad\"",
+        ));
+    };
+    let found = bearer(told.as_bytes()).and_then(|token| tokens.find(token));
+    let Some(entry) = found else {
+        let challenge = "Bearer realm=\"triad\", error=\"invalid_token\"";
+        return Err(unknown("the bearer token is not known", challenge));
+    };
+    if entry.may(role) {
+        return Ok(());
+    }
+    let text = format!("the token {} has not the role {role}", entry.name);
+    let challenge = "Bearer realm=\"triad\", error=\"insufficient_scope\"";
+    Err(Problem::new(StatusCode::FORBIDDEN, "role", text)
+        .next("Use a token with this role, or have an operator give it one.")
+        .header(WWW_AUTHENTICATE, challenge))
+}
+
+fn unknown(text: &'static str, challenge: &'static str) -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "token", text)
+        .next("Send the header `Authorization: Bearer TOKEN` with a token of this installation.")
+        .header(WWW_AUTHENTICATE, challenge)
+}
+
+/// The token of a header; the scheme's case is free (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+    is_bearer.then(|| token.trim_ascii())
+}
+
+fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let header = headers.get(HOST).map(|host| host.to_str().unwrap_or("?"));
+    let named = uri.authority().map(http::uri::Authority::as_str);
+    // HTTP/1.0 may name none; a browser always does.
+    let Some(host) = named.or(header) else {
+        return Ok(());
+    };
+    if is_local(host) {
+        return Ok(());
+    }
+    let text = "without tokens a request has to name this machine by localhost or its address";
+    Err(Problem::new(StatusCode::FORBIDDEN, "host", text)
+        .next("Use http://127.0.0.1, or give the server a file of tokens."))
+}
+
+/// Whether a host, with or without port, is `localhost` or an address.
+fn is_local(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        let address = rest.split(']').next().unwrap_or_default();
+        return address.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6());
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_localhost_and_addresses_are_local() {
+        for host in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:80",
+            "[::1]:80",
+            "[::1]",
+        ] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "",
+            "example.org",
+            "localhost.example.org:80",
+            "[x]",
+            "127.0.0.1.example",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_is_bearer_in_any_case() {
+        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
+        assert_eq!(bearer(b"bEARER  abc "), Some(&b"abc"[..]));
+        for other in [&b"Basic abc"[..], b"Bearer", b"", b"abc", b"Bearerabc"] {
+            assert_eq!(bearer(other), None);
+        }
+    }
+}

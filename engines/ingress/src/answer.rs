@@ -1,0 +1,117 @@
+//! Answers as they are sent: whole, with their length, of one of four media types.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde::Serialize;
+use serde_json::Value;
+use triad_core::{Order, OrderId, Timing};
+use triad_operator::{json, order::OrderView};
+
+use crate::problem::Problem;
+
+/// An answer.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// What is not for the next one who asks.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// An answer of a media type, with what is to be kept of it by nobody.
+pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    answer
+}
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answer {
+    match serde_json::to_vec(body) {
+        Ok(body) => of(status, "application/json", body),
+        Err(e) => problem(&Problem::internal(format!("the answer has no form: {e}"))),
+    }
+}
+
+/// A problem as an answer.
+pub(crate) fn problem(problem: &Problem) -> Answer {
+    // It holds texts and numbers alone, which have a form.
+    let body = serde_json::to_vec(&problem.body()).unwrap_or_default();
+    let mut answer = of(problem.status, "application/problem+json", body);
+    let headers = answer.headers_mut();
+    if let Some(after) = problem.retry_after {
+        headers.insert(RETRY_AFTER, after.into());
+    }
+    if let Some((name, value)) = &problem.header {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// A method that a path does not have.
+pub(crate) fn not_allowed(allow: &'static str) -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method-not-allowed",
+        format!("this path has {allow}"),
+    )
+    .header(ALLOW, allow)
+}
+
+/// Whether an order that was taken is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Taken {
+    /// It is.
+    Accepted,
+    /// It was submitted before, the very same.
+    Again,
+}
+
+impl Taken {
+    pub(crate) const fn status(self) -> StatusCode {
+        match self {
+            Self::Accepted => StatusCode::CREATED,
+            Self::Again => StatusCode::OK,
+        }
+    }
+}
+
+/// What is said of an order that was taken.
+#[derive(Serialize)]
+struct Submitted<'a> {
+    kind: &'static str,
+    order_id: &'a OrderId,
+    result: Taken,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<Value>,
+}
+
+/// An order was taken. `order` is its record, where that was asked for.
+pub(crate) fn taken(
+    status: StatusCode,
+    id: &OrderId,
+    result: Taken,
+    order: Option<Value>,
+) -> Answer {
+    let body = Submitted {
+        kind: "submitted",
+        order_id: id,
+        result,
+        order,
+    };
+    let mut answer = json(status, &body);
+    // A new order's id has no character that a path writes otherwise.
+    if let Ok(place) = HeaderValue::try_from(format!("/v1/orders/{id}")) {
+        answer.headers_mut().insert(LOCATION, place);
+    }
+    answer
+}
+
+/// An order's record as operators' programs read it.
+pub(crate) fn view(order: &Order, timing: &Timing) -> Result<Value, Problem> {
+    json::line("order", &OrderView::of(order, timing))
+        .map_err(|e| Problem::internal(format!("the record has no form: {e}")))
+}

@@ -1,0 +1,160 @@
+//! Batches: an order on each line, and an answer on each line, in the same order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use triad_core::OrderId;
+use triad_runtime::{InputRecord, StateStore};
+
+use crate::answer::{self, Answer, Taken};
+use crate::orders::{record, taken};
+use crate::problem::{self, Problem};
+use crate::queue::GROUP;
+use crate::service::Service;
+use crate::target::Query;
+
+/// Longest wait of one group of lines for room in the queue.
+const ROOM_WITHIN: Duration = Duration::from_secs(5);
+/// After this, no further group of lines is begun.
+const ALL_WITHIN: Duration = Duration::from_secs(60);
+
+/// What is said of one line.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line<'a> {
+    Taken {
+        line: usize,
+        status: u16,
+        order_id: &'a OrderId,
+        result: Taken,
+    },
+    Refused {
+        line: usize,
+        #[serde(flatten)]
+        problem: problem::Body<'a>,
+    },
+}
+
+impl<S: StateStore> Service<S> {
+    /// Takes a batch. Lines are handed over in groups, one group after the other, so that lines of one
+    /// order keep their order.
+    pub(crate) async fn submit_batch(
+        &self,
+        query: Query,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Answer, Problem> {
+        if query.wait.is_some() {
+            let text =
+                "a batch is not waited for; ask for each order with GET /v1/orders/{id}?wait";
+            return Err(Problem::bad("bad-query", text));
+        }
+        let limits = &self.limits;
+        let read = self
+            .memory
+            .read(body, limits.batch_bytes, limits.body_within);
+        let read = read.await?;
+        let lines = lines(&read.bytes, limits.batch_lines)?;
+        let held = Arc::new(read.held);
+        let until = Instant::now() + ALL_WITHIN;
+        let mut answers = Vec::new();
+        for group in lines.chunks(GROUP) {
+            let records = group
+                .iter()
+                .map(|(_, line)| record(line.to_vec(), query.priority, headers));
+            let answered = match Instant::now() < until {
+                true => self.submit_group(records.collect(), &held).await,
+                false => vec![Err(out_of_time()); group.len()],
+            };
+            for ((line, _), answered) in group.iter().zip(&answered) {
+                write(&mut answers, *line, answered)?;
+            }
+        }
+        Ok(answer::of(StatusCode::OK, "application/x-ndjson", answers))
+    }
+
+    async fn submit_group(
+        &self,
+        records: Vec<InputRecord>,
+        held: &Arc<OwnedSemaphorePermit>,
+    ) -> Vec<Result<(OrderId, Taken), Problem>> {
+        let count = records.len();
+        let held = Some(Arc::clone(held));
+        match self.queue.submit(records, held, ROOM_WITHIN).await {
+            Ok(answers) => answers.iter().map(taken).collect(),
+            Err(why) => vec![Err(why.into()); count],
+        }
+    }
+}
+
+fn out_of_time() -> Problem {
+    let text = "the lines before it took all the time of the batch";
+    Problem::again(StatusCode::SERVICE_UNAVAILABLE, "not-now", text, 1)
+}
+
+/// The lines that are not blank, with their numbers from 1.
+fn lines(body: &[u8], most: usize) -> Result<Vec<(usize, &[u8])>, Problem> {
+    let mut lines = Vec::new();
+    for (at, line) in body.split(|b| *b == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        if lines.len() == most {
+            let text = format!("a batch has {most} lines at most");
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too-many-lines",
+                text,
+            ));
+        }
+        lines.push((at + 1, line));
+    }
+    match lines.is_empty() {
+        true => Err(Problem::bad(
+            "empty-batch",
+            "there is no order in the batch",
+        )),
+        false => Ok(lines),
+    }
+}
+
+fn write(
+    answers: &mut Vec<u8>,
+    line: usize,
+    answered: &Result<(OrderId, Taken), Problem>,
+) -> Result<(), Problem> {
+    let told = match answered {
+        Ok((order_id, result)) => Line::Taken {
+            line,
+            status: result.status().as_u16(),
+            order_id,
+            result: *result,
+        },
+        Err(problem) => Line::Refused {
+            line,
+            problem: problem.body(),
+        },
+    };
+    let written = serde_json::to_writer(&mut *answers, &told);
+    written.map_err(|e| Problem::internal(format!("a line has no form: {e}")))?;
+    answers.push(b'\n');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_are_passed_over_and_counted() {
+        let found = lines(b"\n{1}\r\n  \n{2}", 2).unwrap();
+        assert_eq!(found, [(2, &b"{1}\r"[..]), (4, &b"{2}"[..])]);
+        assert_eq!(lines(b"1\n2\n3", 2).unwrap_err().code, "too-many-lines");
+        assert_eq!(lines(b"\n \r\n", 2).unwrap_err().code, "empty-batch");
+    }
+}

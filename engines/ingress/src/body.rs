@@ -1,0 +1,98 @@
+//! Bodies of requests: read whole, within bounds of length, time and memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::problem::Problem;
+
+/// The unit in which memory is counted, in bytes.
+const UNIT: usize = 1024;
+/// How much of a body that is too large is read and thrown away, in bytes: a client that is still
+/// sending sees the answer and not a connection that was reset.
+const THROWN_AWAY: usize = 1024 * 1024;
+
+/// The memory for bodies of all requests together.
+#[derive(Debug)]
+pub(crate) struct Memory(Arc<Semaphore>);
+
+/// A body, and what it takes of the memory.
+pub(crate) struct Read {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) held: OwnedSemaphorePermit,
+}
+
+impl Memory {
+    /// For so many bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let units = (bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS);
+        Self(Arc::new(Semaphore::new(units)))
+    }
+
+    /// Reads a body of at most `limit` bytes that comes within a time. A body whose length is not told
+    /// beforehand is counted with `limit`.
+    pub(crate) async fn read(
+        &self,
+        body: Incoming,
+        limit: usize,
+        within: Duration,
+    ) -> Result<Read, Problem> {
+        let told = body.size_hint().exact();
+        let told = told.map(|told| usize::try_from(told).unwrap_or(usize::MAX));
+        if told.is_some_and(|told| told > limit.saturating_add(THROWN_AWAY)) {
+            return Err(too_large(limit));
+        }
+        let counted = told.unwrap_or(limit).min(limit);
+        let held = self.hold(counted)?;
+        // A body that is there already takes no timer.
+        let read = tokio::time::timeout(within, collect(body, limit, told.map_or(0, |_| counted)));
+        let late = |_| {
+            Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "body-timeout",
+                format!("the body has not come within {} s", within.as_secs_f32()),
+            )
+        };
+        let bytes = read.await.map_err(late)??;
+        Ok(Read { bytes, held })
+    }
+
+    fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let units = u32::try_from(bytes / UNIT + 1).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.0).try_acquire_many_owned(units);
+        held.map_err(|_| {
+            let text = "the bodies of other requests take all the memory for them";
+            Problem::again(StatusCode::TOO_MANY_REQUESTS, "queue-full", text, 1)
+        })
+    }
+}
+
+async fn collect(mut body: Incoming, limit: usize, expected: usize) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::with_capacity(expected);
+    let mut seen = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))?;
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
+        seen = seen.saturating_add(data.len());
+        if seen <= limit {
+            bytes.extend_from_slice(data);
+        } else if seen > limit.saturating_add(THROWN_AWAY) {
+            break;
+        }
+    }
+    if seen > limit {
+        return Err(too_large(limit));
+    }
+    Ok(bytes)
+}
+
+fn too_large(limit: usize) -> Problem {
+    let text = format!("the body is larger than {limit} bytes");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", text)
+}

@@ -1,0 +1,162 @@
+//! Who waits for the end of an order, and how they are told of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use triad_core::OrderId;
+
+/// Most requests that wait for ends at once where nothing else is said.
+pub const MAX_WAITING: usize = 10_000;
+
+/// The requests that wait for ends of orders. Copies share them.
+///
+/// A word of an end is a hint to look: whoever is told reads the order's record. Ends are told by
+/// [`Noticing`](crate::Noticing); of those that another process wrote nobody is told, so who waits also
+/// looks by itself from time to time.
+#[derive(Debug, Clone)]
+pub struct Ends {
+    waiting: Arc<Mutex<HashMap<String, watch::Sender<()>>>>,
+    places: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Default for Ends {
+    /// With [`MAX_WAITING`] places.
+    fn default() -> Self {
+        Self::new(MAX_WAITING)
+    }
+}
+
+impl Ends {
+    /// Nobody waits yet; at most `most` requests may.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        let most = most.min(Semaphore::MAX_PERMITS);
+        Self {
+            waiting: Arc::default(),
+            places: Arc::new(Semaphore::new(most)),
+            most,
+        }
+    }
+
+    /// How many requests wait, or have a place to wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.most.saturating_sub(self.places.available_permits())
+    }
+
+    /// A place to wait; `None` if all are taken.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(Place {
+            ends: self.clone(),
+            _permit: permit,
+        })
+    }
+
+    /// Tells all who wait for this order to look.
+    pub(crate) fn ended(&self, order: &str) {
+        if let Some(told) = self.lock().get(order) {
+            told.send_replace(());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<()>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place to wait, of an order that is not known yet.
+#[derive(Debug)]
+pub(crate) struct Place {
+    ends: Ends,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// Waits for this order from now on. An end that is told later is not missed; one that was told
+    /// before is in the order's record.
+    pub(crate) fn of(self, order: &OrderId) -> Waiting {
+        let told = self
+            .ends
+            .lock()
+            .entry(order.as_str().to_owned())
+            .or_insert_with(|| watch::Sender::new(()))
+            .subscribe();
+        Waiting {
+            place: self,
+            order: order.as_str().to_owned(),
+            told,
+        }
+    }
+}
+
+/// One request that waits for an order.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    place: Place,
+    order: String,
+    told: watch::Receiver<()>,
+}
+
+impl Waiting {
+    /// Completes when an end is told that was not seen yet. Safe to be dropped and called again.
+    pub(crate) async fn ended(&mut self) {
+        if self.told.changed().await.is_err() {
+            // The sender stays as long as anybody waits.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut waiting = self.place.ends.lock();
+        let is_last = |told: &watch::Sender<()>| told.receiver_count() <= 1;
+        if waiting.get(&self.order).is_some_and(is_last) {
+            waiting.remove(&self.order);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn id(text: &str) -> OrderId {
+        OrderId::new(text).unwrap()
+    }
+
+    #[test]
+    fn all_who_wait_for_an_order_are_told_and_nobody_else() {
+        let ends = Ends::new(3);
+        let mut both = [
+            ends.place().unwrap().of(&id("7")),
+            ends.place().unwrap().of(&id("7")),
+        ];
+        let mut other = ends.place().unwrap().of(&id("8"));
+        ends.ended("7");
+        for waiting in &mut both {
+            assert!(waiting.ended().now_or_never().is_some());
+            assert!(waiting.ended().now_or_never().is_none(), "told once");
+        }
+        assert!(other.ended().now_or_never().is_none());
+    }
+
+    #[test]
+    fn places_are_bounded_and_given_back_and_nothing_is_left_of_who_went() {
+        let ends = Ends::new(2);
+        let first = ends.place().unwrap().of(&id("7"));
+        let second = ends.place().unwrap().of(&id("7"));
+        assert!(ends.place().is_none());
+        assert_eq!(ends.waiting(), 2);
+        drop(first);
+        assert_eq!(ends.lock().len(), 1, "the other one still waits");
+        drop(second);
+        assert_eq!((ends.lock().len(), ends.waiting()), (0, 0));
+        ends.ended("7");
+    }
+}

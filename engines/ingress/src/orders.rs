@@ -1,0 +1,167 @@
+//! Single orders: taken, read, and their ends waited for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::{Instant, sleep_until};
+use triad_core::message::TRACEPARENT;
+use triad_core::submission::MAX_SUBMISSION_BYTES;
+use triad_core::{Order, OrderId, Priority, topics};
+use triad_runtime::submission::Submitted;
+use triad_runtime::{InputRecord, StateStore};
+
+use crate::answer::{self, Answer, Taken};
+use crate::ends::Place;
+use crate::problem::Problem;
+use crate::service::Service;
+use crate::target::Query;
+
+/// Looks at the store, of all requests that wait, in [`Limits::look_every`](crate::Limits).
+const LOOKS: usize = 256;
+
+impl<S: StateStore> Service<S> {
+    /// Takes one order.
+    pub(crate) async fn submit(
+        &self,
+        query: Query,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Answer, Problem> {
+        // Before the order is taken: who has no place to wait has submitted nothing.
+        let wait = query.wait.map(|wait| self.place(wait)).transpose()?;
+        let within = self.limits.body_within;
+        let read = self.memory.read(body, MAX_SUBMISSION_BYTES, within);
+        let read = read.await?;
+        let record = record(read.bytes, query.priority, headers);
+        let held = Some(Arc::new(read.held));
+        let answers = self
+            .queue
+            .submit(vec![record], held, Duration::ZERO)
+            .await?;
+        let one = answers.into_iter().next();
+        let (id, taken) = taken(&one.ok_or_else(|| Problem::internal("there is no answer"))?)?;
+        let Some((place, until)) = wait else {
+            return Ok(answer::taken(taken.status(), &id, taken, None));
+        };
+        let order = self.until_end(place, &id, until).await?;
+        let status = match &order {
+            Some(order) if order.state.is_finished() => taken.status(),
+            _ => StatusCode::ACCEPTED,
+        };
+        let view = order.map(|order| answer::view(&order, &self.timing));
+        Ok(answer::taken(status, &id, taken, view.transpose()?))
+    }
+
+    /// Shows an order, now or at its end.
+    pub(crate) async fn get(&self, id: &OrderId, query: Query) -> Result<Answer, Problem> {
+        let found = match query.wait {
+            None => self.load(id).await?,
+            Some(wait) => {
+                let (place, until) = self.place(wait)?;
+                self.until_end(place, id, until).await?
+            }
+        };
+        let Some(order) = found else {
+            let text = format!("there is no order {id}, or it has expired");
+            let problem = Problem::new(StatusCode::NOT_FOUND, "no-such-order", text);
+            return Err(
+                problem.next("Check the id; an order that was never taken can be submitted.")
+            );
+        };
+        let is_early = query.wait.is_some() && !order.state.is_finished();
+        let status = match is_early {
+            true => StatusCode::ACCEPTED,
+            false => StatusCode::OK,
+        };
+        Ok(answer::json(status, &answer::view(&order, &self.timing)?))
+    }
+
+    /// A place to wait, and until when.
+    fn place(&self, wait: Duration) -> Result<(Place, Instant), Problem> {
+        let until = Instant::now() + wait;
+        let place = self.ends.place().ok_or_else(|| {
+            let text = "too many requests wait for ends of orders";
+            Problem::again(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", text, 5)
+        })?;
+        Ok((place, until))
+    }
+
+    /// The order at its end, or as it is when the time is up or the server stops; `None`: there is no
+    /// such order. It is read when its end is told, and from time to time without that.
+    async fn until_end(
+        &self,
+        place: Place,
+        id: &OrderId,
+        until: Instant,
+    ) -> Result<Option<Order>, Problem> {
+        // First the word, then the look: an end in between is in the record.
+        let mut waiting = place.of(id);
+        loop {
+            let order = self.load(id).await?;
+            let is_over = order.as_ref().is_none_or(|order| order.state.is_finished());
+            if is_over || Instant::now() >= until || self.stopping.is_cancelled() {
+                return Ok(order);
+            }
+            let look_at = Instant::now() + self.between_looks();
+            tokio::select! {
+                () = waiting.ended() => {}
+                () = sleep_until(look_at.min(until)) => {}
+                () = self.stopping.cancelled() => {}
+            }
+        }
+    }
+
+    /// Time between two looks of one request.
+    fn between_looks(&self) -> Duration {
+        let share = self.ends.waiting().div_ceil(LOOKS).max(1);
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        self.limits.look_every.saturating_mul(share)
+    }
+
+    /// The record of an order.
+    pub(crate) async fn load(&self, id: &OrderId) -> Result<Option<Order>, Problem> {
+        let found = self.store.load(vec![id.clone()]).await.pop();
+        let found = found.ok_or_else(|| Problem::internal("the store has not answered"))?;
+        found.map_err(|e| Problem::from(&e))
+    }
+}
+
+/// An order as the record of a topic that it would be.
+pub(crate) fn record(
+    value: Vec<u8>,
+    priority: Option<Priority>,
+    headers: &HeaderMap,
+) -> InputRecord {
+    let trace = headers.get(TRACEPARENT);
+    let trace = trace.map(|trace| (TRACEPARENT.to_owned(), Some(trace.as_bytes().to_vec())));
+    InputRecord {
+        topic: topics::orders(priority.unwrap_or_default()).to_owned(),
+        partition: -1,
+        offset: -1,
+        timestamp_ms: -1,
+        key: None,
+        value: Some(value),
+        headers: trace.into_iter().collect(),
+    }
+}
+
+/// An order that was taken, or why it was not.
+pub(crate) fn taken(submitted: &Submitted) -> Result<(OrderId, Taken), Problem> {
+    match submitted {
+        Submitted::Accepted(id) => Ok((id.clone(), Taken::Accepted)),
+        Submitted::Again(id) => Ok((id.clone(), Taken::Again)),
+        Submitted::Refused(refusal) => Err(refusal.into()),
+        Submitted::Rejected(why) => {
+            let why = why.clone();
+            Err(Problem::again(
+                StatusCode::TOO_MANY_REQUESTS,
+                "no-room",
+                why,
+                2,
+            ))
+        }
+        Submitted::Later(why) => Err(why.into()),
+    }
+}

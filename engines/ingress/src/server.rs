@@ -1,0 +1,300 @@
+//! The listener, its connections, and their end.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use triad_runtime::submission::Submission;
+use triad_runtime::{Bus, Clock, DefinitionStore, StateStore};
+
+use crate::access::Access;
+use crate::body::Memory;
+use crate::ends::Ends;
+use crate::queue::Queue;
+use crate::service::Service;
+use crate::settings::{Settings, StartError};
+use crate::tls::{self, TlsError};
+use crate::tokens::Tokens;
+use crate::watched::Watched;
+
+/// Most bytes of one connection that are read and not yet taken, in a buffer that is as large as what is
+/// sent needs. It bounds no body.
+const BUFFER: usize = 64 * 1024;
+/// Wait before the next connection is taken when one could not be: the process has too many files open.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+type WatchedTls = Watched<ServerConfig, TlsError>;
+
+/// A server that takes orders. Dropped without [`stop`](Self::stop) it is broken off: requests under
+/// way are not answered.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    /// No further connection or request is taken.
+    stopping: CancellationToken,
+    /// What is left is broken off.
+    broken_off: CancellationToken,
+    tasks: TaskTracker,
+    handing_over: Vec<JoinHandle<()>>,
+    within: Duration,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+        self.broken_off.cancel();
+    }
+}
+
+impl Server {
+    /// Begins to listen. The handler's bus should be a [`Noticing`](crate::Noticing) with the same
+    /// `ends`, and so should those of the other handlers of this process: an end that passes no such bus
+    /// is met by a look at the store alone.
+    ///
+    /// # Errors
+    /// [`StartError`]: what is set is wrong, or the address is taken.
+    pub async fn start<S, B, C>(
+        settings: Settings,
+        submission: Arc<Submission<S, B, C>>,
+        store: S,
+        ends: Ends,
+    ) -> Result<Self, StartError>
+    where
+        S: StateStore + DefinitionStore + Clone,
+        B: Bus,
+        C: Clock,
+    {
+        let access = access(&settings)?;
+        let tls = open_tls(&settings)?;
+        let (listener, address) = listen(settings.listen).await?;
+        let limits = settings.limits;
+        let (queue, handing_over) = Queue::start(&submission, limits.orders);
+        let server = Self {
+            address,
+            stopping: CancellationToken::new(),
+            broken_off: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            handing_over,
+            within: limits.stop_within,
+        };
+        let service = Service {
+            store,
+            queue,
+            ends,
+            access,
+            memory: Memory::new(limits.body_bytes),
+            timing: settings.timing,
+            stopping: server.stopping.clone(),
+            ready_at: Mutex::default(),
+            limits,
+        };
+        server.take_in(service, tls, listener);
+        Ok(server)
+    }
+
+    /// Begins to take connections.
+    fn take_in<S: StateStore>(
+        &self,
+        service: Service<S>,
+        tls: Option<WatchedTls>,
+        listener: TcpListener,
+    ) {
+        let door = Arc::new(Door {
+            service,
+            tls,
+            tasks: self.tasks.clone(),
+            broken_off: self.broken_off.clone(),
+        });
+        self.tasks.spawn(Arc::clone(&door).look_at_files());
+        self.tasks.spawn(door.accept(listener));
+    }
+
+    /// The address that is listened on, with its port.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no further connection, answers what is under way, and ends. Requests that wait for an end
+    /// are told how their order stands. What takes longer than
+    /// [`Limits::stop_within`](crate::Limits::stop_within) is broken off; an order of it may be stored.
+    pub async fn stop(mut self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        let until = Instant::now() + self.within;
+        if timeout_at(until, self.tasks.wait()).await.is_err() {
+            tracing::warn!("requests are broken off: they took too long to end");
+            self.broken_off.cancel();
+            self.tasks.wait().await;
+        }
+        // Nobody is left who hands over, so these end once what they have in hand is stored.
+        for mut task in self.handing_over.drain(..) {
+            if timeout_at(until, &mut task).await.is_err() {
+                task.abort();
+            }
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |why| StartError::Listen { address, why };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+fn access(settings: &Settings) -> Result<Access, StartError> {
+    let ip = settings.listen.ip().to_canonical();
+    let Some(file) = settings.tokens.clone() else {
+        return match ip.is_loopback() {
+            true => Ok(Access::Machine),
+            false => Err(StartError::Open(ip)),
+        };
+    };
+    if !ip.is_loopback() && settings.tls.is_none() {
+        tracing::warn!(%ip, "tokens and orders can be read on their way: there is no TLS");
+    }
+    let wrong = |why| StartError::Tokens {
+        file: file.clone(),
+        why,
+    };
+    let of = file.clone();
+    let read = Box::new(move || Tokens::read(&of));
+    let watched = Watched::open(vec![file.clone()], read).map_err(wrong)?;
+    Ok(Access::Tokens(watched))
+}
+
+fn open_tls(settings: &Settings) -> Result<Option<WatchedTls>, TlsError> {
+    let open = |files: crate::tls::TlsFiles| {
+        let paths = vec![files.certificate.clone(), files.key.clone()];
+        Watched::open(paths, Box::new(move || tls::read(&files)))
+    };
+    settings.tls.clone().map(open).transpose()
+}
+
+/// Where connections come in.
+struct Door<S> {
+    service: Service<S>,
+    tls: Option<WatchedTls>,
+    tasks: TaskTracker,
+    broken_off: CancellationToken,
+}
+
+impl<S: StateStore> Door<S> {
+    /// Takes connections until the server stops. At the bound the next one waits in the system's queue.
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        let most = self.service.limits.connections;
+        let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
+        let stopping = self.service.stopping.clone();
+        let next = async {
+            loop {
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                    return;
+                };
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        self.tasks
+                            .spawn(Arc::clone(&self).connection(stream, place));
+                    }
+                    Err(e) => {
+                        tracing::warn!(error = %e, "a connection was not taken");
+                        tokio::time::sleep(AFTER_FAILURE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = next => {}
+            () = stopping.cancelled() => {}
+        }
+    }
+
+    /// One connection from its beginning to its end, within the server's own.
+    async fn connection(self: Arc<Self>, stream: TcpStream, _place: OwnedSemaphorePermit) {
+        let broken_off = self.broken_off.clone();
+        tokio::select! {
+            () = self.serve(stream) => {}
+            () = broken_off.cancelled() => {}
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream) {
+        // An answer is one write: there is nothing to wait for.
+        let _ = stream.set_nodelay(true);
+        let limits = &self.service.limits;
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(limits.body_within));
+        let stream = Box::pin(stream);
+        let Some(tls) = &self.tls else {
+            return self.talk(stream).await;
+        };
+        let acceptor = TlsAcceptor::from(tls.get());
+        let shaken = tokio::time::timeout(limits.header_within, acceptor.accept(stream)).await;
+        match shaken {
+            Ok(Ok(stream)) => self.talk(stream).await,
+            Ok(Err(e)) => tracing::debug!(error = %e, "no TLS"),
+            Err(_) => tracing::debug!("no TLS in time"),
+        }
+    }
+
+    async fn talk<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T) {
+        let limits = &self.service.limits;
+        let service = service_fn(|request| self.service.answer(request));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_within)
+            .max_header_size(limits.header_bytes)
+            .max_buf_size(limits.header_bytes.max(BUFFER))
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.service.stopping.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(e) = ended {
+            tracing::debug!(error = %e, "a connection has ended");
+        }
+    }
+
+    /// Looks from time to time whether files have changed.
+    async fn look_at_files(self: Arc<Self>) {
+        let every = self.service.limits.files_every;
+        let stopping = self.service.stopping.clone();
+        let is_watched = self.tls.is_some() || matches!(self.service.access, Access::Tokens(_));
+        while is_watched && !stopping.is_cancelled() {
+            tokio::select! {
+                () = tokio::time::sleep(every) => {}
+                () = stopping.cancelled() => return,
+            }
+            let door = Arc::clone(&self);
+            // A file may lie where reading it takes long.
+            let looked = tokio::task::spawn_blocking(move || {
+                if let Access::Tokens(tokens) = &door.service.access {
+                    tokens.look();
+                }
+                if let Some(tls) = &door.tls {
+                    tls.look();
+                }
+            });
+            if let Err(e) = looked.await {
+                tracing::error!(error = %e, "files were not looked at");
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! One request and its answer.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use triad_core::{OrderId, Timing};
+use triad_runtime::StateStore;
+
+use crate::access::Access;
+use crate::answer::{self, Answer};
+use crate::body::Memory;
+use crate::ends::Ends;
+use crate::problem::Problem;
+use crate::queue::Queue;
+use crate::settings::Limits;
+use crate::target::{self, Path, Query};
+use crate::tokens::Role;
+
+/// The document of this interface, as it is served.
+pub(crate) const OPEN_API: &str = include_str!("../openapi.json");
+/// How long it is believed that the store answers, once it has.
+const READY_FOR: Duration = Duration::from_secs(1);
+
+/// What all requests share.
+pub(crate) struct Service<S> {
+    pub(crate) store: S,
+    pub(crate) queue: Queue,
+    pub(crate) ends: Ends,
+    pub(crate) access: Access,
+    pub(crate) memory: Memory,
+    pub(crate) timing: Timing,
+    pub(crate) limits: Limits,
+    /// The server has been told to stop.
+    pub(crate) stopping: CancellationToken,
+    /// When the store last answered.
+    pub(crate) ready_at: Mutex<Option<Instant>>,
+}
+
+impl<S: StateStore> Service<S> {
+    /// Answers a request; a problem is an answer too.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
+        let answered = self.route(request).await;
+        Ok(answered.unwrap_or_else(|problem| {
+            tracing::debug!(code = problem.code, detail = %problem.detail, "refused");
+            answer::problem(&problem)
+        }))
+    }
+
+    async fn route(&self, request: Request<Incoming>) -> Result<Answer, Problem> {
+        let (head, body) = request.into_parts();
+        let Some(path) = Path::of(head.uri.path()) else {
+            let text = "there is nothing of this path";
+            return Err(Problem::new(StatusCode::NOT_FOUND, "no-such-path", text));
+        };
+        let reads = matches!(head.method, Method::GET | Method::HEAD);
+        match path {
+            Path::Orders if head.method == Method::POST => {
+                self.access.check(&head.uri, &head.headers, Role::Submit)?;
+                let query = Query::of(&head.uri, self.limits.wait)?;
+                match media(&head.headers)? {
+                    Media::Order => self.submit(query, &head.headers, body).await,
+                    Media::Batch => self.submit_batch(query, &head.headers, body).await,
+                }
+            }
+            Path::Order(spelt) if reads => {
+                self.access.check(&head.uri, &head.headers, Role::Read)?;
+                let query = Query::of(&head.uri, self.limits.wait)?.without_priority()?;
+                self.get(&target::order_id(spelt)?, query).await
+            }
+            Path::OpenApi if reads => Ok(answer::of(StatusCode::OK, "application/json", OPEN_API)),
+            Path::Health if reads => Ok(well("up")),
+            Path::Ready if reads => self.is_ready().await.map(|()| well("ready")),
+            path => Err(answer::not_allowed(path.allow())),
+        }
+    }
+
+    /// Whether orders can be taken: the server is not stopping, and the store answers. The store is
+    /// asked once a second at most while it does.
+    async fn is_ready(&self) -> Result<(), Problem> {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        if self.stopping.is_cancelled() {
+            let text = "the server is stopping";
+            return Err(Problem::again(unavailable, "stopping", text, 5));
+        }
+        if !self.queue.has_room() {
+            let text = "as many orders wait to be stored as may";
+            return Err(Problem::again(unavailable, "queue-full", text, 1));
+        }
+        let last = *self.ready_at();
+        if last.is_some_and(|at| at.elapsed() < READY_FOR) {
+            return Ok(());
+        }
+        // Any id: whether there is such an order is not the question.
+        let any = OrderId::new("readyz").map_err(|e| Problem::internal(e.to_string()))?;
+        self.load(&any).await?;
+        *self.ready_at() = Some(Instant::now());
+        Ok(())
+    }
+
+    fn ready_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.ready_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn well(status: &'static str) -> Answer {
+    answer::json(StatusCode::OK, &serde_json::json!({ "status": status }))
+}
+
+/// What a body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Media {
+    /// One order.
+    Order,
+    /// An order on each line.
+    Batch,
+}
+
+/// What a body is said to be. It has to be said: see [`crate::access`].
+fn media(headers: &HeaderMap) -> Result<Media, Problem> {
+    let unsupported = |text: &'static str| {
+        Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            text,
+        )
+    };
+    if headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|v| v != "identity")
+    {
+        return Err(unsupported("a body is taken without Content-Encoding"));
+    }
+    let told = headers
+        .get(CONTENT_TYPE)
+        .and_then(|told| told.to_str().ok());
+    let told = told
+        .and_then(|told| told.split(';').next())
+        .unwrap_or_default()
+        .trim();
+    let is = |media: &str| told.eq_ignore_ascii_case(media);
+    if is("application/json") {
+        Ok(Media::Order)
+    } else if is("application/x-ndjson") || is("application/jsonl") {
+        Ok(Media::Batch)
+    } else {
+        Err(unsupported(
+            "Content-Type is application/json for one order, application/x-ndjson for an order a line",
+        ))
+    }
+}

@@ -1,0 +1,123 @@
+//! What the front door is told once, when it starts.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use triad_core::Timing;
+
+use crate::tls::{TlsError, TlsFiles};
+use crate::tokens::TokensError;
+
+/// Where to listen, who is let in, and what bounds hold.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The address to listen on; port 0 takes any free one. Any address but a loopback one needs
+    /// [`tokens`](Self::tokens).
+    pub listen: SocketAddr,
+    /// The file of tokens, in the form of `NewToken::line`, one a line. It is read again within seconds
+    /// when it changes. `None`: whoever can reach the address may submit and read.
+    pub tokens: Option<PathBuf>,
+    /// Certificate and key; `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// The time spans of the installation, by which an order's next events are told.
+    pub timing: Timing,
+    /// The bounds.
+    pub limits: Limits,
+}
+
+impl Settings {
+    /// Plain HTTP on an address, without tokens, with the default bounds.
+    #[must_use]
+    pub fn on(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            tokens: None,
+            tls: None,
+            timing: Timing::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// The bounds of one server. The size of one order is
+/// [`MAX_SUBMISSION_BYTES`](triad_core::submission::MAX_SUBMISSION_BYTES).
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Most connections; further ones wait in the system's queue. Default: 4,096.
+    pub connections: usize,
+    /// Most orders that wait to be stored or are being stored, and at least 64; further ones are
+    /// answered with 429. Default: 1,024.
+    pub orders: usize,
+    /// Most bytes of bodies in memory; requests beyond it are answered with 429. Default: 64 MiB.
+    pub body_bytes: usize,
+    /// Largest batch, in bytes. Default: 4 MiB.
+    pub batch_bytes: usize,
+    /// Most lines of a batch. Default: 1,000.
+    pub batch_lines: usize,
+    /// Largest request line and headers, in bytes, of 100 headers at most. Default: 32 KiB.
+    pub header_bytes: usize,
+    /// Longest time from a request's beginning, or from the end of the one before it, until its
+    /// headers are there. A connection on which nothing is asked for so long is closed. Default: 10 s.
+    pub header_within: Duration,
+    /// Longest time for a body, and for each part of an answer to be taken. Default: 30 s.
+    pub body_within: Duration,
+    /// Longest `?wait`. Default: 60 s.
+    pub wait: Duration,
+    /// Longest time that requests under way have once the server is told to stop. Default: 10 s.
+    pub stop_within: Duration,
+    /// How often the store is looked at by a request that waits for an end of which it may not be
+    /// told. With more than 256 of them less often, so that there are no more than 256 looks in this
+    /// time. Default: 1 s.
+    pub look_every: Duration,
+    /// How often the files of tokens and TLS are looked at. Default: 2 s.
+    pub files_every: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4_096,
+            orders: 1_024,
+            body_bytes: 64 * 1024 * 1024,
+            batch_bytes: 4 * 1024 * 1024,
+            batch_lines: 1_000,
+            header_bytes: 32 * 1024,
+            header_within: Duration::from_secs(10),
+            body_within: Duration::from_secs(30),
+            wait: Duration::from_secs(60),
+            stop_within: Duration::from_secs(10),
+            look_every: Duration::from_secs(1),
+            files_every: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address is not a loopback one, and there are no tokens.
+    #[error(
+        "{0} can be reached from other machines: name a file of tokens, or listen on 127.0.0.1"
+    )]
+    Open(IpAddr),
+    /// The address cannot be listened on.
+    #[error("{address} cannot be listened on: {why}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why, in the system's words.
+        why: std::io::Error,
+    },
+    /// The file of tokens cannot be used.
+    #[error("the file of tokens {file}: {why}")]
+    Tokens {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        why: TokensError,
+    },
+    /// The files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}

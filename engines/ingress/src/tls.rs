@@ -1,0 +1,54 @@
+//! TLS of the server, from files.
+//!
+//! Architecture invariant: the provider of cryptography is named here. The process's default is left
+//! alone, because it belongs to the program.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// The files of TLS, in PEM. They are read again within seconds when one changes.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate, then those that lead to its root.
+    pub certificate: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+}
+
+/// Why certificate and key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or has no PEM of its kind.
+    #[error("{file}: {why}")]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        why: rustls::pki_types::pem::Error,
+    },
+    /// They are read, and do not serve, or not together.
+    #[error("the certificate and its key: {0}")]
+    Unfit(#[from] rustls::Error),
+}
+
+/// The server's side of TLS 1.2 and 1.3, without client certificates, for HTTP/1.1.
+pub(crate) fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+    let of = |file: &Path, why| TlsError::File {
+        file: file.to_owned(),
+        why,
+    };
+    let chain = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|why| of(&files.certificate, why))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|why| of(&files.key, why))?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?;
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

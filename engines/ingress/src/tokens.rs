@@ -1,0 +1,321 @@
+//! Bearer tokens: who may do what, known by the SHA-256 of a random secret.
+//!
+//! A file has one token a line, and holds no secret:
+//!
+//! ```text
+//! # name   sha256 of the token, in hex                                        roles
+//! shop     9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08   submit,read
+//! ```
+//!
+//! A token has 256 random bits, so that a plain hash is enough: there is nothing to be guessed.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom, SystemRandom};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// Most tokens of a file.
+pub const MAX_TOKENS: usize = 1_000;
+/// Largest file, in bytes.
+pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// Longest name of a token, in bytes.
+pub const MAX_NAME_BYTES: usize = 64;
+/// What every token begins with, so that one which leaks is known for what it is.
+const PREFIX: &str = "triad_";
+
+/// What a token permits. None includes another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// To submit orders, and to wait for the ends of those.
+    Submit,
+    /// To read orders.
+    Read,
+    /// To act as an operator.
+    Operate,
+}
+
+impl Role {
+    const ALL: [Self; 3] = [Self::Submit, Self::Read, Self::Operate];
+
+    /// The role as it is in the file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Read => "read",
+            Self::Operate => "operate",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = TokenError;
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let found = Self::ALL.into_iter().find(|role| role.as_str() == text);
+        found.ok_or_else(|| TokenError::Role(text.chars().take(32).collect()))
+    }
+}
+
+/// Why a token cannot be made, or a line is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The line has other than three parts.
+    #[error("a line has three parts: name, SHA-256 in hex, and roles with commas")]
+    Form,
+    /// The name has another form.
+    #[error("a name has 1 to {MAX_NAME_BYTES} of a-z, A-Z, 0-9 and - _ . @")]
+    Name,
+    /// The hash is not one.
+    #[error("the SHA-256 of a token has 64 hex digits")]
+    Hash,
+    /// There is no such role.
+    #[error("there is no role {0:?}: submit, read, operate")]
+    Role(String),
+    /// No role was given.
+    #[error("a token has at least one role: submit, read, operate")]
+    NoRole,
+    /// Name or hash stands in the file before.
+    #[error("its name or its hash stands in the file twice")]
+    Twice,
+    /// The system gave no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
+}
+
+/// Why a file of tokens cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokensError {
+    /// The file cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] std::io::Error),
+    /// The file is larger than [`MAX_FILE_BYTES`].
+    #[error("it is larger than {MAX_FILE_BYTES} bytes")]
+    TooLarge,
+    /// The file has more than [`MAX_TOKENS`] tokens.
+    #[error("it has more than {MAX_TOKENS} tokens")]
+    TooMany,
+    /// The file has no token, which lets nobody in.
+    #[error("there is no token in it")]
+    Empty,
+    /// A line is wrong.
+    #[error("line {line}: {why}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: TokenError,
+    },
+}
+
+/// A token's entry.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    digest: [u8; 32],
+    roles: Vec<Role>,
+}
+
+impl Entry {
+    pub(crate) fn may(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+}
+
+/// The tokens of a file.
+#[derive(Debug)]
+pub(crate) struct Tokens(Vec<Entry>);
+
+impl Tokens {
+    pub(crate) fn read(file: &Path) -> Result<Self, TokensError> {
+        if std::fs::metadata(file)?.len() > MAX_FILE_BYTES {
+            return Err(TokensError::TooLarge);
+        }
+        std::fs::read_to_string(file)?.parse()
+    }
+
+    /// Whose token this is. The time that it takes says nothing about the hashes in the file.
+    pub(crate) fn find(&self, token: &[u8]) -> Option<&Entry> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let mut found = None;
+        for entry in &self.0 {
+            if bool::from(entry.digest.ct_eq(&digest)) {
+                found = Some(entry);
+            }
+        }
+        found
+    }
+}
+
+impl FromStr for Tokens {
+    type Err = TokensError;
+    fn from_str(text: &str) -> Result<Self, TokensError> {
+        let mut tokens: Vec<Entry> = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let why = |why| TokensError::Line { line: at + 1, why };
+            let entry = entry(line).map_err(why)?;
+            let is_same = |e: &Entry| e.name == entry.name || e.digest == entry.digest;
+            if tokens.iter().any(is_same) {
+                return Err(why(TokenError::Twice));
+            }
+            tokens.push(entry);
+            if tokens.len() > MAX_TOKENS {
+                return Err(TokensError::TooMany);
+            }
+        }
+        match tokens.is_empty() {
+            true => Err(TokensError::Empty),
+            false => Ok(Self(tokens)),
+        }
+    }
+}
+
+fn entry(line: &str) -> Result<Entry, TokenError> {
+    let parts: Vec<&str> = line.split_whitespace().collect();
+    let [name, hash, roles] = parts.as_slice() else {
+        return Err(TokenError::Form);
+    };
+    check_name(name)?;
+    Ok(Entry {
+        name: (*name).to_owned(),
+        digest: unhex(hash).ok_or(TokenError::Hash)?,
+        roles: roles.split(',').map(str::parse).collect::<Result<_, _>>()?,
+    })
+}
+
+fn check_name(name: &str) -> Result<(), TokenError> {
+    let is_of_it = |b: u8| b.is_ascii_alphanumeric() || b"-_.@".contains(&b);
+    let fits = (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_of_it);
+    fits.then_some(()).ok_or(TokenError::Name)
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 64 {
+        return None;
+    }
+    let digit = |b: u8| {
+        char::from(b)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
+    };
+    let mut digest = [0; 32];
+    for (byte, pair) in digest.iter_mut().zip(bytes.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(digest)
+}
+
+/// A token that was just made: the only moment at which it can be seen.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// The secret, for whoever is to use it.
+    pub token: String,
+    /// The line for the file of tokens; it holds no secret.
+    pub line: String,
+}
+
+impl fmt::Debug for NewToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewToken")
+            .field("line", &self.line)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NewToken {
+    /// Makes a token of 256 random bits for this name and these roles.
+    ///
+    /// # Errors
+    /// [`TokenError::Name`], [`TokenError::NoRole`], or [`TokenError::Random`].
+    ///
+    /// # Example
+    /// ```
+    /// use triad_ingress::{NewToken, Role};
+    /// let made = NewToken::make("shop", &[Role::Submit, Role::Read]).unwrap();
+    /// assert!(made.token.starts_with("triad_"));
+    /// assert!(made.line.starts_with("shop ") && made.line.ends_with(" submit,read"));
+    /// assert!(!made.line.contains(&made.token));
+    /// ```
+    pub fn make(name: &str, roles: &[Role]) -> Result<Self, TokenError> {
+        check_name(name)?;
+        if roles.is_empty() {
+            return Err(TokenError::NoRole);
+        }
+        let mut secret = [0; 32];
+        let filled = SystemRandom::new().fill(&mut secret);
+        filled.map_err(|_| TokenError::Random)?;
+        let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
+        let digest = Sha256::digest(token.as_bytes());
+        let hash: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+        let roles: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+        let line = format!("{name} {hash} {}", roles.join(","));
+        Ok(Self { token, line })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_token_is_found_with_its_roles_and_no_other_is() {
+        let shop = NewToken::make("shop", &[Role::Submit]).unwrap();
+        let desk = NewToken::make("desk", &[Role::Read, Role::Operate]).unwrap();
+        let file = format!("# who\n\n{}\n  {} # with a word\n", shop.line, desk.line);
+        let tokens: Tokens = file.parse().unwrap();
+        let found = tokens.find(shop.token.as_bytes()).unwrap();
+        assert_eq!(found.name, "shop");
+        let may = Role::ALL.map(|role| found.may(role));
+        assert_eq!(may, [true, false, false]);
+        let found = tokens.find(desk.token.as_bytes()).unwrap();
+        assert_eq!(Role::ALL.map(|role| found.may(role)), [false, true, true]);
+        assert_eq!(tokens.find(b"triad_other"), None);
+        assert_eq!(tokens.find(b""), None);
+        let hash = shop.line.split(' ').nth(1).unwrap();
+        assert_eq!(tokens.find(hash.as_bytes()), None, "the hash is no token");
+    }
+
+    #[test]
+    fn no_two_tokens_are_the_same_and_none_is_shown() {
+        let make = || NewToken::make("a", &[Role::Read]).unwrap();
+        let (first, second) = (make(), make());
+        assert_ne!(first.token, second.token);
+        assert_eq!(first.token.len(), PREFIX.len() + 43);
+        assert!(!format!("{first:?}").contains(&first.token));
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_its_line() {
+        let hash = "0".repeat(64);
+        for (file, said) in [
+            (String::new(), "there is no token"),
+            ("# nobody\n".to_owned(), "there is no token"),
+            (format!("a {hash}"), "line 1: a line has three parts"),
+            (format!("\na b {hash} read"), "line 2: a line has three"),
+            (format!("a/b {hash} read"), "line 1: a name has"),
+            ("a 00 read".to_owned(), "64 hex digits"),
+            (format!("a {}é read", "0".repeat(62)), "64 hex digits"),
+            (format!("a {hash} write"), "there is no role \"write\""),
+            (format!("a {hash} read,"), "there is no role \"\""),
+            (format!("a {hash} read\nb {hash} read"), "line 2: its name"),
+        ] {
+            let why = file.parse::<Tokens>().unwrap_err().to_string();
+            assert!(why.contains(said), "{file:?}: {why}");
+        }
+    }
+}

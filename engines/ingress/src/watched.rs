@@ -1,0 +1,69 @@
+//! Files that are read again when they have changed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
+
+/// When a file was last changed, and how long it is; `None` where that cannot be told.
+type Stamp = Option<(SystemTime, u64)>;
+/// How files become a value.
+type Read<T, E> = Box<dyn Fn() -> Result<T, E> + Send + Sync>;
+
+/// A value that is made of files, and made again when one of them has changed. While the files are
+/// wrong, the last value that was right stays.
+pub(crate) struct Watched<T, E> {
+    files: Vec<PathBuf>,
+    read: Read<T, E>,
+    present: RwLock<Arc<T>>,
+    seen: Mutex<Vec<Stamp>>,
+}
+
+impl<T, E: std::fmt::Display> Watched<T, E> {
+    /// Makes the value for the first time.
+    pub(crate) fn open(files: Vec<PathBuf>, read: Read<T, E>) -> Result<Self, E> {
+        // Looked at before they are read: a change in between is met by the next look.
+        let seen = stamps(&files);
+        let present = RwLock::new(Arc::new(read()?));
+        Ok(Self {
+            files,
+            read,
+            present,
+            seen: Mutex::new(seen),
+        })
+    }
+
+    /// The present value.
+    pub(crate) fn get(&self) -> Arc<T> {
+        let present = self.present.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&present)
+    }
+
+    /// Looks whether a file has changed, and makes the value again if so. It blocks for as long as the
+    /// files take to be read.
+    pub(crate) fn look(&self) {
+        let now = stamps(&self.files);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == now {
+            return;
+        }
+        *seen = now;
+        let files = self.files.as_slice();
+        match (self.read)() {
+            Ok(value) => {
+                let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
+                *present = Arc::new(value);
+                tracing::info!(?files, "read again");
+            }
+            Err(why) => tracing::error!(?files, %why, "wrong: what was read before stays"),
+        }
+    }
+}
+
+fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
+    files.iter().map(|file| stamp(file)).collect()
+}
+
+fn stamp(file: &Path) -> Stamp {
+    let found = std::fs::metadata(file).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}

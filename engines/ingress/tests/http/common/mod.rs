@@ -1,0 +1,211 @@
+//! A server over a SQLite store in a directory of its own, a bus that the test holds in its hand, and a
+//! client that holds every answer against the document of the interface.
+
+pub mod client;
+pub mod document;
+pub mod ports;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use triad_core::message::StatusMessage;
+use triad_core::status::Status;
+use triad_core::{Effect, Order, OrderId, ProcessState, WorkflowRef, render};
+use triad_ingress::{Ends, Noticing, Server, Settings};
+use triad_runtime::submission::Submission;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Bus, Clock, DefinitionStore, StateStore, Write, Written};
+use triad_sqlite::SqliteStore;
+use triad_workflow::hash::canonical_json;
+use triad_workflow::{Limits as WorkflowLimits, Millis, Workflow};
+
+use client::{Client, Said};
+use ports::{Faulty, Heard};
+
+pub type Sqlite = SqliteStore<SystemClock>;
+
+/// Longest that a test waits for anything.
+pub const WITHIN: Duration = Duration::from_secs(30);
+
+/// What a world is made with.
+pub struct Made {
+    pub settings: Settings,
+    pub handlers: triad_runtime::settings::Settings,
+    pub ends: Ends,
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
+        // No look of its own is made, and a file is looked at at once.
+        settings.limits.look_every = Duration::from_secs(3_600);
+        settings.limits.files_every = Duration::from_millis(5);
+        Self {
+            settings,
+            handlers: triad_runtime::settings::Settings::default(),
+            ends: Ends::default(),
+        }
+    }
+}
+
+pub struct World {
+    pub store: Faulty<Sqlite>,
+    pub sqlite: Sqlite,
+    pub heard: Heard,
+    pub bus: Noticing<Heard>,
+    pub ends: Ends,
+    pub server: Option<Server>,
+    pub client: Client,
+    _dir: TempDir,
+}
+
+impl World {
+    /// With two workflows: `w`, and `strict`, whose details have to have a number `n`.
+    pub async fn start() -> Self {
+        Self::with(Made::default()).await
+    }
+
+    pub async fn with(made: Made) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let sqlite = SqliteStore::open(dir.path(), SystemClock, Millis(3_600_000)).unwrap();
+        let step = json!([{"id": "a", "agent": "x", "action": "go", "compensation": "none"}]);
+        publish(&sqlite, &json!({"workflow": "w", "steps": step})).await;
+        let schema = json!({"type": "object", "required": ["n"],
+            "properties": {"n": {"type": "integer"}}});
+        let strict = json!({"workflow": "strict", "details_schema": schema, "steps": step});
+        publish(&sqlite, &strict).await;
+        let store = Faulty::new(sqlite.clone());
+        let heard = Heard::default();
+        let bus = Noticing::new(heard.clone(), made.ends.clone());
+        let submission = Submission::new(store.clone(), bus.clone(), SystemClock, made.handlers);
+        let server = Server::start(
+            made.settings,
+            Arc::new(submission),
+            store.clone(),
+            made.ends.clone(),
+        );
+        let server = server.await.unwrap();
+        let client = Client::to(server.address());
+        Self {
+            store,
+            sqlite,
+            heard,
+            bus,
+            ends: made.ends,
+            server: Some(server),
+            client,
+            _dir: dir,
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        self.server.take().expect("it is stopped once").stop().await;
+    }
+
+    pub async fn submit(&self, id: &str) -> Said {
+        self.client.post("/v1/orders", &order(id)).await
+    }
+
+    pub async fn get(&self, path: &str) -> Said {
+        self.client.send("GET", path, &[], b"").await
+    }
+
+    pub async fn stored(&self, id: &str) -> Option<Order> {
+        let mut found = self.sqlite.load(vec![OrderId::new(id).unwrap()]).await;
+        found.pop().unwrap().unwrap()
+    }
+
+    /// Writes the end of an order, as a Scheduler would, and tells nobody.
+    pub async fn end(&self, id: &str) -> Order {
+        let mut order = self.stored(id).await.expect("it is stored");
+        let expected = order.version;
+        order.version = expected.next();
+        order.sequence += 1;
+        order.due = None;
+        order.state = ProcessState::Processed {
+            at: SystemClock.now(),
+        };
+        let write = Write {
+            expected,
+            next: Arc::new(order.clone()),
+            token: 7,
+        };
+        assert_eq!(
+            self.sqlite.commit(vec![write]).await,
+            [Ok(Written::Written)]
+        );
+        order
+    }
+
+    /// Sends a status about an order through the bus that notices ends.
+    pub async fn tell(&self, order: &Order, status: Status) {
+        let body = StatusMessage {
+            order_id: order.id.clone(),
+            sequence: order.sequence,
+            status,
+            step: None,
+            cause: None,
+            at: SystemClock.now(),
+        };
+        let message = render::effect(&Effect::Status(body), order);
+        self.bus.publish(vec![message]).await;
+    }
+
+    /// Writes the end of an order, and sends its status.
+    pub async fn finish(&self, id: &str) {
+        let order = self.end(id).await;
+        self.tell(&order, Status::Completed).await;
+    }
+
+    /// Until so many requests wait for ends.
+    pub async fn waiting(&self, requests: usize) {
+        until("requests wait", || self.ends.waiting() == requests).await;
+    }
+
+    /// Until an order is in the store, however far its request has come.
+    pub async fn until_stored(&self, id: &str) {
+        let stored = async { while self.stored(id).await.is_none() {} };
+        let stored = tokio::time::timeout(WITHIN, stored).await;
+        stored.expect("it is stored");
+    }
+
+    /// Until the server says that its queue is full.
+    pub async fn full(&self) {
+        let full = async {
+            while self.get("/readyz").await.code() != "queue-full" {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(WITHIN, full)
+            .await
+            .expect("it is full");
+    }
+}
+
+/// Until a condition holds.
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
+    let held = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let held = tokio::time::timeout(WITHIN, held).await;
+    assert!(held.is_ok(), "not in time: {what}");
+}
+
+pub fn order(id: &str) -> Value {
+    json!({"order_id": id, "workflow": "w", "details": {"n": 1}})
+}
+
+async fn publish(store: &Sqlite, definition: &Value) {
+    let definition = serde_json::from_value(definition.clone()).unwrap();
+    let json = canonical_json(&definition);
+    let workflow = Workflow::compile(definition, &WorkflowLimits::published()).unwrap();
+    let named = WorkflowRef {
+        name: workflow.name,
+        hash: workflow.hash,
+    };
+    store.publish(named, json).await.unwrap();
+}

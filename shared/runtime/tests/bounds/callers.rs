@@ -1,0 +1,124 @@
+//! What Submission says to callers that wait for the answer.
+
+use triad_core::submission::SubmissionRefusal;
+use triad_runtime::settings::Settings;
+use triad_runtime::submission::{Submission, Submitted};
+use triad_runtime::{InputRecord, Redelivery, StoreError};
+
+use crate::support::{Asked, World, order_id};
+
+type One = Submission<World, World, World>;
+
+fn submission(world: &World, unstarted: usize) -> One {
+    world.workflow("w");
+    let settings = Settings {
+        unstarted,
+        ..Settings::default()
+    };
+    Submission::new(world.clone(), world.clone(), world.clone(), settings)
+}
+
+fn record(topic: &str, value: &str) -> InputRecord {
+    InputRecord {
+        topic: topic.into(),
+        timestamp_ms: -1,
+        value: Some(value.as_bytes().to_vec()),
+        ..InputRecord::default()
+    }
+}
+
+fn order(id: &str) -> InputRecord {
+    record(
+        "orders",
+        &format!(r#"{{"order_id": "{id}", "workflow": "w"}}"#),
+    )
+}
+
+fn is_no_room(submitted: &Submitted) -> bool {
+    matches!(submitted, Submitted::Later(Redelivery::NoRoom(_)))
+}
+
+#[test]
+fn it_is_told_what_is_new_what_was_there_and_what_is_refused_and_nobody_else_is() {
+    let world = World::new();
+    let submission = submission(&world, 100);
+    let mut other = order("1");
+    other.value = Some(br#"{"order_id": "1", "workflow": "w", "details": {"n": 1}}"#.to_vec());
+    let records = [
+        order("1"),
+        order("1"),
+        other,
+        record("orders", "{"),
+        order("2"),
+    ];
+    let said = world.run(submission.submit(&records));
+    let id = order_id;
+    assert_eq!(said[0], Submitted::Accepted(id("1")));
+    assert_eq!(said[1], Submitted::Again(id("1")));
+    let conflict = SubmissionRefusal::Conflict("1".into());
+    assert_eq!(said[2], Submitted::Refused(conflict));
+    assert!(matches!(&said[3], Submitted::Refused(why) if why.code() == "not-json"));
+    assert_eq!(said[4], Submitted::Accepted(id("2")));
+    assert_eq!(world.sent("dead-letter").len(), 0);
+    assert_eq!(world.sent("alerts").len(), 0);
+    // Of the first one it is said again: nobody has taken it up.
+    assert_eq!(world.sent("status").len(), 3);
+    assert_eq!(world.sent("scheduler").len(), 3);
+}
+
+#[test]
+fn without_room_it_is_told_so_at_once() {
+    let world = World::new();
+    let submission = submission(&world, 1);
+    let said = world.run(submission.submit(&[order("1")]));
+    assert_eq!(said, [Submitted::Accepted(order_id("1"))]);
+    world.asked();
+    let said = world.run(submission.submit(&[order("2")]));
+    assert!(is_no_room(&said[0]), "{said:?}");
+    let slept = |asked: &Asked| matches!(asked, Asked::Slept(_));
+    assert!(!world.asked().iter().any(slept), "it is looked for once");
+    assert!(!world.inner().orders.contains_key(&order_id("2")));
+}
+
+#[test]
+fn an_order_without_room_holds_up_no_other_callers() {
+    let world = World::new();
+    let submission = submission(&world, 1);
+    world.run(submission.submit(&[order("1")]));
+    let high = r#"{"order_id": "3", "workflow": "w"}"#;
+    let said = world.run(submission.submit(&[order("2"), record("orders.high", high)]));
+    assert!(is_no_room(&said[0]), "{said:?}");
+    assert_eq!(said[1], Submitted::Accepted(order_id("3")));
+}
+
+#[test]
+fn what_was_stored_and_not_announced_is_to_come_again() {
+    let world = World::new();
+    let submission = submission(&world, 100);
+    world.inner().faults.refused = true;
+    let said = world.run(submission.submit(&[order("1")]));
+    assert!(
+        matches!(&said[0], Submitted::Later(Redelivery::Unsent(_))),
+        "{said:?}"
+    );
+    world.inner().faults.refused = false;
+    let said = world.run(submission.submit(&[order("1")]));
+    assert_eq!(said, [Submitted::Again(order_id("1"))]);
+    assert_eq!(world.sent("scheduler").len(), 1);
+}
+
+#[test]
+fn only_what_may_pass_is_to_come_again() {
+    let later = Submitted::from(StoreError::Transient("throttled".into()));
+    assert!(!later.is_done());
+    assert!(!triad_runtime::Handled::from(later).is_done());
+    for done in [
+        Submitted::Accepted(order_id("1")),
+        Submitted::Again(order_id("1")),
+        Submitted::Refused(SubmissionRefusal::Tombstone),
+        Submitted::Rejected("full".into()),
+    ] {
+        assert!(done.is_done());
+        assert!(triad_runtime::Handled::from(done).is_done());
+    }
+}
