@@ -20,11 +20,13 @@ mod commands;
 mod contexts;
 mod data;
 mod dev;
+mod machine;
 mod new;
 mod operate;
 mod origin;
 mod output;
 mod read;
+mod serve;
 mod store;
 mod terraform;
 
@@ -87,6 +89,7 @@ struct Cli {
 enum Command {
     New(new::NewArgs),
     Dev(Box<dev::DevArgs>),
+    Serve(serve::ServeArgs),
     Submit(commands::submit::SubmitArgs),
     Get(commands::get::GetArgs),
     Watch(commands::watch::WatchArgs),
@@ -110,6 +113,7 @@ enum Command {
     Init(commands::init::InitArgs),
     Context(contexts::ContextArgs),
     Schema(commands::validate::SchemaArgs),
+    Token(commands::token::TokenArgs),
     CheckService(commands::check_service::CheckServiceArgs),
     Bench(bench::BenchArgs),
 }
@@ -125,7 +129,7 @@ fn main() -> ExitCode {
     output::settle(cli.color);
     let filter =
         environment("TRIAD_LOG").unwrap_or_else(|| cli.command.log(cli.verbose).to_owned());
-    logging::start(logging::Form::Text, Some(&filter));
+    logging::start(cli.command.log_form(), Some(&filter));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -218,10 +222,19 @@ impl Command {
     /// systems, and warn.
     fn log(&self, verbose: u8) -> &'static str {
         match (self, verbose) {
+            (Self::Serve(_), 0) => "info",
             (Self::Dev(_) | Self::Bench(_), 0) | (_, 1) => "warn",
             (_, 0) => "off",
             (_, 2) => "info",
             _ => "debug",
+        }
+    }
+
+    /// The form of the log.
+    fn log_form(&self) -> logging::Form {
+        match self {
+            Self::Serve(args) => args.log_form(),
+            _ => logging::Form::Text,
         }
     }
 
@@ -241,6 +254,8 @@ impl Command {
             Self::Migrate(args) => args.changes(),
             Self::DeadLetters(args) => args.changes(),
             Self::Dev(_)
+            | Self::Serve(_)
+            | Self::Token(_)
             | Self::New(_)
             | Self::Get(_)
             | Self::Watch(_)
@@ -262,6 +277,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             dev::check(&args)?;
             dev::run(*args).await
         }
+        Command::Serve(args) => serve::run(args).await,
+        Command::Token(args) => commands::token::run(&args),
         Command::New(args) => new::run(&args),
         Command::Submit(args) => commands::submit::run(args).await,
         Command::Get(args) => commands::get::run(args).await,

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_bootstrap::Wiring;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
-use triad_direct::DirectBroker;
 use triad_dynamodb::DynamoStore;
 use triad_runtime::ports::{AttentionPage, OperatorStore, OrderPage, StoredVersion};
 use triad_runtime::system::SystemClock;
@@ -25,9 +23,6 @@ pub enum Store {
     /// The file of one machine.
     Sqlite(SqliteStore<SystemClock>),
 }
-
-/// The clients of a run on one machine: handlers reach the embedded broker directly, not through its port.
-pub type Wired = Wiring<Store, DirectBroker>;
 
 /// Hands the calls of ports on to the store that it is.
 macro_rules! ports {

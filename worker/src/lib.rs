@@ -14,7 +14,7 @@ use anyhow::Context;
 use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use triad_bootstrap::{SchedulerHandler, WholeStore, Wiring};
+use triad_bootstrap::{SchedulerHandler, SubmissionHandler, WholeStore, Wiring};
 use triad_consume::{Broker, WorkerConfig, run_batches, run_stream};
 use triad_core::{Priority, topics};
 use triad_runtime::Bus;
@@ -61,6 +61,23 @@ pub async fn run<S: WholeStore, B: Broker>(
     sweep_every: Duration,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let submission = Arc::new(wiring.submission());
+    run_with(submission, wiring, remotes, functions, sweep_every, stop).await
+}
+
+/// As [`run`], with a Submission that others use too: so that orders from elsewhere stand in the same
+/// backlog as those of the topic.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_with<S: WholeStore, B: Broker>(
+    submitting: Arc<SubmissionHandler<S, B::Bus>>,
+    wiring: Wiring<S, B>,
+    remotes: Remotes,
+    functions: &[Function],
+    sweep_every: Duration,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let counts = Arc::new(Counts::default());
     let named = functions.to_vec();
@@ -68,7 +85,9 @@ pub async fn run<S: WholeStore, B: Broker>(
     loops.spawn(heartbeat::beat(counts.clone(), stop.clone(), say));
     for function in functions {
         match function {
-            Function::Submission => submission(&mut loops, &wiring, &counts, &stop),
+            Function::Submission => {
+                submission(&mut loops, submitting.clone(), &wiring, &counts, &stop);
+            }
             Function::Scheduler => scheduler(&mut loops, &wiring, &counts, &stop),
             Function::Agent => agents(&mut loops, &wiring, &remotes, &counts, &stop),
             Function::Supervisor => supervisor(&mut loops, &wiring, sweep_every, &stop),
@@ -104,13 +123,13 @@ fn config<S, B: Broker>(
 
 fn submission<S: WholeStore, B: Broker>(
     loops: &mut JoinSet<anyhow::Result<()>>,
+    handler: Arc<SubmissionHandler<S, B::Bus>>,
     wiring: &Wiring<S, B>,
     counts: &Arc<Counts>,
     stop: &CancellationToken,
 ) {
     let topic = |lane| topics::orders(lane).to_owned();
     let config = config(wiring, "submission", topic, SUBMITTED_AT_ONCE);
-    let handler = Arc::new(wiring.submission());
     let (stop, counts) = (stop.clone(), counts.clone());
     loops.spawn(async move {
         let handle = move |records: Arc<Vec<_>>| {

@@ -9,6 +9,7 @@ pub mod inputs;
 pub mod publish;
 pub mod submit;
 pub mod test;
+pub mod token;
 pub mod validate;
 pub mod watch;
 pub mod who;

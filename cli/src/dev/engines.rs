@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use triad_bootstrap::{Account, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::Broker as _;
 use triad_core::{Timing, topics};
-use triad_direct::DirectBroker;
 use triad_dynamodb::Tables;
+use triad_ingress::{Ends, MAX_WAITING};
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
 use triad_runtime::agent::Remotes;
@@ -23,10 +23,10 @@ use triad_workflow::{Limits, Millis, Workflow, load};
 use super::agents::Agents;
 use super::publisher::{Publisher, REFRESH_DEFINITIONS, make_topics};
 use super::service::Service;
-use super::stores::{At, Kind, Stored};
-use crate::output::{Usage, quoted};
-use crate::read::plain;
-use crate::store::Wired;
+use crate::machine::broker::{LocalBroker, Wired};
+use crate::machine::directory::{lock, taken, unusable};
+use crate::machine::stores::{At, Kind, Stored};
+use crate::output::quoted;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -177,9 +177,9 @@ impl Engines {
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;
-        let direct = DirectBroker::new(broker.line());
-        let bus = direct.bus()?;
-        let wiring = Wiring::with(stored.store.clone(), direct, bus, config);
+        let local = LocalBroker::new(broker.line(), Ends::new(MAX_WAITING));
+        let bus = local.bus()?;
+        let wiring = Wiring::with(stored.store.clone(), local, bus, config);
         let mut publisher = Publisher {
             wiring,
             agents: options.agents,
@@ -231,44 +231,6 @@ impl Engines {
             tracing::warn!("the embedded broker did not stop in time");
         }
     }
-}
-
-/// Makes the directory and takes it for this process.
-fn lock(dir: &Path) -> Result<File, Usage> {
-    let shown = dir.display();
-    let next = "name a directory that you may write to";
-    std::fs::create_dir_all(dir).map_err(|e| {
-        Usage(format!(
-            "--data {shown}: cannot be made: {}; {next}",
-            plain(&e)
-        ))
-    })?;
-    let file = File::create(dir.join("lock")).map_err(|e| {
-        Usage(format!(
-            "--data {shown}: cannot be written: {}; {next}",
-            plain(&e)
-        ))
-    })?;
-    if file.try_lock().is_err() {
-        return Err(Usage(format!(
-            "--data {shown}: another triad dev uses this directory; stop that one, or name another directory"
-        )));
-    }
-    Ok(file)
-}
-
-/// The error of a port that cannot be had, by the option that names it.
-pub fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
-    Usage(format!(
-        "{option}: {listen} cannot be had: {}; end the program that has it, or leave {option} out for a free port",
-        plain(error)
-    ))
-}
-
-/// The error of an engine whose data cannot be used, with the directory.
-pub fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
-    let of = data.map_or_else(String::new, |dir| format!(" with --data {}", dir.display()));
-    error.context(format!("{engine} cannot be started{of}"))
 }
 
 /// The workflow that `triad dev` publishes when no file is named: `order-fulfilment`.

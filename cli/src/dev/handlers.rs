@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 
-use crate::store::Wired;
+use crate::machine::broker::Wired;
 
 /// No sweep is made by agents: [`triad_worker::run`] asks for the time between two all the same.
 const NO_SWEEP: Duration = Duration::from_secs(1);

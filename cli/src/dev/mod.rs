@@ -16,7 +16,6 @@ mod say;
 mod service;
 mod services;
 mod setup;
-mod stores;
 pub mod summary;
 mod told;
 
@@ -36,6 +35,7 @@ use triad_worker::Function;
 use triad_workflow::Millis;
 
 use crate::data::store_in;
+use crate::machine::stores::{At, Kind};
 use crate::output::{Usage, print_line, quoted};
 
 use agents::{AgentArgs, Place, Row};
@@ -46,7 +46,6 @@ use live::Live;
 use say::Say;
 use services::Services;
 use setup::Setup;
-use stores::{At, Kind};
 
 /// Run the whole system in this process: embedded broker and store, all handlers, a reference
 /// remote service.
@@ -180,7 +179,8 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
 }
 
 /// Waits for Ctrl-C, or for the signals by which a terminal that is closed or another program ends it.
-async fn interrupted() {
+/// Until a signal asks the process to end.
+pub async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
     let told = |kind| async move {
         match signal(kind) {

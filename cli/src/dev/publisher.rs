@@ -13,7 +13,7 @@ use triad_runtime::agent::Remotes;
 use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
 
 use super::agents::{Agents, Place, Row};
-use crate::store::Wired;
+use crate::machine::broker::Wired;
 
 /// How long Submission may go on with the present version that it knows, in milliseconds.
 pub const REFRESH_DEFINITIONS: Millis = Millis(200);

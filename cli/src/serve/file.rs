@@ -135,7 +135,7 @@ impl File {
         }
         file.data.iter_mut().for_each(place);
         file.tokens.iter_mut().for_each(place);
-        for tls in &mut file.tls {
+        if let Some(tls) = &mut file.tls {
             place(&mut tls.certificate);
             place(&mut tls.key);
         }
@@ -238,7 +238,10 @@ backlog_wait: 6s
         let all = read(text).expect("it is sound");
         let expected = [
             ("TRIAD_ADMISSION", "reject"),
-            ("TRIAD_AGENTS", r#"{"bank":{"base_url":"http://bank.example"}}"#),
+            (
+                "TRIAD_AGENTS",
+                r#"{"bank":{"base_url":"http://bank.example"}}"#,
+            ),
             ("TRIAD_AGENT_CONCURRENCY", "9"),
             ("TRIAD_BACKLOG_WAIT", "6s"),
             ("TRIAD_DETAILS_RETENTION", "1day"),
@@ -262,7 +265,10 @@ backlog_wait: 6s
     #[test]
     fn a_wrong_file_is_told_with_its_place() {
         let said = read("workflows: flows\nport: 1\n").expect_err("there is no such setting");
-        assert!(said.contains("triad.yaml") && said.contains("port"), "{said}");
+        assert!(
+            said.contains("triad.yaml") && said.contains("port"),
+            "{said}"
+        );
         let said = read("agents: {bank: {service: bank}}").expect_err("nobody starts it");
         assert!(said.contains("base_url"), "{said}");
         assert_eq!(read("{}").map(|all| all.len()), Ok(0));

@@ -21,10 +21,10 @@ use triad_ingress::{Ends, MAX_WAITING, Server};
 use triad_kafka::{Topic, create_topics};
 use triad_worker::Function;
 
-use crate::dev::engines::{lock, taken, unusable};
 use crate::dev::interrupted;
-use crate::dev::stores::{Kind, Stored};
-use crate::machine::{LocalBroker, Wired};
+use crate::machine::broker::{LocalBroker, Wired};
+use crate::machine::directory::{lock, taken, unusable};
+use crate::machine::stores::{Kind, Stored};
 use file::File;
 use settings::Settings;
 use workflows::Files;
@@ -80,7 +80,8 @@ impl ServeArgs {
 /// wrong; otherwise what could not be started, or with what a handler ended.
 pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     if args.schema {
-        crate::output::print_line(&serde_json::to_string_pretty(&schemars::schema_for!(File))?)?;
+        let schema = serde_json::to_string_pretty(&schemars::schema_for!(File))?;
+        println!("{schema}");
         return Ok(ExitCode::SUCCESS);
     }
     let file = File::read(&args.config)?;
@@ -94,15 +95,14 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
 
 /// Whether all workflows are sound, too.
 fn check(settings: &Settings) -> Result<ExitCode> {
-    let mut files = Files::new(settings.workflows.clone(), settings.limits());
-    let refused = files.check();
+    let refused = Files::new(settings.workflows.clone(), settings.limits()).check();
     for why in &refused {
         eprintln!("triad serve: {why}");
     }
     if !refused.is_empty() {
         return Ok(ExitCode::from(2));
     }
-    crate::output::print_line("the configuration and the workflows are sound")?;
+    println!("the configuration and the workflows are sound");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -143,7 +143,8 @@ impl Machine {
         files.publish(&wiring.store, &serves).await?.log();
         let stop = CancellationToken::new();
         let submission = Arc::new(wiring.submission());
-        let server = Server::start(settings.http, submission, wiring.store.clone(), ends).await?;
+        let store = wiring.store.clone();
+        let server = Server::start(settings.http, submission.clone(), store, ends).await?;
         stored.say(&wiring.config)?;
         tokio::spawn(workflows::watch(
             files,
@@ -151,7 +152,8 @@ impl Machine {
             serves,
             stop.clone(),
         ));
-        let handlers = tokio::spawn(triad_worker::run(
+        let handlers = tokio::spawn(triad_worker::run_with(
+            submission,
             wiring.clone(),
             remotes,
             &[
@@ -189,7 +191,9 @@ impl Machine {
             // Without handlers it would look alive and do nothing.
             Some(ended) => {
                 let ended = ended.context("a handler panicked").and_then(|ended| ended);
-                let error = ended.err().unwrap_or_else(|| anyhow!("nobody told them to stop"));
+                let error = ended
+                    .err()
+                    .unwrap_or_else(|| anyhow!("nobody told them to stop"));
                 Err(error.context("the handlers have ended"))
             }
             None => self.handlers.await.context("a handler panicked")?,
@@ -224,9 +228,18 @@ fn start_broker(settings: &Settings) -> Result<BrokerHandle> {
 
 async fn make_topics(settings: &Settings) -> Result<()> {
     let agents: Vec<_> = settings.config.agents.keys().cloned().collect();
-    let replies: Vec<String> = settings.config.settings.reply_topics.iter().cloned().collect();
+    let replies: Vec<String> = settings
+        .config
+        .settings
+        .reply_topics
+        .iter()
+        .cloned()
+        .collect();
     let partitions = settings.partitions;
     let topic = |name| Topic { name, partitions };
-    let topics: Vec<Topic> = topics::all(&agents, &replies).into_iter().map(topic).collect();
+    let topics: Vec<Topic> = topics::all(&agents, &replies)
+        .into_iter()
+        .map(topic)
+        .collect();
     Ok(create_topics(&settings.config.kafka, &topics).await?)
 }

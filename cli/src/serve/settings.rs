@@ -51,7 +51,9 @@ impl Settings {
         let mut address = |name: &str, default: &str| {
             let text = get(name).unwrap_or_else(|| default.to_owned());
             text.parse::<SocketAddr>().unwrap_or_else(|_| {
-                problems.push(format!("{name}: {text:?} is not an address and a port, such as {default}"));
+                problems.push(format!(
+                    "{name}: {text:?} is not an address and a port, such as {default}"
+                ));
                 SocketAddr::from(([127, 0, 0, 1], 0))
             })
         };
@@ -69,7 +71,9 @@ impl Settings {
             let number = text.parse().ok().filter(|n| range.contains(n));
             number.unwrap_or_else(|| {
                 let (from, to) = (range.start(), range.end());
-                problems.push(format!("{name}: {text:?} is not a number from {from} to {to}"));
+                problems.push(format!(
+                    "{name}: {text:?} is not a number from {from} to {to}"
+                ));
                 default
             })
         };
@@ -87,7 +91,9 @@ impl Settings {
             }),
             (None, None) => None,
             _ => {
-                problems.push("TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY: one is said without the other".into());
+                problems.push(
+                    "TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY: one is said without the other".into(),
+                );
                 None
             }
         };

@@ -8,8 +8,8 @@ use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{WholeStore, agents_of};
 use triad_core::WorkflowRef;
-use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, load};
 use triad_workflow::hash::canonical_json;
+use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, load};
 
 use super::file::Workflows;
 
@@ -87,6 +87,15 @@ impl Files {
         Ok(looked)
     }
 
+    /// What is wrong with the files; empty if they are sound.
+    pub fn check(&self) -> Vec<String> {
+        let mut refused = Vec::new();
+        for path in self.paths(&mut refused) {
+            refused.extend(read(&path, &self.limits).err());
+        }
+        refused
+    }
+
     async fn store(
         &mut self,
         workflow: &Workflow,
@@ -148,7 +157,9 @@ impl Looked {
             tracing::info!(%workflow, "published");
         }
         for why in &self.refused {
-            tracing::error!("a workflow is not published, and what was published before stays: {why}");
+            tracing::error!(
+                "a workflow is not published, and what was published before stays: {why}"
+            );
         }
         for (agent, workflow) in &self.unserved {
             tracing::warn!(%agent, %workflow, "the configuration has no such agent: its steps wait");

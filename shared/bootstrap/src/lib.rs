@@ -30,4 +30,4 @@ pub use reader::{ConfigError, environment};
 pub use remotes::{http_remotes, remotes_of};
 pub use served::{Served, agents_of, needed_agents};
 pub use spans::Spans;
-pub use wiring::{Bus, SchedulerHandler, Store, WholeStore, Wiring};
+pub use wiring::{Bus, SchedulerHandler, Store, SubmissionHandler, WholeStore, Wiring};

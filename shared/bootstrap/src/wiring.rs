@@ -27,6 +27,9 @@ impl<S: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone> Who
 /// The Scheduler in production, over a store and a bus.
 pub type SchedulerHandler<S = Store, B = Bus> = Scheduler<S, B, SystemClock, SystemEntropy>;
 
+/// The Submission in production, over a store and a bus.
+pub type SubmissionHandler<S = Store, B = Bus> = Submission<S, B, SystemClock>;
+
 /// The clients of one process. Handlers are made over them, and share them.
 ///
 /// The store and the broker are those of a deployment unless somebody says others. So who deploys names
@@ -82,7 +85,7 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
 
     /// A new Submission handler over these clients.
     #[must_use]
-    pub fn submission(&self) -> Submission<S, B::Bus, SystemClock> {
+    pub fn submission(&self) -> SubmissionHandler<S, B::Bus> {
         Submission::new(
             self.store.clone(),
             self.bus.clone(),

@@ -1,5 +1,4 @@
-//! What everything that runs on one machine is made of: a store, and the embedded broker without a socket
-//! between.
+//! The embedded broker of one machine as its own handlers see it: without a socket between.
 
 use std::convert::Infallible;
 use std::time::Duration;

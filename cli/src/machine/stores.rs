@@ -1,4 +1,4 @@
-//! The store of `triad dev`: which one it is, where it is kept, and how other commands find it.
+//! The store of one machine: which one it is, where it is kept, and how other commands find it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use triad_runtime::system::SystemClock;
 use triad_sqlite::{SWEEP_EVERY, SqliteStore};
 use triad_workflow::Millis;
 
-use super::engines::{taken, unusable};
+use super::directory::{taken, unusable};
 use crate::data::{self, Running, Said};
 use crate::output::Usage;
 use crate::store::Store;

@@ -1,0 +1,49 @@
+//! The data directory of one machine, and what is said where it, or a port, cannot be had.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::output::Usage;
+use crate::read::plain;
+
+/// Makes the directory and takes it for this process.
+///
+/// # Errors
+/// [`Usage`] if it cannot be made or written, or another process has it.
+pub fn lock(dir: &Path) -> Result<File, Usage> {
+    let shown = dir.display();
+    let next = "name a directory that you may write to";
+    std::fs::create_dir_all(dir).map_err(|e| {
+        Usage(format!(
+            "--data {shown}: cannot be made: {}; {next}",
+            plain(&e)
+        ))
+    })?;
+    let file = File::create(dir.join("lock")).map_err(|e| {
+        Usage(format!(
+            "--data {shown}: cannot be written: {}; {next}",
+            plain(&e)
+        ))
+    })?;
+    if file.try_lock().is_err() {
+        return Err(Usage(format!(
+            "--data {shown}: another triad dev or triad serve uses this directory; stop that one, or name another directory"
+        )));
+    }
+    Ok(file)
+}
+
+/// The error of a port that cannot be had, by the option that names it.
+pub fn taken(option: &str, listen: SocketAddr, error: &std::io::Error) -> Usage {
+    Usage(format!(
+        "{option}: {listen} cannot be had: {}; end the program that has it, or leave {option} out for a free port",
+        plain(error)
+    ))
+}
+
+/// The error of an engine whose data cannot be used, with the directory.
+pub fn unusable(engine: &str, data: Option<&Path>, error: anyhow::Error) -> anyhow::Error {
+    let of = data.map_or_else(String::new, |dir| format!(" with --data {}", dir.display()));
+    error.context(format!("{engine} cannot be started{of}"))
+}
