@@ -85,7 +85,9 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = File::read(&args.config)?;
-    let settings = Settings::read(&file, args.data.clone(), &environment)?;
+    // What is only looked at needs no directory.
+    let data = args.data.or_else(|| args.check.then(PathBuf::new));
+    let settings = Settings::read(&file, data, &environment)?;
     if args.check {
         return check(&settings);
     }
