@@ -35,6 +35,7 @@ mod project_changes;
 mod projects;
 mod retention;
 mod runtime_api;
+mod serve;
 mod skips;
 mod store_contract;
 mod trial;

@@ -77,6 +77,8 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let service = format!("{}/payment", dev.service);
     let acts = |args: &[&'static str]| [args, &WHO[..]].concat();
     let runs: Vec<Vec<&str>> = vec![
+        vec!["serve", "--schema"],
+        vec!["token", "shop", "--role", "read"],
         vec!["submit", &one],
         vec!["get", "good-0"],
         vec!["get", "good-0", "--json"],

@@ -23,7 +23,7 @@ struct Said {
 }
 
 impl Said {
-    /// What there is to say after a look. `by`: how many other processes read an agent's requests.
+    /// What there is to say after a look. `by`: how many processes read an agent's requests.
     fn look(
         &mut self,
         ours: &BTreeSet<AgentName>,
@@ -32,7 +32,7 @@ impl Said {
     ) -> Vec<String> {
         let mut lines = Vec::new();
         for agent in ours {
-            if by(agent) == 0 {
+            if by(agent) <= 1 {
                 self.shared.remove(agent);
             } else if self.shared.insert(agent.clone()) {
                 lines.push(format!(
@@ -101,12 +101,12 @@ mod tests {
             })
         };
         assert_eq!(look(0, 0).len(), 1, "nobody serves hotel");
-        assert_eq!(look(0, 0), Vec::<String>::new());
-        assert_eq!(look(0, 1), ["the agent hotel is served now"]);
-        let shared = look(1, 1);
+        assert_eq!(look(1, 0), Vec::<String>::new());
+        assert_eq!(look(1, 1), ["the agent hotel is served now"]);
+        let shared = look(2, 1);
         assert!(shared[0].contains("--external-agent bank"), "{shared:?}");
-        assert_eq!(look(1, 1), Vec::<String>::new());
-        assert_eq!(look(0, 0).len(), 1, "nobody serves hotel any more");
-        assert_eq!(look(1, 0).len(), 1, "bank is shared anew");
+        assert_eq!(look(2, 1), Vec::<String>::new());
+        assert_eq!(look(1, 0).len(), 1, "nobody serves hotel any more");
+        assert_eq!(look(2, 0).len(), 1, "bank is shared anew");
     }
 }

@@ -2,10 +2,10 @@
 //! locks; every call is short and does no waiting.
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use kafka_protocol::messages::BrokerId;
 use kafka_protocol::protocol::StrBytes;
@@ -70,6 +70,8 @@ pub(crate) struct Core {
     /// Who wants to know when a position is durable, in rising order. Bounded by connections
     /// times requests in flight.
     writers: VecDeque<(Lsn, Rc<Signal>)>,
+    /// Who reads in a group's name through a line. Bounded by the groups that are read so.
+    attending: BTreeMap<String, Vec<Weak<()>>>,
     /// Requests that wait for their group, and the answers that were not yet picked up.
     tickets: HashMap<Ticket, (Rc<Signal>, Option<Answer>)>,
 }
@@ -85,6 +87,7 @@ impl Core {
             started: Instant::now(),
             readers: HashMap::new(),
             writers: VecDeque::new(),
+            attending: BTreeMap::new(),
             tickets: HashMap::new(),
         })
     }
@@ -140,6 +143,30 @@ impl Core {
                 signal.notify.notify_one();
             }
         }
+    }
+
+    /// Has somebody shown as a member of a group for as long as `attending` is there.
+    pub(crate) fn attend(&mut self, group: &str, attending: Weak<()>) {
+        self.attending.retain(|_, all| {
+            all.retain(|one| one.strong_count() > 0);
+            !all.is_empty()
+        });
+        self.attending
+            .entry(group.to_owned())
+            .or_default()
+            .push(attending);
+    }
+
+    /// How many attend a group.
+    pub(crate) fn attendants(&self, group: &str) -> usize {
+        let all = self.attending.get(group).into_iter().flatten();
+        all.filter(|one| one.strong_count() > 0).count()
+    }
+
+    /// The groups that somebody attends.
+    pub(crate) fn attended(&self) -> impl Iterator<Item = &String> {
+        let groups = self.attending.keys();
+        groups.filter(|group| self.attendants(group) > 0)
     }
 
     /// A ticket whose answer will wake `signal`.

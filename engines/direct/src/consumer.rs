@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use triad_broker::{Line, LineError, Part, Position, Reading, Wanted};
+use triad_broker::{Attending, Line, LineError, Part, Position, Reading, Wanted};
 use triad_consume::{Assignment, Consumer, Found, InHand, Note, Partition};
 use triad_runtime::dead_letter::LetterId;
 
@@ -29,7 +29,8 @@ pub struct DirectConsumer {
 
 #[derive(Debug, Default)]
 struct State {
-    has_joined: bool,
+    /// Once it has joined: it is shown in the group.
+    attending: Option<Attending>,
     partitions: BTreeMap<i32, Reader>,
     /// The partition from which something was handed over last: the others come first then.
     last: i32,
@@ -70,8 +71,9 @@ impl DirectConsumer {
             let of_it = committed.iter().find(|p| p.partition == partition);
             of_it.map_or(0, |p| p.offset)
         };
+        let attending = self.line.attend(self.group.clone()).await?;
         let mut state = self.state();
-        state.has_joined = true;
+        state.attending = Some(attending);
         for partition in 0..count {
             state.partitions.entry(partition).or_insert(Reader {
                 position: position_of(partition),
@@ -209,7 +211,7 @@ impl Consumer for DirectConsumer {
             if let Some(found) = self.state().take() {
                 return found;
             }
-            if !self.state().has_joined
+            if self.state().attending.is_none()
                 && let Err(error) = self.join().await
             {
                 return failed(error);

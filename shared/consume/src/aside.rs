@@ -9,7 +9,9 @@ use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{BusError, Clock, Handled, InputRecord, metric};
 
-use crate::broker::{Broker, Partition, Unreadable};
+use crate::broker::Broker;
+use crate::found::Unreadable;
+use crate::note::Partition;
 
 /// How often a handler may panic while it works on one record alone. After that the record is
 /// dead-lettered.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use triad_runtime::dead_letter::LetterId;
 use triad_runtime::deaths::Mark;
 
-use crate::broker::{Note, Partition};
+use crate::note::{Note, Partition};
 
 /// Which partitions have gone, which marks others came with, and of which records are in hand.
 ///

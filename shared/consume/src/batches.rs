@@ -24,10 +24,11 @@ use tokio_util::sync::CancellationToken;
 use triad_runtime::{Handled, InputRecord};
 
 use crate::aside::{Aside, Item, said};
-use crate::broker::{Broker, Consumer, Partition};
+use crate::broker::{Broker, Consumer};
 use crate::commits::{COMMIT_EVERY, Commits, take_back};
 use crate::error::ConsumeError;
 use crate::lanes::{Lane, WorkerConfig, join_lanes};
+use crate::note::Partition;
 use crate::retry::tell;
 use crate::stuck::{Stuck, Why};
 use crate::watch::Watch;

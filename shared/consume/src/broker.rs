@@ -1,15 +1,12 @@
 //! What the loops ask of a broker and of its consumers.
 
-use std::fmt;
 use std::time::Duration;
 
-use triad_runtime::deaths::Mark;
-use triad_runtime::{Bus, BusError, InputRecord};
+use triad_runtime::{Bus, BusError};
 
 use crate::assignment::Assignment;
-
-/// Topic and partition.
-pub type Partition = (String, i32);
+use crate::found::Found;
+use crate::note::{Note, Partition};
 
 /// Where records come from, and where dead letters go.
 pub trait Broker: Clone + Send + Sync + 'static {
@@ -79,74 +76,4 @@ pub trait Consumer: Send + Sync + 'static {
 
     /// What the loop and the consumer tell each other of the partitions.
     fn assignment(&self) -> &Assignment;
-}
-
-/// What a consumer has.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// A record.
-    Record(InputRecord),
-    /// What cannot be read; what comes next of its partition is behind it.
-    Unreadable(Unreadable),
-    /// Something is wrong.
-    Failed {
-        /// What it is, for the log.
-        reason: String,
-        /// The consumer cannot be used any more. Otherwise it goes on by itself.
-        is_fatal: bool,
-    },
-}
-
-/// Records of one partition that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// The topic.
-    pub topic: String,
-    /// The partition.
-    pub partition: i32,
-    /// The offset of the first of them.
-    pub first: i64,
-    /// The first offset that can be read again, or the partition's end.
-    pub next: i64,
-    /// Why, for people.
-    pub reason: String,
-}
-
-/// What is noted of a partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Of which one.
-    pub partition: Partition,
-    /// The offset before which all is done.
-    pub position: i64,
-    /// What is in hand; `None` if nothing is.
-    pub in_hand: Option<InHand>,
-}
-
-/// Records that are in hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InHand {
-    /// The offset of the first of them.
-    pub from: i64,
-    /// How they were handed over.
-    pub mark: Mark,
-}
-
-/// As it is kept with a committed offset: the first offset, a blank, the mark.
-impl fmt::Display for InHand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.from, self.mark)
-    }
-}
-
-impl InHand {
-    /// What [`Display`](fmt::Display) wrote; `None` for anything else, which others may have written.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (from, mark) = text.split_once(' ')?;
-        Some(Self {
-            from: from.parse().ok()?,
-            mark: mark.parse().ok()?,
-        })
-    }
 }

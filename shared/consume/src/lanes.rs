@@ -18,8 +18,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::aside::Item;
-use crate::broker::{Broker, Consumer, Found, Partition};
+use crate::broker::{Broker, Consumer};
 use crate::error::ConsumeError;
+use crate::found::Found;
+use crate::note::Partition;
 
 /// Longest time for which the normal lane takes up nothing because the high lane has records: 5 s.
 /// Then it takes up one batch or record, and waits for the high lane again.

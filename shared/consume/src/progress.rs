@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use triad_runtime::InputRecord;
 
 use crate::aside::Item;
-use crate::broker::{Consumer, Partition};
+use crate::broker::Consumer;
+use crate::note::Partition;
 
 /// Which records of each partition are under way.
 #[derive(Debug, Default)]

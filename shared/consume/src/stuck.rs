@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
 use crate::aside::{Item, MAX_PANICS};
-use crate::broker::Partition;
+use crate::note::Partition;
 use crate::retry::{FOR_ROOM, wait_before};
 
 /// Why the first of a partition could not be done.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use triad_runtime::InputRecord;
 use triad_runtime::deaths::{Handing, Mark, Marks};
 
-use crate::broker::{Consumer, InHand, Note, Partition};
+use crate::broker::Consumer;
+use crate::note::{InHand, Note, Partition};
 
 /// What one lane knows of what is in hand, here and before.
 #[derive(Default)]

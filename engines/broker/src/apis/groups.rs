@@ -228,8 +228,12 @@ pub(crate) fn list(core: &Core, header: &Header, request: &ListGroupsRequest) ->
     let wanted = |filter: &[StrBytes], value: &str| {
         filter.is_empty() || filter.iter().any(|f| f.eq_ignore_ascii_case(value))
     };
+    let is_told = |id: &&String| core.groups.get(id).is_some() || core.store.offsets.contains(id);
+    let attended = core.attended().filter(|id| !is_told(id));
+    let attended = attended.map(|id| (id, "consumer", "Stable"));
     let groups = live
         .chain(resting)
+        .chain(attended)
         .filter(|(_, _, state)| wanted(&request.states_filter, state))
         .filter(|_| wanted(&request.types_filter, "classic"))
         .map(|(id, protocol_type, state)| {
@@ -253,10 +257,29 @@ pub(crate) fn describe(core: &Core, header: &Header, request: DescribeGroupsRequ
                 .with_protocol_type(StrBytes::from_static_str("consumer")),
             None => described.with_group_state(StrBytes::from_static_str("Dead")),
         };
-        described.with_group_id(id)
+        with_attendants(described, core.attendants(&id)).with_group_id(id)
     });
     let response = DescribeGroupsResponse::default().with_groups(groups.collect());
     Outcome::Ready(header.encode(&response))
+}
+
+/// A group as it is shown with those who read in its name within this process.
+fn with_attendants(mut described: DescribedGroup, count: usize) -> DescribedGroup {
+    if count == 0 {
+        return described;
+    }
+    if described.members.is_empty() {
+        described.group_state = StrBytes::from_static_str("Stable");
+        described.protocol_type = StrBytes::from_static_str("consumer");
+    }
+    let one = |number| {
+        DescribedGroupMember::default()
+            .with_member_id(text(format!("within-the-broker-{number}")))
+            .with_client_id(StrBytes::from_static_str("within-the-broker"))
+            .with_client_host(StrBytes::from_static_str("/127.0.0.1"))
+    };
+    described.members.extend((1..=count).map(one));
+    described
 }
 
 fn describe_one(described: DescribedGroup, group: &Group) -> DescribedGroup {
@@ -283,7 +306,7 @@ pub(crate) fn delete(core: &mut Core, header: &Header, request: DeleteGroupsRequ
         let known = core.groups.get(&id).is_some() || core.store.offsets.contains(&id);
         let deleted = if !known {
             Err(ResponseError::GroupIdNotFound)
-        } else if !core.groups.delete(&id) {
+        } else if core.attendants(&id) > 0 || !core.groups.delete(&id) {
             Err(ResponseError::NonEmptyGroup)
         } else {
             core.store.change(MetaRecord::GroupDeleted {

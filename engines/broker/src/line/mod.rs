@@ -3,12 +3,12 @@
 //! What goes through it is what goes through a connection: whole record batches, positions, committed
 //! offsets. Clients of the Kafka protocol see it, and it sees what they write. Who reads through a line
 //! is no member of a group: it reads what it asks for, and commits under a group's name whatever the
-//! members of that group do.
+//! members of that group do. It is shown among them as long as it [attends](Line::attend).
 
 mod serve;
 
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
@@ -114,6 +114,7 @@ pub struct Position {
 #[derive(Debug)]
 pub(crate) enum Ask {
     Partitions(Arc<str>, oneshot::Sender<Result<i32, LineError>>),
+    Attend(Arc<str>, Weak<()>),
     Append(Vec<Batch>, oneshot::Sender<Vec<Result<i64, LineError>>>),
     Read(Wanted, oneshot::Sender<Result<Vec<Part>, LineError>>),
     Committed(Arc<str>, Arc<str>, oneshot::Sender<Vec<Position>>),
@@ -140,6 +141,19 @@ impl Line {
     /// [`LineError::NoTopic`], [`LineError::Stopped`].
     pub async fn partitions(&self, topic: Arc<str>) -> Result<i32, LineError> {
         self.ask(|answer| Ask::Partitions(topic, answer)).await?
+    }
+
+    /// Has this process shown as a member of a group until what is returned is dropped. Nothing else comes
+    /// of it.
+    ///
+    /// # Errors
+    /// [`LineError::Stopped`].
+    pub async fn attend(&self, group: Arc<str>) -> Result<Attending, LineError> {
+        let attending = Arc::new(());
+        let ask = Ask::Attend(group, Arc::downgrade(&attending));
+        let asked = self.asked.send(ask).await;
+        asked.map_err(|_| LineError::Stopped)?;
+        Ok(Attending(attending))
     }
 
     /// Appends batches, in their order, and waits until they are durable, as
@@ -204,6 +218,10 @@ impl Line {
         answered.await.map_err(|_| LineError::Stopped)
     }
 }
+
+/// As long as it is there, the process is shown as a member of a group.
+#[derive(Debug)]
+pub struct Attending(#[expect(dead_code, reason = "it is there")] Arc<()>);
 
 /// Positions that are being committed. Nothing is undone if it is dropped.
 #[derive(Debug)]

@@ -45,6 +45,7 @@ fn answer(core: &Rc<RefCell<Core>>, ask: Ask) {
             let count = count.and_then(|count| i32::try_from(count).ok());
             tell(answer, count.ok_or(LineError::NoTopic));
         }
+        Ask::Attend(group, attending) => core.borrow_mut().attend(&group, attending),
         Ask::Append(batches, answer) => append(core, &batches, answer),
         Ask::Read(wanted, answer) => read(core, wanted, answer),
         Ask::Committed(group, topic, answer) => tell(answer, committed(core, &group, &topic)),

@@ -1,0 +1,295 @@
+//! `triad serve` as a user runs it: one process, one directory, HTTP and Kafka.
+
+use serde_json::{Value, json};
+use triad_tests::cli::triad;
+use triad_tests::http::client;
+use triad_tests::ledger::Ledger;
+use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
+use triad_tests::poll::until;
+use triad_tests::process::{Process, command};
+
+const AGENTS: [&str; 5] = [
+    "inventory",
+    "payment",
+    "warehouse",
+    "carrier",
+    "notification",
+];
+
+/// A reference service, and a directory with a configuration that names it.
+struct Place {
+    files: Files,
+    service: String,
+    _process: Process,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let mut reference = command("triad-reference-service");
+        reference.args(["--listen", "127.0.0.1:0"]);
+        let mut process = Process::start(reference);
+        let line = process.first_line().await;
+        let service = line.rsplit(' ').next().expect("an address").to_owned();
+        let files = Files::new();
+        std::fs::create_dir(files.path("flows")).expect("a directory");
+        files.write("flows/order-fulfilment.yaml", FULFILMENT);
+        let place = Self {
+            files,
+            service,
+            _process: process,
+        };
+        place.configure(&json!({}));
+        place
+    }
+
+    /// Writes the configuration, with further settings.
+    fn configure(&self, further: &Value) -> String {
+        let agent = |name| {
+            let address = format!("{}/{name}", self.service);
+            (name, json!({ "base_url": address }))
+        };
+        let agents: std::collections::BTreeMap<_, _> = AGENTS.into_iter().map(agent).collect();
+        let mut all = json!({
+            "workflows": "flows", "data": "state", "agents": agents,
+            "http": "127.0.0.1:0", "kafka": "127.0.0.1:0",
+        });
+        for (name, value) in further.as_object().expect("an object") {
+            all[name] = value.clone();
+        }
+        self.files.write("triad.yaml", &all.to_string())
+    }
+
+    fn data(&self) -> String {
+        self.files.arg("state")
+    }
+
+    async fn serve(&self) -> Serve {
+        let mut serve = command("triad");
+        serve.args(["serve", "--config", &self.files.arg("triad.yaml")]);
+        let process = Process::start(serve);
+        let line = process.err_line("\"serving\"").await;
+        let said: Value = serde_json::from_str(&line).expect("the log is JSON");
+        let address = |name: &str| said["fields"][name].as_str().expect(name).to_owned();
+        Serve {
+            http: format!("http://{}", address("http")),
+            kafka: address("kafka"),
+            process,
+        }
+    }
+}
+
+struct Serve {
+    process: Process,
+    http: String,
+    kafka: String,
+}
+
+impl Serve {
+    async fn post(&self, path: &str, of_type: &str, body: String) -> (u16, String) {
+        let request = client().post(format!("{}{path}", self.http)).body(body);
+        let answer = request.header("content-type", of_type).send().await;
+        let answer = answer.expect("it answers");
+        let status = answer.status().as_u16();
+        (status, answer.text().await.expect("a body"))
+    }
+
+    async fn submit(&self, order: &Value) -> (u16, Value) {
+        let path = "/v1/orders?wait=30s";
+        let (status, body) = self.post(path, "application/json", order.to_string()).await;
+        (status, serde_json::from_str(&body).expect("JSON"))
+    }
+
+    async fn get(&self, id: &str) -> Option<Value> {
+        let answer = client().get(format!("{}/v1/orders/{id}", self.http)).send();
+        let answer = answer.await.ok()?;
+        let is_there = answer.status().is_success();
+        let body = answer.text().await.ok()?;
+        is_there.then(|| serde_json::from_str(&body).expect("JSON"))
+    }
+
+    async fn finished(&self, id: &str) -> Value {
+        until(&format!("{id} has finished"), async || {
+            let order = self.get(id).await?;
+            (!order["finished_at"].is_null()).then_some(order)
+        })
+        .await
+    }
+
+    /// Stops it as a service manager does.
+    async fn stop(mut self) {
+        self.process.interrupt();
+        let status = self.process.ended().await;
+        assert_eq!(status.code(), Some(0), "{:?}", self.process.err());
+    }
+}
+
+#[tokio::test]
+async fn orders_of_http_and_of_kafka_run_to_their_ends_and_stay_over_a_restart() {
+    let place = Place::new().await;
+    let serve = place.serve().await;
+    let (status, answer) = serve.submit(&order("by-http", 1)).await;
+    assert_eq!(
+        (status, &answer["order"]["state"]),
+        (201, &json!("Processed"))
+    );
+    let (again, answer) = serve.submit(&order("by-http", 1)).await;
+    assert_eq!((again, &answer["result"]), (200, &json!("again")));
+    let file = place
+        .files
+        .write("orders.jsonl", &lines(&[order("by-kafka", 2)]));
+    let at = [("TRIAD_BROKERS", serve.kafka.as_str())];
+    let _ = triad(&["submit", &file], &at, b"").await.good();
+    assert_eq!(serve.finished("by-kafka").await["state"], "Processed");
+    serve.stop().await;
+
+    let serve = place.serve().await;
+    for id in ["by-http", "by-kafka"] {
+        assert_eq!(serve.finished(id).await["state"], "Processed");
+    }
+    let listed = triad(&["list", "--json", "--data", &place.data()], &[], b"").await;
+    assert_eq!(listed.good().summary()["shown"], 2, "operators see them");
+    let ledger = Ledger::read(&place.service).await;
+    ledger.assert_nothing_twice();
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_kill_leaves_goes_on_with_the_next_start() {
+    let place = Place::new().await;
+    let mut serve = place.serve().await;
+    let all = orders("killed", 150);
+    let (status, _) = serve
+        .post("/v1/orders", "application/x-ndjson", lines(&all))
+        .await;
+    assert_eq!(status, 200);
+    let _ = serve.finished("killed-0").await;
+    serve.process.kill().await;
+
+    let serve = place.serve().await;
+    for order in &all {
+        let id = order["order_id"].as_str().expect("an id");
+        assert_eq!(serve.finished(id).await["state"], "Processed");
+    }
+    let ledger = Ledger::read(&place.service).await;
+    ledger.assert_nothing_twice();
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn one_directory_has_one_process() {
+    let place = Place::new().await;
+    let serve = place.serve().await;
+    let config = place.files.arg("triad.yaml");
+    let second = triad(&["serve", "--config", &config], &[], b"")
+        .await
+        .ended(2);
+    assert!(
+        second.err.contains("another triad dev or triad serve"),
+        "{}",
+        second.err
+    );
+    assert_eq!(serve.submit(&order("still", 1)).await.0, 201);
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn every_wrong_setting_is_told_at_once() {
+    let place = Place::new().await;
+    let wrong = json!({"http": "everywhere", "kafka": "0.0.0.0:9092", "partitions": 0, "retention": "soon"});
+    let config = place.configure(&wrong);
+    let ran = triad(&["serve", "--config", &config], &[], b"")
+        .await
+        .ended(2);
+    for name in [
+        "TRIAD_HTTP",
+        "TRIAD_KAFKA",
+        "TRIAD_PARTITIONS",
+        "TRIAD_RETENTION",
+    ] {
+        assert!(ran.err.contains(name), "{name}: {}", ran.err);
+    }
+    let config = place.configure(&json!({"http": "0.0.0.0:0"}));
+    let ran = triad(&["serve", "--config", &config], &[], b"").await;
+    assert_ne!(ran.code, 0);
+    assert!(ran.err.contains("tokens"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn check_starts_nothing_and_finds_wrong_workflows() {
+    let place = Place::new().await;
+    let config = place.files.arg("triad.yaml");
+    let check = ["serve", "--config", &config, "--check"];
+    let _ = triad(&check, &[], b"").await.good();
+    assert!(!place.files.path("state").exists(), "nothing was started");
+    place
+        .files
+        .write("flows/wrong.yaml", "workflow: wrong\nsteps: []\n");
+    let ran = triad(&check, &[], b"").await.ended(2);
+    assert!(ran.err.contains("wrong.yaml"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn changed_workflows_are_published_and_wrong_ones_refused() {
+    let place = Place::new().await;
+    let serve = place.serve().await;
+    let file = "flows/order-fulfilment.yaml";
+    let (_, before) = serve.submit(&order("before", 1)).await;
+    place.files.write(file, "workflow: [");
+    let _ = serve.process.err_line("a workflow is not published").await;
+    let (status, same) = serve.submit(&order("same", 2)).await;
+    assert_eq!(
+        (status, &same["order"]["workflow"]),
+        (201, &before["order"]["workflow"])
+    );
+    place.files.write(
+        file,
+        &FULFILMENT.replace("complete_within: 5s", "complete_within: 6s"),
+    );
+    let changed = until("new orders run the new version", async || {
+        let id = format!("after-{}", serve.process.err().len());
+        let (_, answer) = serve.submit(&order(&id, 3)).await;
+        let workflow = answer["order"]["workflow"].clone();
+        (workflow != before["order"]["workflow"]).then_some(workflow)
+    });
+    assert!(changed.await.is_string());
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn with_tokens_nobody_else_is_let_in() {
+    let place = Place::new().await;
+    let made = triad(&["token", "shop", "--role", "submit"], &[], b"")
+        .await
+        .good();
+    place.files.write("tokens", &made.out);
+    let token = made.err.trim().to_owned();
+    place.configure(&json!({"tokens": "tokens"}));
+    let serve = place.serve().await;
+    assert_eq!(serve.submit(&order("nobody", 1)).await.0, 401);
+    let url = format!("{}/v1/orders?wait=30s", serve.http);
+    let request = client().post(url).bearer_auth(token);
+    let request = request.header("content-type", "application/json");
+    let answer = request.body(order("known", 1).to_string()).send().await;
+    assert_eq!(answer.expect("it answers").status().as_u16(), 201);
+    serve.stop().await;
+}
+
+#[tokio::test]
+async fn the_schema_knows_every_setting_of_the_file() {
+    let schema = triad(&["serve", "--schema"], &[], b"").await.good();
+    let schema: Value = serde_json::from_str(&schema.out).expect("JSON");
+    let known = schema["properties"].as_object().expect("properties");
+    for name in [
+        "workflows",
+        "data",
+        "http",
+        "tokens",
+        "tls",
+        "kafka",
+        "agents",
+        "retention",
+    ] {
+        assert!(known[name]["description"].is_string(), "{name}");
+    }
+    assert_eq!(schema["additionalProperties"], false);
+}
