@@ -13,6 +13,7 @@ mod deaths;
 mod dev;
 mod dev_agents;
 mod dev_sqlite;
+mod direct;
 mod figures;
 mod foreign;
 mod foreign_orders;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use triad_broker::{Attending, Line, LineError, Part, Position, Reading, Wanted};
 use triad_consume::{Assignment, Consumer, Found, InHand, Note, Partition};
 use triad_runtime::dead_letter::LetterId;
@@ -13,6 +15,9 @@ use crate::offsets::Offsets;
 /// Bound: bytes that are read ahead of the handlers at once; of a paused partition as many may lie beside
 /// those of the others.
 const READ_BYTES: usize = 256 * 1024;
+
+/// How often it is looked whether the topic has more partitions: 30 s. The bus looks once a minute.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// A reader of one topic in a group's name. It joins when it is first asked for something.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct DirectConsumer {
 struct State {
     /// Once it has joined: it is shown in the group.
     attending: Option<Attending>,
+    /// When to look whether the topic has more partitions.
+    look_at: Option<Instant>,
     partitions: BTreeMap<i32, Reader>,
     /// The partition from which something was handed over last: the others come first then.
     last: i32,
@@ -60,11 +67,13 @@ impl DirectConsumer {
         }
     }
 
-    /// Learns the partitions, and where the group is in each.
+    /// Learns the partitions, and where the group is in each that was not known.
     async fn join(&self) -> Result<(), LineError> {
         let count = self.line.partitions(self.topic.clone()).await?;
         let asked = self.line.committed(self.group.clone(), self.topic.clone());
-        let committed = asked.await?;
+        let mut committed = asked.await?;
+        let known = |partition| self.state().partitions.contains_key(&partition);
+        committed.retain(|position| !known(position.partition));
         self.assignment
             .meet(committed.iter().filter_map(|p| self.mark(p)));
         let position_of = |partition| {
@@ -74,6 +83,7 @@ impl DirectConsumer {
         let attending = self.line.attend(self.group.clone()).await?;
         let mut state = self.state();
         state.attending = Some(attending);
+        state.look_at = Some(Instant::now() + LOOK_EVERY);
         for partition in 0..count {
             state.partitions.entry(partition).or_insert(Reader {
                 position: position_of(partition),
@@ -211,13 +221,18 @@ impl Consumer for DirectConsumer {
             if let Some(found) = self.state().take() {
                 return found;
             }
-            if self.state().attending.is_none()
-                && let Err(error) = self.join().await
-            {
-                return failed(error);
-            }
+            let look_at = self.state().look_at.filter(|at| *at > Instant::now());
+            let Some(look_at) = look_at else {
+                match self.join().await {
+                    Ok(()) => *reading = None,
+                    Err(error) => return failed(error),
+                }
+                continue;
+            };
             let read = reading.get_or_insert_with(|| self.line.read(self.wanted()));
-            let came = read.come().await;
+            let Ok(came) = tokio::time::timeout_at(look_at, read.come()).await else {
+                continue;
+            };
             *reading = None;
             match came {
                 Ok(parts) => self.take_in(parts),

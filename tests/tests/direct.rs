@@ -1,0 +1,162 @@
+//! The direct line beside clients of the Kafka port.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use triad_broker::{Broker, BrokerConfig, BrokerHandle};
+use triad_consume::{Broker as _, Consumer, Found};
+use triad_core::Envelope;
+use triad_direct::{DirectBroker, DirectConsumer};
+use triad_kafka::{KafkaConfig, Topic, create_topics};
+use triad_runtime::{Bus, InputRecord};
+use triad_tests::engines::loopback;
+
+async fn broker(topic: &str, partitions: i32) -> BrokerHandle {
+    let broker = Broker::start(BrokerConfig {
+        listen: loopback(),
+        ..BrokerConfig::default()
+    });
+    let broker = broker.expect("the broker starts");
+    let kafka = KafkaConfig::new(broker.addr().to_string());
+    let topics = [Topic {
+        name: topic.to_owned(),
+        partitions,
+    }];
+    create_topics(&kafka, &topics).await.expect("a topic");
+    broker
+}
+
+fn client(broker: &BrokerHandle) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", broker.addr().to_string());
+    config
+}
+
+async fn produce(broker: &BrokerHandle, partition: i32, value: &str) {
+    let producer: FutureProducer = client(broker).create().expect("a producer");
+    let record = FutureRecord::<(), str>::to("t")
+        .partition(partition)
+        .payload(value);
+    producer
+        .send(record, Duration::from_secs(10))
+        .await
+        .expect("it is taken");
+}
+
+async fn next(consumer: &DirectConsumer) -> InputRecord {
+    match consumer.next().await {
+        Found::Record(record) => record,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn text(record: &InputRecord) -> &str {
+    let value = record.value.as_deref().expect("a value");
+    std::str::from_utf8(value).expect("text")
+}
+
+/// Time is the test's own: it goes on by itself while everybody waits.
+#[tokio::test(start_paused = true)]
+async fn partitions_that_are_added_are_read() {
+    let broker = broker("t", 1).await;
+    let consumer = DirectBroker::new(broker.line())
+        .join("g", "t")
+        .expect("it joins");
+    produce(&broker, 0, "first").await;
+    assert_eq!(text(&next(&consumer).await), "first");
+    let admin: AdminClient<DefaultClientContext> = client(&broker).create().expect("a client");
+    let added = admin
+        .create_partitions(&[NewPartitions::new("t", 3)], &AdminOptions::new())
+        .await;
+    assert!(added.expect("an answer").iter().all(Result::is_ok));
+    produce(&broker, 2, "added").await;
+    let record = next(&consumer).await;
+    assert_eq!((text(&record), record.partition), ("added", 2));
+}
+
+#[tokio::test]
+async fn a_reader_goes_on_from_where_its_group_has_committed() {
+    let broker = broker("t", 2).await;
+    let direct = DirectBroker::new(broker.line());
+    for value in ["a", "b", "c"] {
+        produce(&broker, 1, value).await;
+    }
+    let consumer = direct.join("g", "t").expect("it joins");
+    let first = next(&consumer).await;
+    consumer.store(&("t".to_owned(), 1), first.offset + 1);
+    consumer.commit_and_wait();
+    drop(consumer);
+    let consumer = direct.join("g", "t").expect("it joins");
+    assert_eq!(text(&next(&consumer).await), "b");
+    let other = direct.join("other", "t").expect("it joins");
+    assert_eq!(text(&next(&other).await), "a");
+}
+
+#[tokio::test]
+async fn a_paused_partition_is_left_out_and_read_on_where_it_was() {
+    let broker = broker("t", 2).await;
+    let consumer = DirectBroker::new(broker.line())
+        .join("g", "t")
+        .expect("it joins");
+    for (partition, value) in [(0, "0a"), (0, "0b"), (1, "1a"), (1, "1b")] {
+        produce(&broker, partition, value).await;
+    }
+    let paused = ("t".to_owned(), 0);
+    let mut first = next(&consumer).await;
+    while first.partition != 0 {
+        first = next(&consumer).await;
+    }
+    assert_eq!(text(&first), "0a");
+    consumer.pause(&paused, true);
+    let mut seen = Vec::new();
+    while let Some(Found::Record(record)) = consumer.at_hand() {
+        seen.push(text(&record).to_owned());
+    }
+    assert!(seen.iter().all(|value| value.starts_with('1')), "{seen:?}");
+    consumer.pause(&paused, false);
+    loop {
+        let record = next(&consumer).await;
+        if record.partition == 0 {
+            assert_eq!(text(&record), "0b");
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_of_ours_lies_where_other_clients_would_put_it() {
+    let broker = broker("t", 7).await;
+    let direct = DirectBroker::new(broker.line());
+    let (bus, consumer) = (
+        direct.bus().expect("a bus"),
+        direct.join("g", "t").expect("it joins"),
+    );
+    let mut theirs = client(&broker);
+    let theirs: FutureProducer = theirs
+        .set("partitioner", "murmur2_random")
+        .create()
+        .expect("a producer");
+    for n in 0..40 {
+        let key = format!("order-{n}");
+        let record = FutureRecord::to("t").key(&key).payload("theirs");
+        let sent = theirs
+            .send(record, Duration::from_secs(10))
+            .await
+            .expect("it is taken");
+        let message = Envelope {
+            topic: "t".into(),
+            key: Some(key.clone().into_bytes()),
+            value: b"ours".to_vec(),
+            headers: Vec::new(),
+            trace: None,
+        };
+        assert_eq!(bus.publish(vec![message]).await, [Ok(())]);
+        for _ in 0..2 {
+            let record = next(&consumer).await;
+            assert_eq!(record.partition, sent.partition, "{key}: {}", text(&record));
+        }
+    }
+}
