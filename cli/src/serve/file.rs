@@ -62,6 +62,14 @@ pub struct File {
     /// Time between two sweeps of the Supervisor; without it 1 s. Variable: TRIAD_SWEEP_EVERY.
     #[serde(default)]
     sweep_every: Option<String>,
+    /// How long an order may wait for the Scheduler until the Supervisor announces it again; without it
+    /// 10 s. What waited in a process that was killed waits so long. Variable: TRIAD_ANNOUNCE_WITHIN.
+    #[serde(default)]
+    announce_within: Option<String>,
+    /// How long a request may wait for its agent, beside the step's complete-within; without it 1 min.
+    /// Variable: TRIAD_QUEUE_WITHIN.
+    #[serde(default)]
+    queue_within: Option<String>,
     /// Most requests that an agent has under way, 1 to 10,000. Variable: TRIAD_AGENT_CONCURRENCY.
     #[serde(default)]
     agent_concurrency: Option<u32>,
@@ -170,6 +178,8 @@ impl File {
             ("TRIAD_DETAILS_RETENTION", self.details_retention.clone()),
             ("TRIAD_LOG_BYTES", self.log_bytes.map(|n| n.to_string())),
             ("TRIAD_SWEEP_EVERY", self.sweep_every.clone()),
+            ("TRIAD_ANNOUNCE_WITHIN", self.announce_within.clone()),
+            ("TRIAD_QUEUE_WITHIN", self.queue_within.clone()),
             ("TRIAD_AGENT_CONCURRENCY", self.agent_concurrency.map(count)),
             ("TRIAD_MAX_IN_FLIGHT", self.max_in_flight.map(count)),
             (
@@ -229,6 +239,8 @@ retention: 7days
 details_retention: 1day
 log_bytes: 1000000
 sweep_every: 2s
+announce_within: 8s
+queue_within: 50s
 agent_concurrency: 9
 max_in_flight: 100
 max_in_flight_per_workflow: {line: 2}
@@ -243,6 +255,7 @@ backlog_wait: 6s
                 r#"{"bank":{"base_url":"http://bank.example"}}"#,
             ),
             ("TRIAD_AGENT_CONCURRENCY", "9"),
+            ("TRIAD_ANNOUNCE_WITHIN", "8s"),
             ("TRIAD_BACKLOG_WAIT", "6s"),
             ("TRIAD_DETAILS_RETENTION", "1day"),
             ("TRIAD_HTTP", "0.0.0.0:8443"),
@@ -251,6 +264,7 @@ backlog_wait: 6s
             ("TRIAD_MAX_IN_FLIGHT", "100"),
             ("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", r#"{"line":2}"#),
             ("TRIAD_PARTITIONS", "8"),
+            ("TRIAD_QUEUE_WITHIN", "50s"),
             ("TRIAD_REPLY_TOPICS", "reply.shop,reply.bank"),
             ("TRIAD_RETENTION", "7days"),
             ("TRIAD_SWEEP_EVERY", "2s"),

@@ -100,6 +100,7 @@ impl Settings {
         let for_handlers = |name: &str| match name {
             // It is known once the broker listens.
             "TRIAD_BROKERS" => Some(kafka.to_string()),
+            "TRIAD_ANNOUNCE_WITHIN" => get(name).or_else(|| Some("10s".to_owned())),
             "TRIAD_SKEW" => get(name).or_else(|| Some(format!("{}ms", SKEW.0))),
             name => get(name),
         };
