@@ -17,6 +17,7 @@ fn message(topic: &str, value: &str) -> Envelope {
         value: value.into(),
         headers: Vec::new(),
         trace: None,
+        is_restorable: false,
     }
 }
 

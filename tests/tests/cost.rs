@@ -119,6 +119,7 @@ async fn cost(cached_orders: usize) -> Units {
             value: order.to_string().into_bytes(),
             headers: Vec::new(),
             trace: None,
+            is_restorable: false,
         };
         assert_eq!(bus.publish(vec![submitted]).await, [Ok(())]);
         while let Some(record) = bus.next() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
@@ -11,7 +11,7 @@ use triad_consume::{Broker as _, Consumer, Found};
 use triad_core::Envelope;
 use triad_direct::{DirectBroker, DirectConsumer};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_runtime::{Bus, InputRecord};
+use triad_runtime::{Bus, BusError, InputRecord};
 use triad_tests::engines::loopback;
 
 async fn broker(topic: &str, partitions: i32) -> BrokerHandle {
@@ -152,11 +152,55 @@ async fn a_message_of_ours_lies_where_other_clients_would_put_it() {
             value: b"ours".to_vec(),
             headers: Vec::new(),
             trace: None,
+            is_restorable: false,
         };
         assert_eq!(bus.publish(vec![message]).await, [Ok(())]);
         for _ in 0..2 {
             let record = next(&consumer).await;
             assert_eq!(record.partition, sent.partition, "{key}: {}", text(&record));
         }
+    }
+}
+
+/// What a topic takes is less than what the bus would put together: each message that fits is taken, in
+/// the order of the call, whatever its neighbours are.
+#[tokio::test]
+async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() {
+    let broker = broker("other", 1).await;
+    let admin: AdminClient<DefaultClientContext> = client(&broker).create().expect("a client");
+    let small =
+        NewTopic::new("t", 1, TopicReplication::Fixed(1)).set("max.message.bytes", "100000");
+    let made = admin.create_topics([&small], &AdminOptions::new()).await;
+    assert!(made.expect("an answer").iter().all(Result::is_ok));
+    let direct = DirectBroker::new(broker.line());
+    let (bus, consumer) = (
+        direct.bus().expect("a bus"),
+        direct.join("g", "t").expect("it joins"),
+    );
+    // More than 512 KiB, and one in the middle that no batch can hold.
+    let sizes = [
+        90_000, 90_000, 40_000, 200_000, 40_000, 90_000, 90_000, 90_000, 30,
+    ];
+    let message = |(number, size): (usize, &usize)| Envelope {
+        topic: "t".into(),
+        key: Some(b"order".to_vec()),
+        value: format!("{number:0size$}").into_bytes(),
+        headers: Vec::new(),
+        trace: None,
+        is_restorable: false,
+    };
+    let results = bus
+        .publish(sizes.iter().enumerate().map(message).collect())
+        .await;
+    for (number, result) in results.iter().enumerate() {
+        match result {
+            Err(BusError::TooLarge(_)) if number == 3 => {}
+            Ok(()) if number != 3 => {}
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    for number in [0, 1, 2, 4, 5, 6, 7, 8] {
+        let record = next(&consumer).await;
+        assert_eq!(text(&record).parse::<usize>().expect("a number"), number);
     }
 }

@@ -19,6 +19,8 @@ use triad_consume::{Broker, WorkerConfig, run_batches, run_stream};
 use triad_core::{Priority, topics};
 use triad_runtime::Bus;
 use triad_runtime::agent::Remotes;
+use triad_runtime::supervisor::Supervisor;
+use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_workflow::Millis;
 
 use heartbeat::Counts;
@@ -186,6 +188,21 @@ async fn start_waiting<S: WholeStore, B: Bus>(
     }
 }
 
+/// Drives every alive order on, once, beside the sweeps.
+fn drive_on<S: WholeStore, B: Bus + Clone + 'static>(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    handler: Supervisor<S, B, SystemClock, SystemEntropy>,
+    stop: CancellationToken,
+) {
+    loops.spawn(async move {
+        let driving = survive("driving orders on", handler.drive_on());
+        if let Some(Some(driven)) = stop.run_until_cancelled(driving).await {
+            driven.log();
+        }
+        Ok(())
+    });
+}
+
 /// What came of work that is done again and again; nothing if it panicked, which is told.
 async fn survive<T>(what: &str, work: impl Future<Output = T>) -> Option<T> {
     let worked = AssertUnwindSafe(work).catch_unwind().await;
@@ -230,6 +247,9 @@ fn supervisor<S: WholeStore, B: Broker>(
     every: Duration,
     stop: &CancellationToken,
 ) {
+    if B::ENDS_WITH_US {
+        drive_on(loops, wiring.supervisor(), stop.clone());
+    }
     let handler = wiring.supervisor();
     let stop = stop.clone();
     loops.spawn(async move {

@@ -53,6 +53,8 @@ mod wire;
 pub use broker::{Broker, BrokerHandle};
 pub use config::{BrokerConfig, FlushPolicy, SecuredListener};
 pub use error::Error;
-pub use line::{Attending, Batch, Committing, Line, LineError, Part, Position, Reading, Wanted};
+pub use line::{
+    Attending, Batch, Committing, Line, LineError, Part, Position, Reading, TopicShape, Wanted,
+};
 pub use sasl::msk::MskTokenForm;
 pub use sasl::{Grant, SaslConfig, TokenCheck};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use triad_broker::{Batch, Line, LineError};
+use triad_broker::{Batch, Line, LineError, TopicShape};
 use triad_core::Envelope;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, BusError, Clock};
@@ -17,9 +17,10 @@ use crate::{batch, partition};
 /// not acknowledged by then has failed as [`BusError::Late`], and may be in the log all the same.
 pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
 
-/// Bytes of messages that go into one batch. A message that is larger goes alone.
+/// Most bytes of a batch of several messages, where the topic takes that many. A message that is larger
+/// goes alone.
 const BATCH_BYTES: usize = 512 * 1024;
-/// How long the number of a topic's partitions is taken for known.
+/// How long the number of a topic's partitions, and how much it takes, are taken for known.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// Bound: topics whose number of partitions is kept.
 const MAX_KNOWN: usize = 10_000;
@@ -42,7 +43,7 @@ struct Shared {
 #[derive(Debug, Clone)]
 struct Topic {
     name: Arc<str>,
-    partitions: i32,
+    shape: TopicShape,
     since: Instant,
 }
 
@@ -52,6 +53,8 @@ struct Group {
     partition: i32,
     places: Vec<usize>,
     bytes: usize,
+    /// Whether all of them are.
+    is_restorable: bool,
 }
 
 impl DirectBus {
@@ -69,7 +72,10 @@ impl DirectBus {
 impl Bus for DirectBus {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
         let mut results = vec![Ok(()); messages.len()];
-        let publishing = self.0.publish(&messages, &mut results);
+        let publishing = async {
+            let groups = self.0.groups(&messages, &mut results).await;
+            self.0.append(&messages, groups, &mut results).await;
+        };
         if tokio::time::timeout(PUBLISH_WITHIN, publishing)
             .await
             .is_err()
@@ -82,25 +88,6 @@ impl Bus for DirectBus {
 }
 
 impl Shared {
-    async fn publish(&self, messages: &[Envelope], results: &mut [Result<(), BusError>]) {
-        let groups = self.groups(messages, results).await;
-        let refused = self.append(messages, groups, results).await;
-        // One of several was too large for the topic: each for itself, then.
-        let alone = refused.into_iter().flat_map(|group| {
-            let one = move |place| Group {
-                topic: group.topic.clone(),
-                partition: group.partition,
-                places: vec![place],
-                bytes: 0,
-            };
-            group.places.clone().into_iter().map(one)
-        });
-        let alone: Vec<Group> = alone.collect();
-        if !alone.is_empty() {
-            self.append(messages, alone, results).await;
-        }
-    }
-
     /// Which messages go where, together, in the order in which they were given.
     async fn groups(
         &self,
@@ -117,22 +104,25 @@ impl Shared {
                 }
             };
             let partition = match &message.key {
-                Some(key) => partition::of(key, topic.partitions),
-                None => self.next_in_turn(topic.partitions),
+                Some(key) => partition::of(key, topic.shape.partitions),
+                None => self.next_in_turn(topic.shape.partitions),
             };
             let bytes = batch::size(message);
+            let most = BATCH_BYTES.min(topic.shape.max_batch_bytes);
             let mut same = groups.iter_mut().rev();
             let same = same.find(|g| g.partition == partition && g.topic == topic.name);
             match same {
-                Some(group) if group.bytes + bytes <= BATCH_BYTES => {
+                Some(group) if group.bytes + bytes <= most => {
                     group.bytes += bytes;
                     group.places.push(place);
+                    group.is_restorable &= message.is_restorable;
                 }
                 _ => groups.push(Group {
                     topic: topic.name,
                     partition,
                     places: vec![place],
-                    bytes,
+                    bytes: batch::HEADER_BYTES + bytes,
+                    is_restorable: message.is_restorable,
                 }),
             }
         }
@@ -145,13 +135,13 @@ impl Shared {
         i32::try_from(turn % count).unwrap_or(0)
     }
 
-    /// Appends groups, notes what came of them, and gives back those that were too large together.
+    /// Appends groups, and notes what came of them.
     async fn append(
         &self,
         messages: &[Envelope],
         groups: Vec<Group>,
         results: &mut [Result<(), BusError>],
-    ) -> Vec<Group> {
+    ) {
         let now = i64::try_from(SystemClock.now().0).unwrap_or(i64::MAX);
         let batches = groups.iter().map(|group| {
             let records: Vec<&Envelope> = group.places.iter().map(|at| &messages[*at]).collect();
@@ -159,23 +149,21 @@ impl Shared {
                 topic: group.topic.clone(),
                 partition: group.partition,
                 bytes: batch::encode(&records, now),
+                is_restorable: group.is_restorable,
             }
         });
         let appended = self.line.append(batches.collect()).await;
-        let mut too_large = Vec::new();
         for (group, appended) in groups.into_iter().zip(appended) {
-            match appended {
-                Ok(_) => {}
-                Err(LineError::TooLarge) if group.places.len() > 1 => too_large.push(group),
-                Err(error) => {
-                    self.forget(&group.topic);
-                    for place in group.places {
-                        results[place] = Err(error_of(error, &group.topic));
-                    }
-                }
+            let Err(mut error) = appended else { continue };
+            self.forget(&group.topic);
+            // Several are too large together only if the topic has taken more until just now.
+            if error == LineError::TooLarge && group.places.len() > 1 {
+                error = LineError::Busy;
+            }
+            for place in group.places {
+                results[place] = Err(error_of(error, &group.topic));
             }
         }
-        too_large
     }
 
     async fn topic(&self, name: &str) -> Result<Topic, LineError> {
@@ -185,7 +173,7 @@ impl Shared {
         }
         let topic = Topic {
             name: name.into(),
-            partitions: self.line.partitions(name.into()).await?,
+            shape: self.line.shape(name.into()).await?,
             since: Instant::now(),
         };
         let mut topics = self.topics();

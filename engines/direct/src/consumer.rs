@@ -69,7 +69,7 @@ impl DirectConsumer {
 
     /// Learns the partitions, and where the group is in each that was not known.
     async fn join(&self) -> Result<(), LineError> {
-        let count = self.line.partitions(self.topic.clone()).await?;
+        let count = self.line.shape(self.topic.clone()).await?.partitions;
         let asked = self.line.committed(self.group.clone(), self.topic.clone());
         let mut committed = asked.await?;
         let known = |partition| self.state().partitions.contains_key(&partition);

@@ -17,6 +17,12 @@ pub trait Broker: Clone + Send + Sync + 'static {
     /// Why no consumer can be made.
     type Error: std::fmt::Display;
 
+    /// Whether the broker ends with this process, and no other process handles what is in it. Then what
+    /// handlers had in memory, and the last of what was acknowledged as
+    /// [restorable](triad_core::Envelope::is_restorable), is gone at a start, and every alive order is to
+    /// be driven on.
+    const ENDS_WITH_US: bool = false;
+
     /// A consumer that reads one topic as a member of a group: from where the group has committed, or
     /// from the topic's first record where it has not.
     ///

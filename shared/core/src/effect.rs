@@ -1,7 +1,8 @@
 //! What a decision wants sent, as values.
 //!
 //! A decision makes them once. Where a record's messages may not have gone out they are made again
-//! from the record, and come out the same: [`of_record`].
+//! from the record, and come out the same: [`of_record`]. Where what was sent may be lost, what an order
+//! waits for is made once more: [`under_way`].
 
 use serde_json::Value;
 use triad_workflow::StepIndex;
@@ -9,12 +10,13 @@ use triad_workflow::StepIndex;
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
-use crate::ids::{Direction, IdempotencyKey};
+use crate::ids::{Direction, IdempotencyKey, Timestamp};
 use crate::illegal::Illegal;
 use crate::input;
 use crate::message::{Alert, AlertKind, StatusMessage, StepRequest};
-use crate::order::Order;
+use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
+use crate::status::Status;
 use crate::step::Out;
 
 /// One message that a decision wants sent.
@@ -103,19 +105,81 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
         if out(order, index, *direction).is_none_or(|out| out.attempt != *attempt) {
             continue;
         }
-        let input = match direction {
-            Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
-            Direction::Compensate => input::compensation(ctx, order, index)?,
-        };
-        let input = input.map_err(|e| {
-            Unmade::Damaged(Illegal::NoInput {
-                step: step.to_string(),
-                why: e.to_string(),
-            })
-        })?;
-        effects.extend(request(ctx, order, index, *direction, input).map(Effect::request));
+        effects.extend(asked(ctx, order, index, *direction)?);
     }
     Ok(effects)
+}
+
+/// Everything that must be on its way for an order to go on, made from its record alone: a wake if a
+/// Scheduler was asked to claim it, for a new order behind its status `received`, which Submission may not
+/// have sent; and the request of each attempt that is out and may be answered at `now`. For after [restorable](crate::Envelope::is_restorable) messages may have been lost: to send
+/// them once more is what any bus may do that delivers at least once. Empty for an order that has
+/// finished, or waits for time, room or an operator.
+///
+/// Left out is a wake that a later write has followed, and any later status: a sweep sees to both.
+///
+/// # Errors
+/// As [`of_record`].
+pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec<Effect>, Unmade> {
+    let mut effects = Vec::new();
+    if order.state.is_finished() {
+        return Ok(effects);
+    }
+    if is_asked_for(order) {
+        let is_new = is_new(order);
+        effects.extend(is_new.then(|| Effect::Status(received(order))));
+        effects.push(Effect::Wake);
+    }
+    for (index, record) in order.steps.iter().enumerate() {
+        if let Some(out) = record.state.out().filter(|out| now < out.complete_by) {
+            effects.extend(asked(ctx, order, index, out.direction)?);
+        }
+    }
+    Ok(effects)
+}
+
+/// Whether the record's last write has asked for a Scheduler. Submission does so for each new order.
+fn is_asked_for(order: &Order) -> bool {
+    let was_asked = || order.outbox.entries.contains(&Emission::Retry);
+    order.paused.is_none() && order.set_aside.is_none() && (is_new(order) || was_asked())
+}
+
+/// Whether nobody has written to the record since Submission has made it.
+fn is_new(order: &Order) -> bool {
+    matches!(order.state, ProcessState::Pending { complete_by: None })
+}
+
+/// The status with which every order begins. It has sequence 1.
+#[must_use]
+pub fn received(order: &Order) -> StatusMessage {
+    StatusMessage {
+        order_id: order.id.clone(),
+        sequence: 1,
+        status: Status::Received,
+        step: None,
+        cause: None,
+        at: order.submitted_at,
+    }
+}
+
+/// The request of the attempt that is out, with its input made again.
+fn asked(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+    direction: Direction,
+) -> Result<Option<Effect>, Unmade> {
+    let input = match direction {
+        Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
+        Direction::Compensate => input::compensation(ctx, order, index)?,
+    };
+    let input = input.map_err(|e| {
+        Unmade::Damaged(Illegal::NoInput {
+            step: order.steps[index].step.to_string(),
+            why: e.to_string(),
+        })
+    })?;
+    Ok(request(ctx, order, index, direction, input).map(Effect::request))
 }
 
 /// The effects of a record's outbox that every writer may send: statuses and alerts first, then

@@ -30,6 +30,11 @@ pub struct Envelope {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
+    /// Whether the message can be made again from what is stored
+    /// ([`effect::under_way`](crate::effect::under_way)). A bus whose records live and die with the store's
+    /// machine may acknowledge such a message before it is durable, if everything under way is sent again
+    /// at its next start. False if nobody has said so.
+    pub is_restorable: bool,
 }
 
 /// Name of the header that carries the trace context (W3C Trace Context, section 3.2).
@@ -75,6 +80,16 @@ impl Envelope {
             value: serde_json::to_vec(body).expect("messages hold only JSON values"),
             headers,
             trace,
+            is_restorable: false,
+        }
+    }
+
+    /// The same message, as one that can be made again from what is stored.
+    #[must_use]
+    pub(crate) fn restorable(self, is_restorable: bool) -> Self {
+        Self {
+            is_restorable,
+            ..self
         }
     }
 

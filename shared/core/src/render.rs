@@ -1,6 +1,6 @@
 //! How what is to be sent becomes a message: its topic, key, identity and headers.
 
-use crate::effect::Effect;
+use crate::effect::{self, Effect};
 use crate::failure::Failure;
 use crate::ids::{OrderId, Timestamp};
 use crate::message::{
@@ -66,6 +66,7 @@ fn wake(order: &Order) -> Envelope {
         trace_of(order),
         &body,
     )
+    .restorable(true)
 }
 
 fn request(order: &Order, body: &StepRequest) -> Envelope {
@@ -83,6 +84,7 @@ fn request(order: &Order, body: &StepRequest) -> Envelope {
         trace_of(order),
         body,
     )
+    .restorable(true)
 }
 
 /// The message that announces an order to the Scheduler once it was accepted. Its id is
@@ -102,6 +104,7 @@ pub fn announcement(accepted: Accepted) -> Envelope {
         trace,
         &SchedulerMessage::Accepted(accepted),
     )
+    .restorable(true)
 }
 
 /// The status `rejected` of a submission that was not accepted: because too many orders are in flight,
@@ -135,17 +138,7 @@ pub fn rejected(
 /// The message with the status `received`, which has sequence 1.
 #[must_use]
 pub fn received(order: &Order) -> Envelope {
-    status(
-        order,
-        &StatusMessage {
-            order_id: order.id.clone(),
-            sequence: 1,
-            status: Status::Received,
-            step: None,
-            cause: None,
-            at: order.submitted_at,
-        },
-    )
+    status(order, &effect::received(order))
 }
 
 /// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
@@ -181,4 +174,7 @@ pub fn reply(
         trace,
         &body,
     )
+    // A service that is asked again knows the key, and answers as before. Where calls are counted nobody
+    // asks again: what came of one is known from this message alone.
+    .restorable(!request.counted)
 }

@@ -338,6 +338,7 @@ mod tests {
             value: b"v".to_vec(),
             headers: Vec::new(),
             trace: None,
+            is_restorable: false,
         };
         let other = bus.clone();
         assert_eq!(bus.publish(vec![message.clone()]).await, [Ok(())]);

@@ -14,6 +14,7 @@ use triad_runtime::supervisor::Supervisor;
 use triad_runtime::{Handled, InputRecord};
 use triad_workflow::{AgentName, Millis};
 
+use crate::checks::driven::Wanted;
 use crate::consumer::{Assignment, consume};
 use crate::definitions::{AGENTS, TIMING};
 use crate::kernel::{Instance, InstanceId, Kind, Owner, Rng};
@@ -229,6 +230,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     if let Handler::Supervisor(supervisor) = handler {
         let world = world.clone();
         world.clone().spawn(Owner::Instance(who), async move {
+            drive_on(&world, who, &supervisor).await;
             loop {
                 let pause = world.state().kernel.rng.between(SWEEP_MS / 2, SWEEP_MS);
                 world.sleep(pause).await;
@@ -246,6 +248,27 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     });
     for (topic, partition) in own.collect::<Vec<_>>() {
         give(world, &topic, partition, who);
+    }
+}
+
+/// What starts on one machine drives all orders on.
+async fn drive_on(
+    world: &World,
+    who: InstanceId,
+    supervisor: &Supervisor<Ports, Ports, Ports, Ports>,
+) {
+    if !world.state().setup.one_machine {
+        return;
+    }
+    let wanted = Wanted::now(&world.state());
+    let driven = supervisor.drive_on().await;
+    let mut state = world.state();
+    state.kernel.note(who, || format!("{driven:?}"));
+    if driven.sent > 0 {
+        state.kernel.coverage.reach("saw: order driven on");
+    }
+    if driven.is_whole() {
+        wanted.check(&mut state, who);
     }
 }
 

@@ -8,6 +8,7 @@ use triad_core::{Direction, Envelope, Timestamp};
 use triad_runtime::{BusError, InputRecord};
 
 use crate::kernel::{InstanceId, Kernel};
+use crate::unsynced::Unsynced;
 
 /// A record of a topic: when it was appended, and by whom.
 #[derive(Debug, Clone)]
@@ -73,6 +74,8 @@ pub(crate) struct BusState {
     lost: BTreeMap<InstanceId, u64>,
     /// Request records handed to agents, by idempotency key, direction and attempt.
     pub deliveries: BTreeMap<(String, &'static str, u32), Delivered>,
+    /// What a loss of power may take back.
+    pub unsynced: Unsynced,
 }
 
 impl BusState {
@@ -173,6 +176,7 @@ impl BusState {
             by: who,
             envelope: envelope.clone(),
         });
+        self.unsynced.appended(&envelope, partition);
         let woken = std::mem::take(&mut target.waiting);
         k.note(who, || {
             let value = String::from_utf8_lossy(&envelope.value);

@@ -8,7 +8,8 @@ use triad_core::OrderId;
 use crate::actors::{give, reads, small_error, somebody, start};
 use crate::checks;
 use crate::definitions::TIMING;
-use crate::kernel::{Kind, OUTSIDE, Owner};
+use crate::kernel::{InstanceId, Kind, OUTSIDE, Owner};
+use crate::machine;
 use crate::monkey::monkey;
 use crate::operators;
 use crate::senders::publisher;
@@ -86,6 +87,9 @@ async fn medic(world: &World) {
         for who in 1..count {
             let rises = {
                 let mut state = world.state();
+                if machine::rises_with_another(&state, who) {
+                    continue;
+                }
                 let permille = if state.kernel.calm_since.is_some() {
                     1_000
                 } else {
@@ -94,9 +98,18 @@ async fn medic(world: &World) {
                 !state.kernel.instances[who].alive && state.kernel.rng.chance(permille)
             };
             if rises {
-                start(world, who);
+                rise(world, who);
             }
         }
+    }
+}
+
+/// Starts an instance, and those that are one process with it.
+fn rise(world: &World, who: InstanceId) {
+    let others = machine::others_of(&world.state(), who);
+    start(world, who);
+    for other in others {
+        start(world, other);
     }
 }
 

@@ -133,14 +133,16 @@ impl World {
             return;
         }
         let mut advanced = false;
+        let mut before = 0;
         if let Some(p) = state.bus.partition(topic, at)
             && p.generation == generation
             && p.committed < position
         {
-            p.committed = position;
+            before = std::mem::replace(&mut p.committed, position);
             advanced = true;
         }
         if advanced {
+            state.bus.unsynced.committed(topic, at, before);
             state
                 .kernel
                 .note(who, || format!("bus: commits {topic}-{at}@{position}"));

@@ -9,13 +9,13 @@
 //! Architecture invariant: one thread, one generator, ordered collections only, and no clock but
 //! the virtual one; the same seed gives the same trace, byte for byte.
 //!
-//! Two kinds of worlds are apart: those under load (`overload`), and those in which one thing alone is
-//! in trouble for many minutes (`isolation`).
+//! Three kinds of worlds are apart: those under load (`overload`), those in which one thing alone is in
+//! trouble for many minutes (`isolation`), and those of one machine, which loses its power (`machine`).
 //!
 //! The modules in layers, each naming only those above it: `kernel` (time, tasks, chance, faults,
 //! counts); `definitions`, `setup` and `scenario` (what is drawn); the parts, each with its own state
-//! (`store`, `control`, `bus`, `service`, `history`); `world`, which puts them together; `checks`
-//! (the guarantees over all parts); `ports`, `consumer` and `remote` (what an instance has of them);
+//! (`store`, `control`, `unsynced`, `bus`, `service`, `history`); `world`, which puts them together;
+//! `checks` (the guarantees over all parts); `machine`; `ports`, `consumer` and `remote` (what an instance has of them);
 //! `actors` and `operators`; those who drive a world (`senders`, `monkey`, `chaos`, `overload`,
 //! `isolation`); and `run`.
 //!
@@ -41,6 +41,7 @@ mod isolation;
 mod kernel;
 mod load;
 mod lone;
+mod machine;
 mod monkey;
 mod operators;
 mod overload;
@@ -53,6 +54,7 @@ mod senders;
 mod service;
 mod setup;
 mod store;
+mod unsynced;
 mod world;
 
 pub use kernel::Crash;

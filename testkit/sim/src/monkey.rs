@@ -6,6 +6,7 @@ use triad_core::topics;
 use crate::actors::{give, reads, small_error, somebody};
 use crate::definitions::AGENTS;
 use crate::kernel::{InstanceId, Kind, OUTSIDE, Owner};
+use crate::machine;
 use crate::service::Outage;
 use crate::world::World;
 
@@ -35,7 +36,7 @@ pub(crate) async fn monkey(world: &World) {
         let [kill, rebalance, outage, freeze, jump, refuse] = turn;
         if kill {
             let victim = some_instance(world);
-            world.kill(victim, "fault: killed");
+            machine::kill(world, victim, "fault: killed");
         }
         if rebalance {
             move_a_partition(world);

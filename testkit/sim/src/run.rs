@@ -18,6 +18,8 @@ const SPECIAL: u64 = 50;
 const LOADED: u64 = 49;
 /// Which is the world with one fault.
 const ISOLATED: u64 = 24;
+/// Which are worlds of one machine.
+const ON_ONE_MACHINE: [u64; 3] = [9, 26, 41];
 /// Time between two plain orders: what the simulated instances take up without a backlog.
 const PLAIN_PAUSE_MS: u64 = 150;
 
@@ -109,11 +111,16 @@ pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, String> {
     Ok(run_drawn(saved.seed, Some(drawn), options).0)
 }
 
-/// What the generator draws for a seed, to be kept. `None` for the worlds under load and those with one
-/// fault, which are small enough to be drawn in the course of their run.
+/// Whether a seed's world is that of one machine.
+fn is_one_machine(seed: u64) -> bool {
+    ON_ONE_MACHINE.contains(&(seed % SPECIAL))
+}
+
+/// What the generator draws for a seed, to be kept. `None` for the worlds under load, those with one fault
+/// and those of one machine, which are not kept in files.
 #[must_use]
 pub fn of_seed(seed: u64) -> Option<Saved> {
-    let is_special = [LOADED, ISOLATED].contains(&(seed % SPECIAL));
+    let is_special = [LOADED, ISOLATED].contains(&(seed % SPECIAL)) || is_one_machine(seed);
     (!is_special).then(|| Saved::of(seed, &run_drawn(seed, None, Options::default()).1))
 }
 
@@ -124,7 +131,10 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (Outcome, Draw
         None => {
             let mut rng = Rng::new(seed);
             let faults = Faults::drawn(&mut rng);
-            let setup = Setup::drawn(&mut rng);
+            let mut setup = Setup::drawn(&mut rng);
+            if is_one_machine(seed) {
+                setup = setup.on_one_machine();
+            }
             (rng, faults, setup)
         }
     };

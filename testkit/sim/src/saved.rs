@@ -169,6 +169,7 @@ impl Saved {
                 orders: self.orders.len(),
                 unstarted: self.unstarted,
                 waiting: self.waiting,
+                one_machine: false,
             },
             orders: self.orders.iter().map(order).collect(),
             over_ms: self.over_ms,

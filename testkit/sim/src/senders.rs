@@ -17,6 +17,7 @@ fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> Envelope {
         value,
         headers: Vec::new(),
         trace: None,
+        is_restorable: false,
     }
 }
 

@@ -126,6 +126,8 @@ pub(crate) struct Setup {
     pub unstarted: usize,
     /// Orders that may wait in one Scheduler.
     pub waiting: usize,
+    /// All handlers are one process, and its log is on the machine's own disk: see `crate::machine`.
+    pub one_machine: bool,
 }
 
 fn agent(name: &str) -> AgentName {
@@ -154,6 +156,23 @@ impl Setup {
             orders: 0,
             unstarted: 64,
             waiting: 1_000,
+            one_machine: false,
+        }
+    }
+
+    /// The same on one machine: there is one of each handler.
+    pub(crate) fn on_one_machine(self) -> Self {
+        let sizes = Sizes {
+            submissions: 1,
+            schedulers: 1,
+            agents: 1,
+            supervisors: 1,
+            ..self.sizes
+        };
+        Self {
+            sizes,
+            one_machine: true,
+            ..self
         }
     }
 
@@ -221,6 +240,7 @@ impl Setup {
             orders,
             unstarted: *rng.pick(&[1, 2, 64]),
             waiting: *rng.pick(&[0, 1, 64]),
+            one_machine: false,
         }
     }
 

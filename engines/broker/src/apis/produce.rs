@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::core::Core;
 use crate::log::batch;
 use crate::log::flusher::Lsn;
-use crate::log::store::Accepted;
+use crate::log::store::{Accepted, Kept};
 use crate::wire::frame::Header;
 
 /// Appends each partition's batch. Acknowledgements 1 and all are the same with one replica: they
@@ -34,7 +34,7 @@ pub(crate) fn produce(core: &mut Core, header: &Header, request: ProduceRequest)
                 Some(error) => Err(error),
                 None => {
                     let batch = data.records.as_deref().unwrap_or_default();
-                    append(core, topic.name.as_str(), data.index, batch)
+                    append(core, topic.name.as_str(), data.index, batch, Kept::First)
                 }
             };
             partitions.push(partition_response(data.index, result, &mut wait_for));
@@ -79,6 +79,7 @@ pub(crate) fn append(
     name: &str,
     partition: i32,
     records: &[u8],
+    kept: Kept,
 ) -> Result<Accepted, ResponseError> {
     let topic = core
         .store
@@ -98,7 +99,7 @@ pub(crate) fn append(
     );
     let accepted = core
         .store
-        .append(log, &header, records, segment, retention)?;
+        .append(log, &header, records, segment, retention, kept)?;
     if accepted.lsn == 0 {
         core.log_grew(log);
     }

@@ -65,6 +65,18 @@ pub struct Batch {
     pub partition: i32,
     /// The batch.
     pub bytes: Vec<u8>,
+    /// Whether its sender can bring it back: then it is read and acknowledged at once, and is durable soon
+    /// after. All that was acknowledged before something durable is durable, too.
+    pub is_restorable: bool,
+}
+
+/// What is to be known of a topic before something is appended to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicShape {
+    /// How many partitions it has; they are numbered from 0.
+    pub partitions: i32,
+    /// Most bytes of a record batch that it takes now (`max.message.bytes`).
+    pub max_batch_bytes: usize,
 }
 
 /// What to read of one topic.
@@ -113,7 +125,7 @@ pub struct Position {
 /// A question, and where its answer goes. Nobody may be there any more to hear it.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    Partitions(Arc<str>, oneshot::Sender<Result<i32, LineError>>),
+    Shape(Arc<str>, oneshot::Sender<Result<TopicShape, LineError>>),
     Attend(Arc<str>, Weak<()>),
     Append(Vec<Batch>, oneshot::Sender<Vec<Result<i64, LineError>>>),
     Read(Wanted, oneshot::Sender<Result<Vec<Part>, LineError>>),
@@ -135,12 +147,12 @@ impl Line {
         (Self { asked }, heard)
     }
 
-    /// How many partitions a topic has.
+    /// How many partitions a topic has, and how much it takes.
     ///
     /// # Errors
     /// [`LineError::NoTopic`], [`LineError::Stopped`].
-    pub async fn partitions(&self, topic: Arc<str>) -> Result<i32, LineError> {
-        self.ask(|answer| Ask::Partitions(topic, answer)).await?
+    pub async fn shape(&self, topic: Arc<str>) -> Result<TopicShape, LineError> {
+        self.ask(|answer| Ask::Shape(topic, answer)).await?
     }
 
     /// Has this process shown as a member of a group until what is returned is dropped. Nothing else comes
@@ -156,8 +168,9 @@ impl Line {
         Ok(Attending(attending))
     }
 
-    /// Appends batches, in their order, and waits until they are durable, as
-    /// [`FlushPolicy`](crate::FlushPolicy) says. The answer has for each the offset of its first record.
+    /// Appends batches, in their order, and waits until those that are not
+    /// [restorable](Batch::is_restorable) are durable, as [`FlushPolicy`](crate::FlushPolicy) says. The
+    /// answer has for each the offset of its first record.
     ///
     /// # Errors
     /// For each batch: [`LineError::NoTopic`], [`LineError::NotAllowed`], [`LineError::TooLarge`],

@@ -7,11 +7,12 @@ use std::sync::mpsc::SyncSender;
 
 use tokio::sync::oneshot;
 
-use super::{Ask, Asked, Batch, LineError, Part, Position, Wanted};
+use super::{Ask, Asked, Batch, LineError, Part, Position, TopicShape, Wanted};
 use crate::apis::{offsets, produce};
 use crate::core::{Core, Signal};
 use crate::log::flusher::Lsn;
 use crate::log::partition::Read;
+use crate::log::store::Kept;
 use crate::offsets::Committed;
 
 /// Answers until nobody can ask any more.
@@ -40,11 +41,7 @@ async fn keep_up(core: &RefCell<Core>) {
 
 fn answer(core: &Rc<RefCell<Core>>, ask: Ask) {
     match ask {
-        Ask::Partitions(topic, answer) => {
-            let count = core.borrow().store.topics.get(&topic).map(|t| t.logs.len());
-            let count = count.and_then(|count| i32::try_from(count).ok());
-            tell(answer, count.ok_or(LineError::NoTopic));
-        }
+        Ask::Shape(topic, answer) => tell(answer, shape(&core.borrow(), &topic)),
         Ask::Attend(group, attending) => core.borrow_mut().attend(&group, attending),
         Ask::Append(batches, answer) => append(core, &batches, answer),
         Ask::Read(wanted, answer) => read(core, wanted, answer),
@@ -53,6 +50,14 @@ fn answer(core: &Rc<RefCell<Core>>, ask: Ask) {
             when_durable(core, commit(core, &group, &topic, positions), answer);
         }
     }
+}
+
+fn shape(core: &Core, topic: &str) -> Result<TopicShape, LineError> {
+    let topic = core.store.topics.get(topic).ok_or(LineError::NoTopic)?;
+    Ok(TopicShape {
+        partitions: i32::try_from(topic.logs.len()).unwrap_or(i32::MAX),
+        max_batch_bytes: core.store.max_batch_bytes(topic),
+    })
 }
 
 /// Who asked may be gone.
@@ -69,7 +74,12 @@ fn append(
     let mut appended = Vec::with_capacity(batches.len());
     for batch in batches {
         let mut core = core.borrow_mut();
-        let done = produce::append(&mut core, &batch.topic, batch.partition, &batch.bytes);
+        let kept = match batch.is_restorable {
+            true => Kept::Soon,
+            false => Kept::First,
+        };
+        let (topic, partition) = (&batch.topic, batch.partition);
+        let done = produce::append(&mut core, topic, partition, &batch.bytes, kept);
         to = done.as_ref().map_or(to, |accepted| accepted.lsn.max(to));
         appended.push(
             done.map(|accepted| accepted.base_offset)

@@ -2,7 +2,7 @@
 //!
 //! Durability in one paragraph. Every append and every metadata change is a record in one shared
 //! write-ahead log (`wal`), which the flusher (`flusher`) writes and syncs, many requests a sync;
-//! only then is it acknowledged and visible. The batches themselves live in per-partition segment
+//! only then is it acknowledged and visible, unless its sender can bring it back (`store::Kept`). The batches themselves live in per-partition segment
 //! files (`segment`, `partition`), written late and in large pieces. A checkpoint (`store`) syncs
 //! those files, replaces the snapshot (`meta`), and deletes the write-ahead log up to there. After
 //! a crash (`recovery`) the snapshot says how far each segment file counts, and the write-ahead

@@ -67,12 +67,21 @@ pub(crate) struct Store {
     max_batch_bytes: usize,
 }
 
+/// When an appended batch may be read and is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Once it is durable.
+    First,
+    /// At once: its sender can bring it back. What lies before it in its partition is read then, too.
+    Soon,
+}
+
 /// An accepted batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub(crate) base_offset: i64,
     pub(crate) log_start: i64,
-    /// Acknowledge when this is durable.
+    /// Acknowledge when this is durable; 0: at once.
     pub(crate) lsn: Lsn,
 }
 
@@ -137,6 +146,7 @@ impl Store {
         bytes: &[u8],
         segment_bytes: Option<u64>,
         retention_bytes: Option<u64>,
+        kept: Kept,
     ) -> Result<Accepted, ResponseError> {
         if self.failed() || self.total_bytes + bytes.len() as u64 > self.max_total_bytes {
             return Err(ResponseError::KafkaStorageError);
@@ -177,8 +187,16 @@ impl Store {
                     Ok::<(), Error>(())
                 });
                 let lsn = lsn.map_err(|_| ResponseError::KafkaStorageError)?;
-                self.pending.push_back((lsn, id, log.next));
-                lsn
+                match kept {
+                    Kept::First => {
+                        self.pending.push_back((lsn, id, log.next));
+                        lsn
+                    }
+                    Kept::Soon => {
+                        log.high_watermark = log.next;
+                        0
+                    }
+                }
             }
         };
         if log.tail_bytes() >= MAX_TAIL_BYTES {

@@ -12,7 +12,7 @@ use kafka_protocol::error::ResponseError;
 use super::batch::{self, BatchHeader, testing};
 use super::meta::LogId;
 use super::partition::Read;
-use super::store::{Accepted, Store};
+use super::store::{Accepted, Kept, Store};
 use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::offsets::Committed;
@@ -50,7 +50,15 @@ fn append(
     let log = topic(store);
     let bytes = testing::batch(producer, 1000, &[value]);
     let header = batch::validate(&bytes, 2 << 20).unwrap();
-    store.append(log, &header, &bytes, None, None)
+    store.append(log, &header, &bytes, None, None, Kept::First)
+}
+
+/// As [`append`], by a sender that can bring it back.
+fn append_restorable(store: &mut Store, value: &[u8]) -> Result<Accepted, ResponseError> {
+    let log = topic(store);
+    let bytes = testing::batch(NOBODY, 1000, &[value]);
+    let header = batch::validate(&bytes, 2 << 20).unwrap();
+    store.append(log, &header, &bytes, None, None, Kept::Soon)
 }
 
 /// Waits until all that was appended may be read.
@@ -436,7 +444,9 @@ fn timestamps_are_found_across_segments_and_the_tail() {
     for i in 0..2000_i64 {
         let bytes = testing::batch(NOBODY, i * 10, &[b"x", b"y"]);
         let header = batch::validate(&bytes, 1 << 20).unwrap();
-        store.append(id, &header, &bytes, None, None).unwrap();
+        store
+            .append(id, &header, &bytes, None, None, Kept::First)
+            .unwrap();
     }
     let log = store.log(id).unwrap();
     for i in [0, 1, 999, 1998, 1999] {
@@ -447,4 +457,26 @@ fn timestamps_are_found_across_segments_and_the_tail() {
         );
     }
     assert_eq!(log.find_timestamp(19_992).unwrap(), None);
+}
+
+#[test]
+fn what_can_be_brought_back_is_read_at_once_and_kept_with_what_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    let first = append(&mut store, NOBODY, &value(0, 100)).unwrap();
+    assert!(first.lsn > 0, "it waits for the disk");
+    let soon = append_restorable(&mut store, &value(1, 100)).unwrap();
+    assert_eq!((soon.base_offset, soon.lsn), (1, 0), "it does not");
+    assert_eq!(values(&mut store, 1 << 20).len(), 2);
+    let last = append(&mut store, NOBODY, &value(2, 100)).unwrap();
+    assert_eq!(
+        values(&mut store, 1 << 20).len(),
+        2,
+        "not before it is durable"
+    );
+    while store.durable_to() < last.lsn {
+        store.advance();
+    }
+    drop(store);
+    check(&mut open(dir.path()), 3);
 }

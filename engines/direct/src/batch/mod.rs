@@ -13,7 +13,7 @@ pub(crate) use decode::{Batches, Readable};
 pub(crate) use encode::{encode, size};
 
 /// Bytes before the first record.
-const HEADER_BYTES: usize = 61;
+pub(crate) const HEADER_BYTES: usize = 61;
 /// Bytes of base offset and length, which the length does not count.
 const LENGTH_PREFIX: usize = 12;
 /// The checksum covers everything from the attributes on.

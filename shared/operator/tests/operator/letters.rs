@@ -102,6 +102,7 @@ impl Topic {
             value: Vec::new(),
             headers: Vec::new(),
             trace: None,
+            is_restorable: false,
         });
         topic
     }

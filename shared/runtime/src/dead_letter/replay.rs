@@ -158,6 +158,7 @@ pub fn replay(letter: &Letter, corrected: Option<Vec<u8>>) -> Result<Envelope, R
         value,
         headers: letter.headers.clone(),
         trace: None,
+        is_restorable: false,
     })
 }
 
@@ -202,5 +203,6 @@ fn mark(
         value: corrected.unwrap_or_default(),
         headers,
         trace: None,
+        is_restorable: false,
     }
 }

@@ -4,6 +4,7 @@
 mod calls;
 pub(crate) mod calm;
 mod deadline;
+pub(crate) mod driven;
 pub(crate) mod load;
 pub(crate) mod lone;
 mod whole;

@@ -9,6 +9,7 @@ use triad_runtime::{Clock, Entropy};
 use triad_workflow::Millis;
 
 use crate::kernel::{Crash, InstanceId, OUTSIDE};
+use crate::machine::kill;
 use crate::world::World;
 
 /// The ports of one simulated instance: store, bus, clock and random numbers. At each call the
@@ -62,7 +63,7 @@ impl Ports {
             let mut state = self.world.state();
             state.kernel.faults_left = state.kernel.faults_left.saturating_sub(1);
         }
-        self.world.kill(self.who, when);
+        kill(&self.world, self.who, when);
         std::future::pending::<()>().await;
     }
 

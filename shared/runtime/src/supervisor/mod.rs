@@ -3,6 +3,8 @@
 //! Several may sweep at once: every write is conditional, so of two that found the same order
 //! one wins and the other's write is a counted conflict.
 
+mod drive;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,6 +24,8 @@ use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, Sto
 use crate::revoke;
 use crate::settings::Settings;
 use crate::unreadable::{self, Unreadable};
+
+pub use drive::Driven;
 
 /// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors
 /// may sweep at once.

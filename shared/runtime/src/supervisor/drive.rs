@@ -1,0 +1,214 @@
+//! What starts on one machine drives every order on from its record.
+//!
+//! On one machine all handlers end together, and what they had in memory is gone: orders that waited for
+//! room in a Scheduler. The log of that machine acknowledges [restorable](triad_core::Envelope::is_restorable)
+//! messages before they are durable, so the last of them may be gone as well. Both are made again
+//! here. Nothing is written: this is one more delivery of messages that any bus may deliver twice.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use triad_core::due::SHARDS;
+use triad_core::effect::{self, Effect, Turn, Unmade};
+use triad_core::pass::Snapshot;
+use triad_core::{Envelope, OrderId, Timestamp, render};
+
+use super::{Report, Supervisor};
+use crate::control::ControlStore;
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
+use crate::unreadable::Unreadable;
+
+/// No order is due later.
+const EVER: Timestamp = Timestamp(u64::MAX);
+
+/// What was driven on. All numbers are counts and start at 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Driven {
+    /// Orders of the due index that were looked at.
+    pub alive: usize,
+    /// Messages that were sent again and acknowledged.
+    pub sent: usize,
+    /// Orders that could not be read, and messages that could not be made or sent. A sweep meets those
+    /// orders when they are overdue.
+    pub failed: usize,
+    /// Shards of the due index that could not be read to their end.
+    pub unread: usize,
+}
+
+/// What one order waits for.
+struct Messages {
+    /// Acknowledged before the others are sent.
+    first: Vec<Envelope>,
+    then: Vec<Envelope>,
+}
+
+impl Driven {
+    /// Whether nothing was left out.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.failed == 0 && self.unread == 0
+    }
+
+    /// Writes its line into the log; where nothing was alive and nothing failed, at level `debug`.
+    pub fn log(&self) {
+        let driven = self;
+        if !self.is_whole() {
+            tracing::warn!(?driven, "not every order could be driven on");
+        } else if self.alive > 0 {
+            tracing::info!(?driven, "orders driven on");
+        } else {
+            tracing::debug!(?driven, "orders driven on");
+        }
+    }
+}
+
+impl<S, B, C, E> Supervisor<S, B, C, E>
+where
+    S: StateStore + DefinitionStore + ControlStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    /// Sends again what every alive order waits for ([`effect::under_way`]). To be called once when an
+    /// installation on one machine starts; its handlers may run already. It reads the due index, a page
+    /// after the other, and the record of each alive order.
+    pub async fn drive_on(&self) -> Driven {
+        let mut driven = Driven::default();
+        for shard in 0..SHARDS {
+            let mut page = None;
+            loop {
+                let limit = self.settings.sweep_page;
+                match self.store.due(shard, EVER, limit, page).await {
+                    Ok(found) => {
+                        let ids = found.rows.into_iter().map(|row| row.order).collect();
+                        self.drive_on_all(ids, &mut driven).await;
+                        page = found.next;
+                    }
+                    Err(e) => {
+                        tracing::warn!(shard, error = %e, "a page of the due index could not be read");
+                        self.misconfigured.note_store(&e);
+                        driven.unread += 1;
+                        page = None;
+                    }
+                }
+                if page.is_none() {
+                    break;
+                }
+            }
+        }
+        self.misconfigured.tell(&self.bus, &self.clock).await;
+        driven
+    }
+
+    /// The orders of one page: load, make, send.
+    async fn drive_on_all(&self, ids: Vec<OrderId>, driven: &mut Driven) {
+        driven.alive += ids.len();
+        let (mut report, mut unreadable) = (Report::default(), Unreadable::new());
+        let found = self.load(ids, &mut report, &mut unreadable).await;
+        driven.failed += report.failed;
+        let now = self.clock.now();
+        let mut all = Vec::new();
+        let mut wanting = Vec::new();
+        for read in found {
+            match self.under_way(&read, now) {
+                Ok(messages) => all.push(messages),
+                Err(Unmade::NeedsDetails) => wanting.push(read),
+                Err(unmade) => driven.unmade(&read.order.id, &unmade),
+            }
+        }
+        for read in self.with_details(wanting, driven).await {
+            match self.under_way(&read, now) {
+                Ok(messages) => all.push(messages),
+                Err(unmade) => driven.unmade(&read.order.id, &unmade),
+            }
+        }
+        self.send(all, driven).await;
+    }
+
+    fn under_way(&self, read: &Snapshot, now: Timestamp) -> Result<Messages, Unmade> {
+        let ctx = read.context(self.settings.timing);
+        let effects = effect::under_way(&ctx, &read.order, now)?;
+        let (first, then): (Vec<_>, Vec<_>) = effects.iter().partition(|e| e.turn() == Turn::First);
+        let render = |effects: Vec<&Effect>| {
+            let rendered = effects.into_iter().map(|e| render::effect(e, &read.order));
+            rendered.collect()
+        };
+        Ok(Messages {
+            first: render(first),
+            then: render(then),
+        })
+    }
+
+    /// Orders with their details. What cannot be read is left out.
+    async fn with_details(&self, wanting: Vec<Snapshot>, driven: &mut Driven) -> Vec<Snapshot> {
+        let mut known = Vec::with_capacity(wanting.len());
+        if wanting.is_empty() {
+            return known;
+        }
+        let ids = wanting.iter().map(|read| read.order.id.clone()).collect();
+        for (read, details) in wanting.into_iter().zip(self.store.details(ids).await) {
+            let missing = || StoreError::Item("its details are not stored".into());
+            match details.and_then(|details| details.ok_or_else(missing)) {
+                Ok(details) => known.push(Snapshot {
+                    details: Some(Arc::clone(&details)),
+                    ..read
+                }),
+                Err(e) => {
+                    self.misconfigured.note_store(&e);
+                    tracing::warn!(order = %read.order.id, error = %e, "an order could not be driven on");
+                    driven.failed += 1;
+                }
+            }
+        }
+        known
+    }
+
+    /// Sends what goes first, and then what may follow it.
+    async fn send(&self, all: Vec<Messages>, driven: &mut Driven) {
+        let (mut first, mut alone) = (Vec::new(), Vec::new());
+        let mut behind = Vec::new();
+        for messages in all {
+            if messages.first.is_empty() {
+                alone.extend(messages.then);
+            } else {
+                behind.push((messages.first.len(), messages.then));
+                first.extend(messages.first);
+            }
+        }
+        let mut acknowledged = self.publish(first, driven).await.into_iter();
+        for (count, then) in behind {
+            let before: Vec<bool> = acknowledged.by_ref().take(count).collect();
+            if before.into_iter().all(|is_sent| is_sent) {
+                alone.extend(then);
+            }
+        }
+        self.publish(alone, driven).await;
+    }
+
+    /// Publishes messages; which were acknowledged.
+    async fn publish(&self, messages: Vec<Envelope>, driven: &mut Driven) -> Vec<bool> {
+        if messages.is_empty() {
+            return Vec::new();
+        }
+        let results = self.bus.publish(messages).await.into_iter();
+        let counted = results.map(|result| {
+            match &result {
+                Ok(()) => driven.sent += 1,
+                Err(e) => {
+                    self.misconfigured.note_bus(e);
+                    tracing::warn!(error = %e, "a message could not be sent again");
+                    driven.failed += 1;
+                }
+            }
+            result.is_ok()
+        });
+        counted.collect()
+    }
+}
+
+impl Driven {
+    fn unmade(&mut self, order: &OrderId, unmade: &Unmade) {
+        tracing::warn!(%order, ?unmade, "an order could not be driven on");
+        self.failed += 1;
+    }
+}

@@ -1,0 +1,58 @@
+//! One machine: all handlers are one process, which dies as a whole, and with the power the end of its log
+//! is gone.
+
+use crate::kernel::{InstanceId, Kind, OUTSIDE};
+use crate::world::{State, World};
+
+/// Kills an instance. On one machine its death is that of all handlers, by a loss of power.
+pub(crate) fn kill(world: &World, victim: InstanceId, why: &'static str) {
+    if !is_of_the_machine(&world.state(), victim) {
+        return world.kill(victim, why);
+    }
+    let count = world.state().kernel.instances.len();
+    for who in 1..count {
+        if is_of_the_machine(&world.state(), who) {
+            world.kill(who, why);
+        }
+    }
+    lose_power(&mut world.state());
+}
+
+/// The last of what was acknowledged before it was durable is gone.
+fn lose_power(state: &mut State) {
+    let State { kernel, bus, .. } = state;
+    let kept = kernel.rng.between(0, bus.unsynced.len() as u64);
+    let kept = usize::try_from(kept).unwrap_or(0);
+    let lost = bus.unsynced.lose(kept, &mut bus.topics);
+    kernel.coverage.reach("fault: power lost");
+    if lost.messages > 0 {
+        kernel.coverage.reach("saw: message lost with the power");
+    }
+    if lost.commits > 0 {
+        kernel
+            .coverage
+            .reach("saw: offset commit lost with the power");
+    }
+    kernel.note(OUTSIDE, || format!("THE POWER IS GONE, and {lost:?}"));
+}
+
+/// Whether an instance is a part of the one process. Operators have processes of their own.
+fn is_of_the_machine(state: &State, who: InstanceId) -> bool {
+    let kind = state.kernel.instances[who].kind;
+    state.setup.one_machine && !matches!(kind, Kind::Operator | Kind::Outside)
+}
+
+/// Whether a dead instance is started with the Supervisor of its process, and not by itself.
+pub(crate) fn rises_with_another(state: &State, who: InstanceId) -> bool {
+    is_of_the_machine(state, who) && state.kernel.instances[who].kind != Kind::Supervisor
+}
+
+/// The other parts of a process, where an instance is its Supervisor.
+pub(crate) fn others_of(state: &State, who: InstanceId) -> Vec<InstanceId> {
+    if !is_of_the_machine(state, who) {
+        return Vec::new();
+    }
+    let all = 1..state.kernel.instances.len();
+    all.filter(|&other| other != who && is_of_the_machine(state, other))
+        .collect()
+}

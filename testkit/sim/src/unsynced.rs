@@ -1,0 +1,111 @@
+//! What the log of one machine has acknowledged before it was durable.
+//!
+//! All of that log is one file: once anything in it is durable, all before it is. So a loss of power takes
+//! back the last of it, of messages that can be made again and of commits of offsets, in the order in
+//! which they were made.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use triad_core::Envelope;
+
+use crate::bus::Partition;
+
+/// Most that a loss of power takes back: what is older has become durable by itself.
+const MOST: usize = 64;
+
+/// One thing that may be taken back.
+#[derive(Debug)]
+enum Undo {
+    /// The last record of a partition.
+    Appended { topic: String, partition: usize },
+    /// A commit, and what was committed before.
+    Committed {
+        topic: String,
+        partition: usize,
+        before: usize,
+    },
+}
+
+/// What has been taken back.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Lost {
+    pub messages: usize,
+    pub commits: usize,
+}
+
+/// What is acknowledged and not durable yet, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Unsynced(VecDeque<Undo>);
+
+impl Unsynced {
+    /// A message has been appended. One that nobody can make again is durable when it is acknowledged.
+    pub(crate) fn appended(&mut self, message: &Envelope, partition: usize) {
+        if !message.is_restorable {
+            self.0.clear();
+            return;
+        }
+        self.push(Undo::Appended {
+            topic: message.topic.clone(),
+            partition,
+        });
+    }
+
+    /// An offset has been committed where `before` was.
+    pub(crate) fn committed(&mut self, topic: &str, partition: usize, before: usize) {
+        self.push(Undo::Committed {
+            topic: topic.to_owned(),
+            partition,
+            before,
+        });
+    }
+
+    fn push(&mut self, undo: Undo) {
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(undo);
+    }
+
+    /// How much may be lost.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes back all but the first `kept`.
+    pub(crate) fn lose(
+        &mut self,
+        kept: usize,
+        topics: &mut BTreeMap<String, Vec<Partition>>,
+    ) -> Lost {
+        let mut lost = Lost::default();
+        while self.0.len() > kept {
+            match self.0.pop_back() {
+                Some(Undo::Appended { topic, partition }) => {
+                    lost.messages += 1;
+                    of(topics, &topic, partition).and_then(|p| p.log.pop());
+                }
+                Some(Undo::Committed {
+                    topic,
+                    partition,
+                    before,
+                }) => {
+                    lost.commits += 1;
+                    if let Some(p) = of(topics, &topic, partition) {
+                        p.committed = before;
+                    }
+                }
+                None => break,
+            }
+        }
+        self.0.clear();
+        lost
+    }
+}
+
+fn of<'a>(
+    topics: &'a mut BTreeMap<String, Vec<Partition>>,
+    topic: &str,
+    partition: usize,
+) -> Option<&'a mut Partition> {
+    topics.get_mut(topic)?.get_mut(partition)
+}
