@@ -143,6 +143,9 @@ pub fn received(order: &Order) -> Envelope {
 
 /// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
 /// remote service were made for the request.
+///
+/// It is not [restorable](Envelope::is_restorable), though its request is. An order that it ends well is in
+/// no index: the answer itself, delivered again, has the last status sent if its writer has died.
 #[must_use]
 pub fn reply(
     request: &StepRequest,
@@ -174,7 +177,4 @@ pub fn reply(
         trace,
         &body,
     )
-    // A service that is asked again knows the key, and answers as before. Where calls are counted nobody
-    // asks again: what came of one is known from this message alone.
-    .restorable(!request.counted)
 }

@@ -130,9 +130,10 @@ fn run_drawn(seed: u64, kept: Option<Drawn>, options: Options) -> (Outcome, Draw
         Some(kept) => (Rng::at(kept.rng), kept.faults, kept.setup.clone()),
         None => {
             let mut rng = Rng::new(seed);
-            let faults = Faults::drawn(&mut rng);
+            let mut faults = Faults::drawn(&mut rng);
             let mut setup = Setup::drawn(&mut rng);
             if is_one_machine(seed) {
+                faults = faults.on_one_machine();
                 setup = setup.on_one_machine();
             }
             (rng, faults, setup)

@@ -132,6 +132,17 @@ impl Faults {
         self.index_miss == 0 && self.empty_page == 0 && self.index_lag_ms == 0
     }
 
+    /// Those of one machine: its store shows what it has.
+    pub(crate) fn on_one_machine(self) -> Self {
+        Self {
+            index_miss: 0,
+            empty_page: 0,
+            index_lag_ms: 0,
+            stale_read: 0,
+            ..self
+        }
+    }
+
     /// What is left when the faults stop: refusals are no faults.
     pub(crate) fn calm(self) -> Self {
         Self {
