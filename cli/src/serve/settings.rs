@@ -14,6 +14,8 @@ use crate::output::Usage;
 
 /// One machine has one clock; what is left is the time a message takes to be handled.
 const SKEW: Millis = Millis(20);
+/// How old what is known of a workflow's present version may be: reading it is a call within the process.
+const REFRESH_DEFINITIONS: Millis = Millis(1_000);
 
 /// All settings, checked.
 pub struct Settings {
@@ -104,7 +106,7 @@ impl Settings {
             "TRIAD_SKEW" => get(name).or_else(|| Some(format!("{}ms", SKEW.0))),
             name => get(name),
         };
-        let config = match Config::read(&for_handlers, Account::of_user()) {
+        let mut config = match Config::read(&for_handlers, Account::of_user()) {
             Ok(config) if problems.is_empty() => config,
             Ok(_) => return Err(ConfigError(problems).into()),
             Err(ConfigError(more)) => {
@@ -112,6 +114,7 @@ impl Settings {
                 return Err(ConfigError(problems).into());
             }
         };
+        config.settings.refresh_definitions = REFRESH_DEFINITIONS;
         let data = data.or_else(|| lookup("TRIAD_DATA").map(PathBuf::from));
         let data = data.or_else(|| file.data.clone()).ok_or_else(|| {
             Usage("name the directory that keeps everything: --data DIR, TRIAD_DATA, or `data` in the file".into())

@@ -25,6 +25,7 @@ mod supervise;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod under_way;
 mod undo;
 mod unsent;
 mod walk;
