@@ -181,10 +181,10 @@ async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() 
     let sizes = [
         90_000, 90_000, 40_000, 200_000, 40_000, 90_000, 90_000, 90_000, 30,
     ];
-    let message = |(number, size): (usize, &usize)| Envelope {
+    let message = |(number, &size): (usize, &usize)| Envelope {
         topic: "t".into(),
         key: Some(b"order".to_vec()),
-        value: format!("{number:0size$}").into_bytes(),
+        value: [b"0".repeat(size - 1), number.to_string().into_bytes()].concat(),
         headers: Vec::new(),
         trace: None,
         is_restorable: false,

@@ -1,5 +1,7 @@
 //! `triad serve` as a user runs it: one process, one directory, HTTP and Kafka.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 use triad_tests::cli::triad;
 use triad_tests::http::client;
@@ -245,8 +247,9 @@ async fn changed_workflows_are_published_and_wrong_ones_refused() {
         file,
         &FULFILMENT.replace("complete_within: 5s", "complete_within: 6s"),
     );
+    let tries = AtomicUsize::new(0);
     let changed = until("new orders run the new version", async || {
-        let id = format!("after-{}", serve.process.err().len());
+        let id = format!("after-{}", tries.fetch_add(1, Ordering::Relaxed));
         let (_, answer) = serve.submit(&order(&id, 3)).await;
         let workflow = answer["order"]["workflow"].clone();
         (workflow != before["order"]["workflow"]).then_some(workflow)

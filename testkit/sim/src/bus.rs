@@ -8,7 +8,7 @@ use triad_core::{Direction, Envelope, Timestamp};
 use triad_runtime::{BusError, InputRecord};
 
 use crate::kernel::{InstanceId, Kernel};
-use crate::unsynced::Unsynced;
+use crate::unsynced::{Undo, Unsynced};
 
 /// A record of a topic: when it was appended, and by whom.
 #[derive(Debug, Clone)]
@@ -187,6 +187,33 @@ impl BusState {
             waker.wake();
         }
         (partition, offset)
+    }
+
+    /// Takes back all but the first `kept` of what is acknowledged and not durable yet; how many messages
+    /// and how many commits are lost.
+    pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {
+        let (mut messages, mut commits) = (0, 0);
+        for undo in self.unsynced.lose(kept) {
+            match undo {
+                Undo::Appended { topic, partition } => {
+                    messages += 1;
+                    let all = self.topics.get_mut(&topic);
+                    all.and_then(|all| all.get_mut(partition)?.log.pop());
+                }
+                Undo::Committed {
+                    topic,
+                    partition,
+                    before,
+                } => {
+                    commits += 1;
+                    let all = self.topics.get_mut(&topic);
+                    if let Some(p) = all.and_then(|all| all.get_mut(partition)) {
+                        p.committed = before;
+                    }
+                }
+            }
+        }
+        (messages, commits)
     }
 
     /// Sends one message of a batch as the faults have it. Within a partition a failure fails all

@@ -4,18 +4,16 @@
 //! back the last of it, of messages that can be made again and of commits of offsets, in the order in
 //! which they were made.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use triad_core::Envelope;
-
-use crate::bus::Partition;
 
 /// Most that a loss of power takes back: what is older has become durable by itself.
 const MOST: usize = 64;
 
 /// One thing that may be taken back.
 #[derive(Debug)]
-enum Undo {
+pub(crate) enum Undo {
     /// The last record of a partition.
     Appended { topic: String, partition: usize },
     /// A commit, and what was committed before.
@@ -24,13 +22,6 @@ enum Undo {
         partition: usize,
         before: usize,
     },
-}
-
-/// What has been taken back.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Lost {
-    pub messages: usize,
-    pub commits: usize,
 }
 
 /// What is acknowledged and not durable yet, oldest first.
@@ -71,41 +62,10 @@ impl Unsynced {
         self.0.len()
     }
 
-    /// Takes back all but the first `kept`.
-    pub(crate) fn lose(
-        &mut self,
-        kept: usize,
-        topics: &mut BTreeMap<String, Vec<Partition>>,
-    ) -> Lost {
-        let mut lost = Lost::default();
-        while self.0.len() > kept {
-            match self.0.pop_back() {
-                Some(Undo::Appended { topic, partition }) => {
-                    lost.messages += 1;
-                    of(topics, &topic, partition).and_then(|p| p.log.pop());
-                }
-                Some(Undo::Committed {
-                    topic,
-                    partition,
-                    before,
-                }) => {
-                    lost.commits += 1;
-                    if let Some(p) = of(topics, &topic, partition) {
-                        p.committed = before;
-                    }
-                }
-                None => break,
-            }
-        }
+    /// All but the first `kept`, the last first; nothing is left.
+    pub(crate) fn lose(&mut self, kept: usize) -> impl Iterator<Item = Undo> {
+        let lost = self.0.split_off(kept.min(self.0.len()));
         self.0.clear();
-        lost
+        lost.into_iter().rev()
     }
-}
-
-fn of<'a>(
-    topics: &'a mut BTreeMap<String, Vec<Partition>>,
-    topic: &str,
-    partition: usize,
-) -> Option<&'a mut Partition> {
-    topics.get_mut(topic)?.get_mut(partition)
 }
