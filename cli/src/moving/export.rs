@@ -1,5 +1,6 @@
 //! `triad export`: everything of an installation in one file.
 
+use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use tempfile::NamedTempFile;
-use triad_operator::moving::{Counts, Exported, Submission, Writer, export};
+use triad_operator::moving::{Counts, Exported, Message, Writer, export};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Clock as _, StateStore as _};
 
@@ -23,8 +24,8 @@ use crate::output::{Usage, count, moment, print_line};
 /// Write everything of an installation into a file: orders alive and finished, workflows, the call ledger
 ///
 /// What is exported must stand still: stop triad serve first; of an installation in the cloud disable the
-/// triggers of the functions. Orders that were sent and not yet taken are exported too. The file holds the
-/// details of orders: keep it as you keep those.
+/// triggers of the functions. Orders and replies that were sent and not yet taken are exported too. The file
+/// holds the details of orders: keep it as you keep those.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad export --data /var/lib/triad --to shop.jsonl          look at it, keep it
@@ -131,19 +132,27 @@ fn begin(to: &Path) -> Result<NamedTempFile> {
         ))
         .into());
     }
-    let folder = to.parent().filter(|p| !p.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    NamedTempFile::new_in(folder).map_err(|e| {
+    NamedTempFile::new_in(folder(to)).map_err(|e| {
         let why = crate::read::plain(&e);
         Usage(format!("--to {}: cannot be made: {why}", to.display())).into()
     })
+}
+
+/// Where a file is.
+fn folder(of: &Path) -> &Path {
+    let folder = of.parent().filter(|p| !p.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 fn finish(file: NamedTempFile, to: &Path) -> Result<()> {
     let named = || format!("{} cannot be written", to.display());
     file.as_file().sync_all().with_context(named)?;
     file.persist_noclobber(to).with_context(named)?;
-    Ok(())
+    // Its name, too: a directory is marked as moved only after this.
+    let folder = File::open(folder(to));
+    folder
+        .and_then(|folder| folder.sync_all())
+        .with_context(named)
 }
 
 type Written = (BufWriter<NamedTempFile>, Counts, Exported);
@@ -159,10 +168,10 @@ async fn write(
     let before = at_work(place).await?;
     let say = |counts| progress.counts("exported", counts);
     let exported = export(&place.store, &SystemClock, &mut writer, say).await?;
-    for topic in topics::of_orders(&place.kafka).await? {
+    for topic in topics::moved(&place.kafka).await? {
         let mut held = topics::untaken(&place.kafka, topic, &args.store.table_prefix).await?;
         while let Some(record) = held.next().await? {
-            writer.submission(Submission::of(&record))?;
+            writer.message(Message::of(&record))?;
         }
         progress.counts("exported", writer.counts());
     }

@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::json;
-use triad_core::topics;
 use triad_kafka::{KafkaBus, Topic, create_topics};
-use triad_operator::moving::{Counts, Imported, Reader, Tally, import};
-use triad_runtime::system::SystemClock;
+use triad_operator::moving::{Counts, Imported, Reader, TOPICS, Tally, import};
+use triad_runtime::settings::Settings;
+use triad_runtime::supervisor::Supervisor;
+use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use super::place::Place;
 use super::progress::Progress;
@@ -20,14 +21,14 @@ use crate::machine::moved;
 use crate::output::{Usage, count, print_line};
 use crate::read;
 
-/// Partitions of the topics of orders where a new directory has none: what triad serve makes.
+/// Partitions of the topics where a new directory has none: what triad serve makes.
 const PARTITIONS: i32 = 4;
 
 /// Put a file of triad export into a data directory, or into DynamoDB
 ///
 /// The whole file is checked before anything is written. What is there already is left as it is: the same is
 /// counted, something else is listed. An import that did not come to its end is simply run again. Alive
-/// orders go on as soon as handlers run.
+/// orders go on as soon as handlers run: what they wait for is sent again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad import --from shop.jsonl --data ./new --dry-run      is the file whole? what would come of it?
@@ -86,13 +87,13 @@ pub async fn run(args: ImportArgs) -> Result<ExitCode> {
             orders: tally(counts.orders),
             workflows: tally(counts.workflows + counts.present),
             control: tally(counts.control),
-            submissions: counts.submissions,
+            messages: counts.submissions + counts.replies,
             named: Vec::new(),
         };
         return told(&args, &imported);
     }
     let place = Place::open(&args.store, &args.kafka, true).await?;
-    let imported = put(&args, &place, counts, &progress).await;
+    let imported = put(&args, &place, &progress).await;
     progress.end();
     let imported = imported.context(
         "the import has not come to its end; what was written stays: run the command again",
@@ -119,31 +120,47 @@ fn check(path: &Path, progress: &Progress) -> Result<Counts> {
     Ok(reader.counts())
 }
 
-async fn put(
-    args: &ImportArgs,
-    place: &Place,
-    counts: Counts,
-    progress: &Progress,
-) -> Result<Imported> {
+async fn put(args: &ImportArgs, place: &Place, progress: &Progress) -> Result<Imported> {
     let mut reader = open(&args.from)?;
-    let bus = match args.dry_run || counts.submissions == 0 {
+    let bus = match args.dry_run {
         true => None,
         false => Some(bus(place).await?),
     };
     let ports = (&place.store, bus.as_ref(), &SystemClock);
     let say = |counts| progress.counts("imported", counts);
-    Ok(import(ports, &mut reader, args.dry_run, say).await?)
+    let imported = import(ports, &mut reader, args.dry_run, say).await?;
+    // A data directory drives its orders on whenever it is started.
+    if let Some(bus) = bus.filter(|_| place.is_shared()) {
+        drive_on(args, place, bus).await?;
+    }
+    Ok(imported)
 }
 
-/// A producer for the topics of orders, which a new directory does not have.
+/// Has alive orders go on: what they wait for lies in no topic of this installation.
+async fn drive_on(args: &ImportArgs, place: &Place, bus: KafkaBus) -> Result<()> {
+    let settings = Settings {
+        timing: args.store.spans()?.timing,
+        ..Settings::default()
+    };
+    let store = place.store.clone();
+    let supervisor = Supervisor::new(store, bus, SystemClock, SystemEntropy, settings);
+    let driven = supervisor.drive_on().await;
+    if !driven.is_whole() {
+        eprintln!(
+            "triad import: not every alive order could be driven on at once; the Supervisor does so when they are overdue"
+        );
+    }
+    Ok(())
+}
+
+/// A producer for the topics, which a new directory does not have.
 async fn bus(place: &Place) -> Result<KafkaBus> {
     if !place.is_shared() {
         let topic = |name: &str| Topic {
             name: name.to_owned(),
             partitions: PARTITIONS,
         };
-        let both = [topic(topics::ORDERS), topic(topics::ORDERS_HIGH)];
-        create_topics(&place.kafka, &both).await?;
+        create_topics(&place.kafka, &TOPICS.map(topic)).await?;
     }
     Ok(KafkaBus::new(&place.kafka)?)
 }
@@ -178,10 +195,7 @@ fn told(args: &ImportArgs, imported: &Imported) -> Result<ExitCode> {
             "orders"
         ),
     );
-    println!(
-        "{}",
-        count(imported.submissions, "submission", "submissions")
-    );
+    println!("{}", count(imported.messages, "message", "messages"));
     if args.dry_run {
         println!("(dry run: nothing was written)");
     }

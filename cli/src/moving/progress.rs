@@ -33,14 +33,8 @@ impl Progress {
 
     /// Says how much of a file is done.
     pub fn counts(&self, doing: &str, counts: Counts) {
-        let Counts {
-            orders,
-            submissions,
-            ..
-        } = counts;
-        self.say(format!(
-            "{doing}: {orders} orders, {submissions} submissions"
-        ));
+        let (orders, messages) = (counts.orders, counts.submissions + counts.replies);
+        self.say(format!("{doing}: {orders} orders, {messages} messages"));
     }
 
     /// Takes the line away.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use triad_core::{Envelope, topics};
 use triad_kafka::{HeldRecords, KafkaBus, KafkaConfig, Topic, create_topics, topics_seen};
+use triad_operator::moving::TOPICS;
 use triad_runtime::{Bus as _, InputRecord};
 
 /// Longest wait for one answer of a broker.
@@ -13,14 +14,13 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Messages that are sent at once.
 const BATCH: usize = 500;
 
-/// The topics of orders that are there, those first that have priority.
+/// The topics that are there of those whose messages are moved.
 ///
 /// # Errors
 /// If no broker answers.
-pub async fn of_orders(kafka: &KafkaConfig) -> Result<Vec<&'static str>> {
+pub async fn moved(kafka: &KafkaConfig) -> Result<Vec<&'static str>> {
     let there = seen(kafka).await?;
-    let both = [topics::ORDERS_HIGH, topics::ORDERS];
-    Ok(both.into_iter().filter(|t| there.contains(*t)).collect())
+    Ok(TOPICS.into_iter().filter(|t| there.contains(*t)).collect())
 }
 
 async fn seen(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
@@ -113,6 +113,7 @@ fn message(record: InputRecord) -> Envelope {
         value: record.value.unwrap_or_default(),
         headers: record.headers,
         trace: None,
+        is_restorable: false,
     }
 }
 

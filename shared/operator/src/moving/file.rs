@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use triad_core::Timestamp;
 use triad_runtime::moving::Kept;
 
-use super::line::{Counts, Header, Line, Submission};
+use super::line::{Counts, Header, Line, Message};
 
 /// Version of the form of the file that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -98,12 +98,12 @@ impl<W: Write> Writer<W> {
         self.put(&Line::of(kept))
     }
 
-    /// Writes an order that was sent and not yet taken.
+    /// Writes a message that was sent and not yet taken.
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
-    pub fn submission(&mut self, submission: Submission) -> Result<(), FileError> {
-        self.put(&Line::Submission(submission))
+    pub fn message(&mut self, message: Message) -> Result<(), FileError> {
+        self.put(&Line::Message(message))
     }
 
     /// How much has been written.
@@ -157,8 +157,8 @@ pub struct Reader<R> {
 pub enum Item {
     /// One thing for a store.
     Kept(Kept),
-    /// An order that was sent and not yet taken.
-    Submission(Submission),
+    /// A message that was sent and not yet taken.
+    Message(Message),
 }
 
 impl<R: BufRead> Reader<R> {
@@ -238,9 +238,9 @@ impl<R: BufRead> Reader<R> {
         self.counts.add(&line);
         let item = match line.kept().map_err(|why| self.damaged(why))? {
             Ok(kept) => Item::Kept(kept),
-            Err(Line::Submission(submission)) => {
-                submission.message().map_err(|why| self.damaged(why))?;
-                Item::Submission(submission)
+            Err(Line::Message(message)) => {
+                message.envelope().map_err(|why| self.damaged(why))?;
+                Item::Message(message)
             }
             Err(_) => return Err(self.damaged("it is a second first line")),
         };

@@ -26,7 +26,7 @@ pub enum ImportError {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bus takes no submissions.
+    /// The bus takes no messages.
     #[error(transparent)]
     Bus(#[from] BusError),
 }
@@ -55,8 +55,8 @@ pub struct Imported {
     pub workflows: Tally,
     /// Control records.
     pub control: Tally,
-    /// Submissions that were sent.
-    pub submissions: u64,
+    /// Messages that were sent: submissions, replies and announcements that nobody had taken.
+    pub messages: u64,
     /// The first [`MAX_NAMED`] things that are there with another content, or are refused, and why.
     #[serde(skip)]
     pub named: Vec<(String, String)>,
@@ -105,10 +105,10 @@ impl Imported {
     }
 }
 
-/// Puts the rest of a file into a store, in batches, and sends its submissions. `progress` is told after each
+/// Puts the rest of a file into a store, in batches, and then sends its messages. `progress` is told after each
 /// batch how much has been read. With `dry_run` nothing is written or sent. It holds one batch in memory. To
 /// do it twice does no harm: what is there already is counted as such, and of an order that is submitted
-/// again Submission knows the first.
+/// again Submission knows the first, and a reply is answered once.
 ///
 /// # Errors
 /// [`ImportError`]; what was put before stays.
@@ -148,7 +148,7 @@ impl Batch {
 
     fn takes(&self, item: &Item) -> bool {
         match item {
-            Item::Submission(_) => self.kept.is_empty(),
+            Item::Message(_) => self.kept.is_empty(),
             Item::Kept(kept) => self
                 .kept
                 .last()
@@ -163,8 +163,8 @@ impl Batch {
         imported: &mut Imported,
     ) -> Result<(), FileError> {
         match item {
-            Item::Submission(submission) => {
-                let message = submission.message();
+            Item::Message(message) => {
+                let message = message.envelope();
                 self.messages.push(message.map_err(std::io::Error::other)?);
             }
             Item::Kept(kept) => match standing(kept, clock) {
@@ -216,6 +216,6 @@ async fn flush<S: MovingStore, B: Bus>(
         let results = each_patiently(clock, &messages, send, may_pass).await;
         results.into_iter().collect::<Result<Vec<()>, _>>()?;
     }
-    imported.submissions += sent;
+    imported.messages += sent;
     Ok(())
 }

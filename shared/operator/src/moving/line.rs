@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_core::stored::{self, Scalar, attribute as attr};
-use triad_core::{Envelope, OrderId, Timestamp, WorkflowRef};
+use triad_core::{Envelope, OrderId, Timestamp, WorkflowRef, topics};
 use triad_runtime::InputRecord;
 use triad_runtime::moving::{Kept, KeptControl, KeptDetails, KeptOrder, KeptRecord, KeptWorkflow};
 use triad_workflow::Millis;
@@ -39,13 +39,15 @@ pub struct Counts {
     pub alive: u64,
     /// Orders that were sent and not yet taken.
     pub submissions: u64,
+    /// Replies and announcements that were sent and not yet taken.
+    pub replies: u64,
 }
 
 impl Counts {
     /// All lines but the first and the last.
     #[must_use]
     pub fn lines(&self) -> u64 {
-        self.workflows + self.present + self.control + self.orders + self.submissions
+        self.workflows + self.present + self.control + self.orders + self.submissions + self.replies
     }
 
     pub(super) fn add(&mut self, line: &Line) {
@@ -57,7 +59,8 @@ impl Counts {
                 self.orders += 1;
                 self.alive += u64::from(order.is_alive());
             }
-            Line::Submission(_) => self.submissions += 1,
+            Line::Message(message) if topics::is_scheduler(&message.topic) => self.replies += 1,
+            Line::Message(_) => self.submissions += 1,
             Line::Export(_) | Line::End { .. } => {}
         }
     }
@@ -89,17 +92,26 @@ impl Bytes {
     }
 }
 
-/// An order that was sent and not yet taken: a record of a topic of orders, as it came.
+/// Topics of which messages are moved that nobody has taken: orders as they were submitted, and what agents
+/// have answered. A reply may be all that brings an order's last status back.
+pub const TOPICS: [&str; 4] = [
+    topics::ORDERS_HIGH,
+    topics::ORDERS,
+    topics::SCHEDULER_HIGH,
+    topics::SCHEDULER,
+];
+
+/// A message that was sent and not yet taken: a record of one of [`TOPICS`], as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Submission {
+pub struct Message {
     topic: String,
     key: Option<Bytes>,
     value: Option<Bytes>,
     headers: Vec<(String, Option<Bytes>)>,
 }
 
-impl Submission {
-    /// The submission in a record.
+impl Message {
+    /// The message in a record.
     #[must_use]
     pub fn of(record: &InputRecord) -> Self {
         let bytes = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(Bytes::of);
@@ -112,11 +124,14 @@ impl Submission {
         }
     }
 
-    /// The message that sends it again.
+    /// What sends it again.
     ///
     /// # Errors
-    /// Why its bytes cannot be read, for people.
-    pub fn message(&self) -> Result<Envelope, String> {
+    /// Why its bytes cannot be read, or that its topic is none of [`TOPICS`], for people.
+    pub fn envelope(&self) -> Result<Envelope, String> {
+        if !TOPICS.contains(&self.topic.as_str()) {
+            return Err(format!("messages of topic {} are not moved", self.topic));
+        }
         let read = |bytes: &Option<Bytes>| bytes.as_ref().map(Bytes::read).transpose();
         let headers = self.headers.iter();
         let headers = headers.map(|(name, value)| Ok((name.clone(), read(value)?)));
@@ -126,6 +141,7 @@ impl Submission {
             value: read(&self.value)?.unwrap_or_default(),
             headers: headers.collect::<Result<_, String>>()?,
             trace: None,
+            is_restorable: false,
         })
     }
 }
@@ -244,7 +260,7 @@ pub(super) enum Line {
         expires_ms: Option<u64>,
     },
     Order(OrderLine),
-    Submission(Submission),
+    Message(Message),
     /// The last.
     End {
         counts: Counts,

@@ -9,9 +9,9 @@
 //! | workflows, and which version of each is the present one | |
 //! | orders, alive and finished: their records and details | |
 //! | the call ledger and the downstreams of the control store | rate limits and reports of pressure: they hold for seconds |
-//! | orders that were sent and not yet taken | requests, replies and announcements: they are made again from the records |
+//! | submissions, replies and announcements that were sent and not yet taken | requests: they are made again from the records |
 //!
-//! Architecture invariant: nothing that stands in a store is replaced, and no message but a submission is
+//! Architecture invariant: nothing that stands in a store is replaced, and no message of another topic is
 //! sent.
 
 mod export;
@@ -23,4 +23,4 @@ mod patience;
 pub use export::{ExportError, Exported, MAX_NAMED, export};
 pub use file::{FileError, Item, MAX_LINE_BYTES, Reader, VERSION, Writer};
 pub use import::{ImportError, Imported, Tally, import};
-pub use line::{Counts, Header, Submission};
+pub use line::{Counts, Header, Message, TOPICS};
