@@ -100,12 +100,17 @@ impl Running {
         Ok(Said(path))
     }
 
+    /// Where its brokers are.
+    pub fn brokers(&self) -> &str {
+        self.0.get(BROKERS).map_or("", String::as_str)
+    }
+
     /// What is said of the process that owns the store of a data directory; `None` if none does, or it
     /// has not said anything yet.
     ///
     /// # Errors
     /// [`Usage`] naming the file, if it cannot be read.
-    fn look(data: &Path) -> Result<Option<Self>, Usage> {
+    pub fn look(data: &Path) -> Result<Option<Self>, Usage> {
         // First this: a file that was left behind is removed before the store has a new owner.
         if !triad_sqlite::is_taken(&store_in(data)) {
             return Ok(None);

@@ -21,6 +21,7 @@ mod contexts;
 mod data;
 mod dev;
 mod machine;
+mod moving;
 mod new;
 mod operate;
 mod origin;
@@ -90,6 +91,9 @@ enum Command {
     New(new::NewArgs),
     Dev(Box<dev::DevArgs>),
     Serve(serve::ServeArgs),
+    Backup(moving::backup::BackupArgs),
+    Export(Box<moving::export::ExportArgs>),
+    Import(Box<moving::import::ImportArgs>),
     Submit(commands::submit::SubmitArgs),
     Get(commands::get::GetArgs),
     Watch(commands::watch::WatchArgs),
@@ -253,8 +257,11 @@ impl Command {
             Self::Workflows(args) => args.changes(),
             Self::Migrate(args) => args.changes(),
             Self::DeadLetters(args) => args.changes(),
+            Self::Import(args) => args.changes(),
             Self::Dev(_)
             | Self::Serve(_)
+            | Self::Backup(_)
+            | Self::Export(_)
             | Self::Token(_)
             | Self::New(_)
             | Self::Get(_)
@@ -278,6 +285,9 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             dev::run(*args).await
         }
         Command::Serve(args) => serve::run(args).await,
+        Command::Backup(args) => moving::backup::run(args).await,
+        Command::Export(args) => moving::export::run(*args).await,
+        Command::Import(args) => moving::import::run(*args).await,
         Command::Token(args) => commands::token::run(&args),
         Command::New(args) => new::run(&args),
         Command::Submit(args) => commands::submit::run(args).await,

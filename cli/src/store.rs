@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_dynamodb::DynamoStore;
+use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
 use triad_runtime::ports::{AttentionPage, OperatorStore, OrderPage, StoredVersion};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{
@@ -65,5 +66,9 @@ ports! {
         fn attention(kind: Attention, shard: u32, page: Option<String>) -> Result<AttentionPage, StoreError>;
         fn versions() -> Result<Vec<StoredVersion>, StoreError>;
         fn remove(definition: WorkflowRef) -> Result<(), StoreError>;
+    }
+    MovingStore {
+        fn kept(part: Part, page: Option<String>) -> Result<KeptPage, StoreError>;
+        fn keep(items: Vec<Kept>, dry_run: bool) -> Each<Keeping>;
     }
 }

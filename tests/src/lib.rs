@@ -25,3 +25,4 @@ pub mod runtime_api;
 pub mod skipped;
 pub mod told;
 pub mod topics;
+pub mod walk;

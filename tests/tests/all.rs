@@ -27,6 +27,8 @@ mod layout;
 mod localstack;
 mod mapping_emulator;
 mod metrics;
+mod moving;
+mod moving_commands;
 mod named;
 mod obligations;
 mod operate;

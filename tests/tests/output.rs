@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use triad_runtime::system::SystemClock;
+use triad_sqlite::SqliteStore;
 use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::{PATIENCE, until};
 use triad_tests::process::command;
 use triad_tests::topics::{Raw, read_until, write};
+use triad_workflow::Millis;
 
 const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
@@ -74,11 +77,18 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let workflow = files.write("fulfilment.yaml", FULFILMENT);
     let one = files.write("one.jsonl", &lines(&[order("one", 1)]));
     let project = files.arg("project");
+    let exported = files.arg("exported.jsonl");
+    let (data, copy) = (files.arg("data"), files.arg("copy"));
+    let store = files.path("data/store");
+    drop(SqliteStore::open(&store, SystemClock, Millis(0)).expect("a store"));
     let service = format!("{}/payment", dev.service);
     let acts = |args: &[&'static str]| [args, &WHO[..]].concat();
     let runs: Vec<Vec<&str>> = vec![
         vec!["serve", "--schema"],
         vec!["token", "shop", "--role", "read"],
+        vec!["export", "--to", &exported],
+        vec!["import", "--from", &exported, "--dry-run"],
+        vec!["backup", "--data", &data, "--to", &copy],
         vec!["submit", &one],
         vec!["get", "good-0"],
         vec!["get", "good-0", "--json"],

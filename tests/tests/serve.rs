@@ -19,14 +19,14 @@ const AGENTS: [&str; 5] = [
 ];
 
 /// A reference service, and a directory with a configuration that names it.
-struct Place {
-    files: Files,
-    service: String,
+pub(crate) struct Place {
+    pub(crate) files: Files,
+    pub(crate) service: String,
     _process: Process,
 }
 
 impl Place {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let mut reference = command("triad-reference-service");
         reference.args(["--listen", "127.0.0.1:0"]);
         let mut process = Process::start(reference);
@@ -45,7 +45,7 @@ impl Place {
     }
 
     /// Writes the configuration, with further settings.
-    fn configure(&self, further: &Value) -> String {
+    pub(crate) fn configure(&self, further: &Value) -> String {
         let agent = |name| {
             let address = format!("{}/{name}", self.service);
             (name, json!({ "base_url": address }))
@@ -61,11 +61,11 @@ impl Place {
         self.files.write("triad.yaml", &all.to_string())
     }
 
-    fn data(&self) -> String {
+    pub(crate) fn data(&self) -> String {
         self.files.arg("state")
     }
 
-    async fn serve(&self) -> Serve {
+    pub(crate) async fn serve(&self) -> Serve {
         let mut serve = command("triad");
         serve.args(["serve", "--config", &self.files.arg("triad.yaml")]);
         let process = Process::start(serve);
@@ -80,14 +80,14 @@ impl Place {
     }
 }
 
-struct Serve {
-    process: Process,
+pub(crate) struct Serve {
+    pub(crate) process: Process,
     http: String,
     kafka: String,
 }
 
 impl Serve {
-    async fn post(&self, path: &str, of_type: &str, body: String) -> (u16, String) {
+    pub(crate) async fn post(&self, path: &str, of_type: &str, body: String) -> (u16, String) {
         let request = client().post(format!("{}{path}", self.http)).body(body);
         let answer = request.header("content-type", of_type).send().await;
         let answer = answer.expect("it answers");
@@ -101,7 +101,7 @@ impl Serve {
         (status, serde_json::from_str(&body).expect("JSON"))
     }
 
-    async fn get(&self, id: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, id: &str) -> Option<Value> {
         let answer = client().get(format!("{}/v1/orders/{id}", self.http)).send();
         let answer = answer.await.ok()?;
         let is_there = answer.status().is_success();
@@ -109,7 +109,7 @@ impl Serve {
         is_there.then(|| serde_json::from_str(&body).expect("JSON"))
     }
 
-    async fn finished(&self, id: &str) -> Value {
+    pub(crate) async fn finished(&self, id: &str) -> Value {
         until(&format!("{id} has finished"), async || {
             let order = self.get(id).await?;
             (!order["finished_at"].is_null()).then_some(order)
@@ -118,7 +118,7 @@ impl Serve {
     }
 
     /// Stops it as a service manager does.
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.process.interrupt();
         let status = self.process.ended().await;
         assert_eq!(status.code(), Some(0), "{:?}", self.process.err());

@@ -113,6 +113,20 @@ async fn the_store_keeps_the_contract_of_a_control_store() {
 }
 
 #[tokio::test]
+async fn the_store_keeps_the_contract_of_moving() {
+    use triad_sim::contract::moving;
+    // What has expired counts as gone, and its records are of the first seconds of 1970.
+    let clock = ManualClock::at(10_000);
+    let engines = [Store::of_contract().await, Store::of_contract().await];
+    let [from, to] = engines.each_ref().map(|e| e.store_at(clock.clone()));
+    moving::moves_everything_and_knows_it_again(&from, &to).await;
+    let engines = [Store::of_contract().await, Store::of_contract().await];
+    let [one, other] = engines.each_ref().map(|e| e.store_at(clock.clone()));
+    moving::leaves_what_stands(&one).await;
+    moving::keeps_halves_and_control_records(&other).await;
+}
+
+#[tokio::test]
 async fn an_order_of_which_one_half_is_refused_is_not_created() {
     let engine = Store::of_contract().await;
     let store = engine.store();

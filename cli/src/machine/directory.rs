@@ -4,14 +4,33 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::output::Usage;
+use super::moved;
+use crate::output::{Usage, quoted};
 use crate::read::plain;
 
-/// Makes the directory and takes it for this process.
+/// Makes the directory and takes it for this process, to run on it.
+///
+/// # Errors
+/// [`Usage`] if it cannot be made or written, another process has it, or its orders were moved away.
+pub fn lock(dir: &Path) -> Result<File, Usage> {
+    let file = take(dir)?;
+    match moved::look(dir)? {
+        None => Ok(file),
+        Some(moved) => Err(Usage(format!(
+            "--data {}: its orders were exported on {} to {}, to go on elsewhere: here they would be done twice. Run what they were imported into; if they were imported nowhere, triad export --data {} --undo",
+            dir.display(),
+            moved.at,
+            moved.to,
+            quoted(&dir.display().to_string()),
+        ))),
+    }
+}
+
+/// Makes the directory and takes it for this process, whatever has become of its orders.
 ///
 /// # Errors
 /// [`Usage`] if it cannot be made or written, or another process has it.
-pub fn lock(dir: &Path) -> Result<File, Usage> {
+pub fn take(dir: &Path) -> Result<File, Usage> {
     let shown = dir.display();
     let next = "name a directory that you may write to";
     std::fs::create_dir_all(dir).map_err(|e| {

@@ -2,4 +2,5 @@
 
 pub mod broker;
 pub mod directory;
+pub mod moved;
 pub mod stores;

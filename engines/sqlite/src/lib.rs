@@ -22,6 +22,8 @@
 //! | `engine` | the two threads, the groups, their bounds |
 //! | `record` | a process record as a row, with its checksum |
 //! | `orders`, `index`, `definitions`, `control` | the ports, as statements |
+//! | `moving` | everything that is stored, page by page, and putting it in |
+//! | `snapshot` | a copy of the file while others write |
 //! | `expiry` | what is deleted, and when |
 //! | `error` | which error of SQLite is of which kind |
 
@@ -31,9 +33,11 @@ mod engine;
 mod error;
 mod expiry;
 mod index;
+mod moving;
 mod orders;
 mod record;
 mod schema;
+mod snapshot;
 
 use std::path::Path;
 use std::time::Duration;
@@ -46,6 +50,7 @@ use engine::Engine;
 pub use error::OpenError;
 pub use expiry::SWEEP_EVERY;
 pub use schema::{file, is_taken};
+pub use snapshot::{SnapshotError, snapshot};
 
 /// The state store, the definition store, the control store and the operators' store, in one SQLite
 /// file. Clones share the file and its threads, which end with the last clone.

@@ -16,7 +16,7 @@ use crate::record::{self, COLUMNS, Encoded, INDEXED, KEY};
 use crate::{SqliteStore, index};
 
 /// Largest details, in bytes: as large as an item of DynamoDB, so that every order can be moved there.
-const MAX_DETAILS_BYTES: usize = 400 * 1024;
+pub(crate) const MAX_DETAILS_BYTES: usize = 400 * 1024;
 /// Records of one page of [`StateStore::list`].
 const LIST_PAGE: usize = 500;
 
@@ -193,16 +193,35 @@ fn create_one(
         Ok(encoded) => encoded,
         Err(refused) => return Ok(Err(refused)),
     };
-    let sum = sum_of_details(id, &details, &new.digest);
+    insert_details(db, id, &details, &new.digest, None)?;
+    insert_record(db, encoded)?;
+    Ok(Ok(Created::Created))
+}
+
+/// Writes details that are not there. They expire at this moment, in seconds.
+pub(crate) fn insert_details(
+    db: &Connection,
+    id: &str,
+    details: &str,
+    digest: &str,
+    expires: Option<i64>,
+) -> rusqlite::Result<()> {
+    let sum = sum_of_details(id, details, digest);
     db.prepare_cached(
-        "INSERT INTO orders (OrderID, Details, Digest, Checksum) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO orders (OrderID, Details, Digest, ExpiresAt, Checksum)
+        VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((id, &details, &new.digest, sum))?;
-    let Encoded { values, checksum } = encoded;
+    .execute((id, details, digest, expires, sum))?;
+    Ok(())
+}
+
+/// Writes a record that is not there.
+pub(crate) fn insert_record(db: &Connection, record: Encoded) -> rusqlite::Result<()> {
+    let Encoded { values, checksum } = record;
     let values = values.into_iter().chain([Sql::Integer(checksum)]);
     db.prepare_cached(&INSERT)?
         .execute(params_from_iter(values))?;
-    Ok(Ok(Created::Created))
+    Ok(())
 }
 
 /// Writes one record on its condition.
@@ -301,7 +320,7 @@ fn load_one(
     })
 }
 
-fn sum_of_details(id: &str, details: &str, digest: &str) -> i64 {
+pub(crate) fn sum_of_details(id: &str, details: &str, digest: &str) -> i64 {
     let parts = [id, details, digest];
     record::checksum(
         parts

@@ -85,6 +85,29 @@ pub(crate) fn encode(
     retention: Millis,
     standing: Option<u64>,
 ) -> Result<Encoded, StoreError> {
+    encode_with(order, token, retention, |expires| {
+        expires.map(|at| standing.map_or(at, |standing| at.max(standing)))
+    })
+}
+
+/// A record as a row that expires at this moment, in seconds, or is kept.
+///
+/// # Errors
+/// [`StoreError::Item`] if it is larger than the store takes.
+pub(crate) fn encode_kept(
+    order: &Order,
+    token: u64,
+    expires_s: Option<u64>,
+) -> Result<Encoded, StoreError> {
+    encode_with(order, token, Millis(0), |_| expires_s)
+}
+
+fn encode_with(
+    order: &Order,
+    token: u64,
+    retention: Millis,
+    expires: impl FnOnce(Option<u64>) -> Option<u64>,
+) -> Result<Encoded, StoreError> {
     let mut values = [const { Value::Null }; COLUMNS.len()];
     let mut bytes = 0;
     for (name, value) in stored::encode(order, token, retention) {
@@ -107,9 +130,11 @@ pub(crate) fn encode(
         )));
     }
     let last = COLUMNS.len() - 1;
-    if let (Value::Integer(at), Some(standing)) = (&mut values[last], standing.map(signed)) {
-        *at = (*at).max(standing);
-    }
+    let at = match &values[last] {
+        Value::Integer(at) => Some(at.cast_unsigned()),
+        _ => None,
+    };
+    values[last] = expires(at).map_or(Value::Null, |at| Value::Integer(signed(at)));
     let checksum = checksum(values.iter().map(ValueRef::from));
     Ok(Encoded { values, checksum })
 }

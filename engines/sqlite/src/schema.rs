@@ -151,7 +151,7 @@ fn try_again(tries: i32) -> bool {
     clippy::disallowed_methods,
     reason = "nobody tells when another process gives a lock back; the tries are bounded"
 )]
-fn pause(span: Duration) {
+pub(crate) fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 

@@ -62,6 +62,15 @@ async fn it_keeps_the_contract_of_a_control_store() {
 }
 
 #[tokio::test]
+async fn it_keeps_the_contract_of_moving() {
+    let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let [from, to, other, third] = dirs.each_ref().map(|dir| open(dir.path()));
+    contract::moving::moves_everything_and_knows_it_again(&from, &to).await;
+    contract::moving::leaves_what_stands(&other).await;
+    contract::moving::keeps_halves_and_control_records(&third).await;
+}
+
+#[tokio::test]
 async fn a_half_that_is_too_large_is_refused_with_the_other_half() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());

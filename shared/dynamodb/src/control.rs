@@ -9,7 +9,7 @@ use crate::store::DynamoStore;
 use crate::tables::attr;
 use crate::write::Put;
 
-const VALUE: &str = "Value";
+pub(crate) const VALUE: &str = "Value";
 
 impl<C: Clock + Clone> ControlStore for DynamoStore<C> {
     async fn read(

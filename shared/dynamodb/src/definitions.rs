@@ -12,10 +12,10 @@ use crate::store::DynamoStore;
 use crate::tables::attr;
 
 /// Sort key under which the present version of a workflow is named.
-const CURRENT: &str = "current";
-const DEFINITION: &str = "Definition";
-const HASH: &str = "Hash";
-const PUBLISHED_AT: &str = "PublishedAt";
+pub(crate) const CURRENT: &str = "current";
+pub(crate) const DEFINITION: &str = "Definition";
+pub(crate) const HASH: &str = "Hash";
+pub(crate) const PUBLISHED_AT: &str = "PublishedAt";
 
 impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
     async fn publish(
@@ -76,7 +76,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
         in_table(error, &self.tables.workflows)
     }
 
-    async fn workflow_item(
+    pub(crate) async fn workflow_item(
         &self,
         name: &WorkflowName,
         version: &str,

@@ -12,6 +12,7 @@ mod control;
 mod definitions;
 mod error;
 mod item;
+mod moving;
 mod operator;
 mod orders;
 mod store;

@@ -27,7 +27,11 @@ const MAX_DETAILS_BYTES: u64 = 1 << 20;
 
 /// Details as an item.
 pub(crate) fn encode(id: &OrderId, details: &Value, digest: &str) -> Item {
-    let plain = details.to_string();
+    encode_json(id, details.to_string(), digest)
+}
+
+/// The same of details that are JSON text.
+pub(crate) fn encode_json(id: &OrderId, plain: String, digest: &str) -> Item {
     let around = attr::ORDER_ID.len() + id.as_str().len() + DIGEST.len() + digest.len();
     let units = |name: &str, bytes: usize| (around + name.len() + bytes).div_ceil(UNIT_BYTES);
     let mut item = Item::from([
@@ -51,12 +55,24 @@ pub(crate) fn encode(id: &OrderId, details: &Value, digest: &str) -> Item {
 /// # Errors
 /// [`StoreError::Item`] where the item cannot be read.
 pub(crate) fn decode(item: &Item) -> Result<Value, StoreError> {
-    let json = match item.get(DETAILS_GZIP) {
-        Some(AttributeValue::B(packed)) => gunzip(packed.as_ref())?,
-        _ => string(item, DETAILS)?,
-    };
-    serde_json::from_str(&json)
+    serde_json::from_str(&json(item)?)
         .map_err(|e| StoreError::Item(format!("stored details cannot be read: {e}")))
+}
+
+/// The JSON text of an item's details.
+///
+/// # Errors
+/// [`StoreError::Item`] where the item cannot be read.
+pub(crate) fn json(item: &Item) -> Result<String, StoreError> {
+    match item.get(DETAILS_GZIP) {
+        Some(AttributeValue::B(packed)) => gunzip(packed.as_ref()),
+        _ => string(item, DETAILS),
+    }
+}
+
+/// Whether an item has details: what is left of an order whose details have expired has none.
+pub(crate) fn has_details(item: &Item) -> bool {
+    item.contains_key(DETAILS) || item.contains_key(DETAILS_GZIP)
 }
 
 /// The digest of the submission that wrote an item.

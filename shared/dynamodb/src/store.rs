@@ -23,7 +23,7 @@ use crate::orders;
 use crate::tables::{DUE_INDEX, Tables, attr};
 
 /// Calls under way at once for one batch.
-const CONCURRENCY: usize = 32;
+pub(crate) const CONCURRENCY: usize = 32;
 /// Items of one `BatchGetItem` call: the service's limit.
 const BATCH_GET: usize = 100;
 /// Calls for the keys of one `BatchGetItem`, the first included: what one leaves unprocessed, because
@@ -82,7 +82,7 @@ impl<C: Clock + Clone> DynamoStore<C> {
     }
 
     /// Reads items by order id; the answer is in the order of the ids.
-    async fn get(
+    pub(crate) async fn get(
         &self,
         table: &str,
         ids: &[OrderId],

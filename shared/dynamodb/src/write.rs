@@ -38,7 +38,7 @@ fn later(item: &Item, write: &Write, expires: Option<u64>) -> Option<u64> {
 
 impl<C: Clock + Clone> DynamoStore<C> {
     /// The tables of orders' details and records, for people.
-    fn both(&self) -> String {
+    pub(crate) fn both(&self) -> String {
         format!("{} and {}", self.tables.orders, self.tables.order_state)
     }
 

@@ -16,12 +16,65 @@ use crate::source::{Found, Source};
 /// Longest time without a record before reading is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// Where each partition of a topic begins, and where those end that are not empty.
+struct Held {
+    begins: BTreeMap<i32, i64>,
+    ends: BTreeMap<i32, i64>,
+}
+
+impl Held {
+    fn of(
+        consumer: &BaseConsumer<Context>,
+        config: &KafkaConfig,
+        topic: &str,
+        within: Duration,
+    ) -> Result<Self, KafkaError> {
+        let unreachable = |e| explain(consumer, &config.brokers, &e);
+        let metadata = consumer
+            .fetch_metadata(Some(topic), within)
+            .map_err(unreachable)?;
+        let partitions = metadata.topics().iter().flat_map(|t| t.partitions());
+        let (mut begins, mut ends) = (BTreeMap::new(), BTreeMap::new());
+        for partition in partitions.map(|p| p.id()) {
+            let (low, high) = consumer
+                .fetch_watermarks(topic, partition, within)
+                .map_err(unreachable)?;
+            begins.insert(partition, low);
+            if low < high {
+                ends.insert(partition, high);
+            }
+        }
+        if begins.is_empty() {
+            return Err(no_topic(topic, &config.brokers));
+        }
+        Ok(Self { begins, ends })
+    }
+}
+
+/// A client that reads, and commits nothing.
+fn consumer(config: &KafkaConfig, group: &str) -> Result<BaseConsumer<Context>, KafkaError> {
+    let consumer: BaseConsumer<Context> = config
+        .reading(&[
+            ("group.id", group),
+            ("enable.auto.commit", "false"),
+            ("queued.max.messages.kbytes", "16384"),
+            ("fetch.queue.backoff.ms", "50"),
+            // The last offset of a partition may hold no record.
+            ("enable.partition.eof", "true"),
+        ])
+        .create_with_context(config.login.context())
+        .map_err(|e| unusable(&e))?;
+    await_token(&consumer);
+    Ok(consumer)
+}
+
 /// The records that one topic held when it was opened, to be read once. Records of one partition
 /// come in their order; partitions are mixed. Nothing is committed.
 pub struct HeldRecords {
     source: Source,
     brokers: String,
     topic: String,
+    partitions: usize,
     /// Where each partition that is not read to its end yet ends.
     ends: BTreeMap<i32, i64>,
     size: u64,
@@ -43,58 +96,87 @@ impl HeldRecords {
         since_ms: Option<i64>,
         within: Duration,
     ) -> Result<Self, KafkaError> {
-        let consumer: BaseConsumer<Context> = config
-            .reading(&[
-                ("group.id", "triad-reader"),
-                ("enable.auto.commit", "false"),
-                ("queued.max.messages.kbytes", "16384"),
-                ("fetch.queue.backoff.ms", "50"),
-                // The last offset of a partition may hold no record.
-                ("enable.partition.eof", "true"),
-            ])
-            .create_with_context(config.login.context())
-            .map_err(|e| unusable(&e))?;
-        await_token(&consumer);
+        let consumer = consumer(config, "triad-reader")?;
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
-        let metadata = consumer
-            .fetch_metadata(Some(topic), within)
-            .map_err(unreachable)?;
-        let partitions = metadata.topics().iter().flat_map(|t| t.partitions());
+        let held = Held::of(&consumer, config, topic, within)?;
         let mut starts = TopicPartitionList::new();
-        let mut ends = BTreeMap::new();
-        for partition in partitions.map(|p| p.id()) {
-            let (low, high) = consumer
-                .fetch_watermarks(topic, partition, within)
-                .map_err(unreachable)?;
+        for (partition, low) in &held.begins {
             // What `offsets_for_times` takes in place of an offset.
-            let from = since_ms.unwrap_or(low);
+            let from = Offset::Offset(since_ms.unwrap_or(*low));
             starts
-                .add_partition_offset(topic, partition, Offset::Offset(from))
+                .add_partition_offset(topic, *partition, from)
                 .map_err(unreachable)?;
-            if low < high {
-                ends.insert(partition, high);
-            }
-        }
-        if starts.count() == 0 {
-            return Err(no_topic(topic, &config.brokers));
         }
         if since_ms.is_some() {
             starts = consumer
                 .offsets_for_times(starts, within)
                 .map_err(unreachable)?;
         }
+        let starts = starts.elements();
+        let starts = starts.iter().filter_map(|start| match start.offset() {
+            Offset::Offset(from) => Some((start.partition(), from)),
+            // Nothing in it is as new.
+            _ => None,
+        });
+        let starts = starts.collect();
+        Self::from(consumer, config, topic, held, starts)
+    }
+
+    /// Opens what none of these groups has taken from a topic: from the furthest of the positions that they
+    /// have committed in each partition, or from its beginning where none has committed any. The groups are
+    /// not joined. Blocks the thread, for at most `within` for each answer of a broker.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn unread(
+        config: &KafkaConfig,
+        topic: &str,
+        groups: &[String],
+        within: Duration,
+    ) -> Result<Self, KafkaError> {
+        let own = consumer(config, "triad-reader")?;
+        let mut held = Held::of(&own, config, topic, within)?;
+        let mut starts = held.begins.clone();
+        for group in groups {
+            let member = consumer(config, group)?;
+            let unreachable = |e| explain(&member, &config.brokers, &e);
+            let mut asked = TopicPartitionList::new();
+            for partition in held.begins.keys() {
+                asked.add_partition(topic, *partition);
+            }
+            let committed = member.committed_offsets(asked, within);
+            for position in committed.map_err(unreachable)?.elements() {
+                if let (Offset::Offset(at), Some(start)) =
+                    (position.offset(), starts.get_mut(&position.partition()))
+                {
+                    *start = at.max(*start);
+                }
+            }
+        }
+        held.ends
+            .retain(|partition, end| starts.get(partition).is_some_and(|from| from < end));
+        Self::from(own, config, topic, held, starts)
+    }
+
+    fn from(
+        consumer: BaseConsumer<Context>,
+        config: &KafkaConfig,
+        topic: &str,
+        held: Held,
+        starts: BTreeMap<i32, i64>,
+    ) -> Result<Self, KafkaError> {
+        let unreachable = |e| explain(&consumer, &config.brokers, &e);
+        let partitions = held.begins.len();
+        // A partition that is empty, or in which nothing is as new, is not read.
+        let mut ends = held.ends;
+        ends.retain(|partition, _| starts.contains_key(partition));
         let mut assignment = TopicPartitionList::new();
         let mut size = 0;
-        for start in starts.elements() {
-            let partition = start.partition();
-            let (Some(end), Offset::Offset(from)) = (ends.get(&partition), start.offset()) else {
-                // Empty, or nothing in it is as new.
-                ends.remove(&partition);
-                continue;
-            };
+        for (partition, end) in &ends {
+            let from = starts.get(partition).copied().unwrap_or_default();
             size += u64::try_from(end - from).unwrap_or(0);
             assignment
-                .add_partition_offset(topic, partition, Offset::Offset(from))
+                .add_partition_offset(topic, *partition, Offset::Offset(from))
                 .map_err(unreachable)?;
         }
         consumer.assign(&assignment).map_err(unreachable)?;
@@ -102,10 +184,17 @@ impl HeldRecords {
             source: Source::new(consumer, config, "triad-reader")?,
             brokers: config.brokers.clone(),
             topic: topic.to_owned(),
+            partitions,
             ends,
             size,
             read: 0,
         })
+    }
+
+    /// How many partitions the topic has.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.partitions
     }
 
     /// The next record; `None` once every record that was there at the opening has been read.

@@ -12,6 +12,7 @@
 //! | [`status`] | one look at an installation: what is under way, waits, and needs an operator | indexes and control records |
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
+//! | [`moving`] | writes everything of an installation into a file, and puts a file into another one | the whole store |
 //!
 //! [`json`] has the form of all of it for programs: one line a thing, moments in RFC 3339.
 //!
@@ -35,6 +36,7 @@ pub mod downstreams;
 pub mod find;
 pub mod inputs;
 pub mod json;
+pub mod moving;
 pub mod next;
 pub mod order;
 pub mod outcome;

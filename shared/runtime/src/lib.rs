@@ -19,6 +19,7 @@ pub mod definitions;
 pub mod handled;
 pub mod metric;
 mod misconfigured;
+pub mod moving;
 mod news;
 pub mod operator;
 mod passes;

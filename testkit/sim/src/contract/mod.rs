@@ -2,11 +2,12 @@
 //!
 //! [`store`] is the contract of a state store and its definitions, [`expiry`] that of the time for
 //! which it keeps records, [`operator`] that of what only operators ask of it, [`control`] that of
-//! the control store, [`bus`] that of the bus. [`random`] compares two stores, call by call.
+//! the control store, [`moving`] that of reading and filling a whole store, [`bus`] that of the bus. [`random`] compares two stores, call by call.
 
 pub mod bus;
 pub mod control;
 pub mod expiry;
+pub mod moving;
 pub mod operator;
 mod orders;
 mod race;

@@ -1,0 +1,44 @@
+//! How far a long command is, for a person who waits.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use triad_operator::moving::Counts;
+
+/// Between two movements of the line.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A line on standard error, if that is a terminal and nobody wants JSON.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Begins it.
+    pub fn new(quiet: bool) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(EVERY);
+        Self(bar)
+    }
+
+    /// Says how far it is.
+    pub fn say(&self, text: String) {
+        self.0.set_message(text);
+    }
+
+    /// Says how much of a file is done.
+    pub fn counts(&self, doing: &str, counts: Counts) {
+        let (orders, messages) = (counts.orders, counts.submissions + counts.replies);
+        self.say(format!("{doing}: {orders} orders, {messages} messages"));
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,136 @@
+//! What of topics is not taken yet.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use triad_core::{Envelope, topics};
+use triad_kafka::{HeldRecords, KafkaBus, KafkaConfig, Topic, create_topics, topics_seen};
+use triad_operator::moving::TOPICS;
+use triad_runtime::{Bus as _, InputRecord};
+
+/// Longest wait for one answer of a broker.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Messages that are sent at once.
+const BATCH: usize = 500;
+
+/// The topics that are there of those whose messages are moved.
+///
+/// # Errors
+/// If no broker answers.
+pub async fn moved(kafka: &KafkaConfig) -> Result<Vec<&'static str>> {
+    let there = seen(kafka).await?;
+    Ok(TOPICS.into_iter().filter(|t| there.contains(*t)).collect())
+}
+
+async fn seen(kafka: &KafkaConfig) -> Result<BTreeSet<String>> {
+    let kafka = kafka.clone();
+    // It blocks.
+    let look = tokio::task::spawn_blocking(move || topics_seen(&kafka, ANSWER));
+    Ok(look.await.context("nothing was done")??)
+}
+
+/// The groups that read a topic: that of a worker, and that of a function of an installation whose names
+/// begin with `prefix`.
+fn groups(topic: &str, prefix: &str) -> Vec<String> {
+    let (name, lane) = match topic.strip_suffix(".high") {
+        Some(name) => (name, ".high"),
+        None => (topic, ""),
+    };
+    let name = match name {
+        topics::ORDERS => "submission",
+        name => name,
+    };
+    vec![format!("triad-{name}{lane}"), format!("{prefix}{topic}")]
+}
+
+/// What nobody has taken from a topic yet.
+///
+/// # Errors
+/// If no broker answers, or there is no such topic.
+pub async fn untaken(kafka: &KafkaConfig, topic: &str, prefix: &str) -> Result<HeldRecords> {
+    let (kafka, topic, groups) = (kafka.clone(), topic.to_owned(), groups(topic, prefix));
+    // It blocks.
+    let open = move || HeldRecords::unread(&kafka, &topic, &groups, ANSWER);
+    let opened = tokio::task::spawn_blocking(open).await;
+    Ok(opened.context("nothing was done")??)
+}
+
+/// Copies what is not handled yet to another broker: of the topics that handlers read what they have not
+/// taken, of the dead letters all. The topics are made with as many partitions. How many records it was.
+///
+/// # Errors
+/// If one of the brokers does not answer, or takes no record.
+pub async fn copy(
+    from: &KafkaConfig,
+    to: &KafkaConfig,
+    mut progress: impl FnMut(u64),
+) -> Result<u64> {
+    let there = seen(from).await?;
+    let bus = KafkaBus::new(to)?;
+    let mut copied = 0;
+    for topic in there.iter().filter(|topic| is_copied(topic)) {
+        let mut held = match topic.as_str() {
+            topics::DEAD_LETTER => HeldRecords::open(from, topic, None, ANSWER)?,
+            _ => untaken(from, topic, "").await?,
+        };
+        let partitions = i32::try_from(held.partitions()).unwrap_or(i32::MAX);
+        let name = topic.clone();
+        create_topics(to, &[Topic { name, partitions }]).await?;
+        loop {
+            let batch = next(&mut held).await?;
+            if batch.is_empty() {
+                break;
+            }
+            copied += batch.len() as u64;
+            let sent = bus.publish(batch).await;
+            sent.into_iter().collect::<Result<Vec<()>, _>>()?;
+            progress(copied);
+        }
+    }
+    Ok(copied)
+}
+
+fn is_copied(topic: &str) -> bool {
+    topics::is_input(topic) || topic == topics::DEAD_LETTER
+}
+
+async fn next(held: &mut HeldRecords) -> Result<Vec<Envelope>> {
+    let mut batch = Vec::new();
+    while batch.len() < BATCH {
+        match held.next().await? {
+            Some(record) => batch.push(message(record)),
+            None => break,
+        }
+    }
+    Ok(batch)
+}
+
+fn message(record: InputRecord) -> Envelope {
+    Envelope {
+        topic: record.topic,
+        key: record.key,
+        value: record.value.unwrap_or_default(),
+        headers: record.headers,
+        trace: None,
+        is_restorable: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_groups_of_a_topic_are_those_of_workers_and_of_functions() {
+        for (topic, worker) in [
+            ("orders", "triad-submission"),
+            ("orders.high", "triad-submission.high"),
+            ("scheduler", "triad-scheduler"),
+            ("agent.bank.high", "triad-agent.bank.high"),
+        ] {
+            let named = [worker.to_owned(), format!("shop-{topic}")];
+            assert_eq!(groups(topic, "shop-"), named);
+        }
+    }
+}

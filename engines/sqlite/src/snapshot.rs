@@ -1,0 +1,98 @@
+//! A copy of a store's file while others write.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::OpenError;
+use crate::schema;
+
+/// Pages that are copied at once: 2 MiB.
+const STEP_PAGES: i32 = 512;
+/// Pause between two steps: who else reads the disk has its turn.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Tries in a row for a lock of the file, each with a pause: ten seconds.
+const MAX_TRIES: u32 = 2_000;
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// There is something at the copy's place.
+    #[error("{0} is there already")]
+    There(PathBuf),
+    /// SQLite cannot copy.
+    #[error("the store cannot be copied: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file stayed locked.
+    #[error("the store's file is locked by another process")]
+    Locked,
+    /// The copy is not sound.
+    #[error("the copy is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Copies the store in the directory `from` to the directory `to`, which must be there and have none, as it
+/// is at one moment. Others may write meanwhile and do not wait for it; what they write is not in the copy,
+/// and stays in the write-ahead log until the copy is done. `progress` is told how many pages are copied, and
+/// of how many. The copy is checked: every page, every index. Blocks the thread.
+///
+/// # Errors
+/// [`SnapshotError`]; what was copied is to be deleted.
+pub fn snapshot(
+    from: &Path,
+    to: &Path,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), SnapshotError> {
+    // The tables must be there and of this version, and nothing is created.
+    let source = schema::guest(from)?;
+    let file = schema::file(to);
+    if file.exists() {
+        return Err(SnapshotError::There(file));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let mut copy = Connection::open_with_flags(&file, flags)?;
+    copy.pragma_update(None, "synchronous", "FULL")?;
+    // One moment: without this transaction each write of another process would begin the copy anew.
+    source.execute_batch("BEGIN")?;
+    let _: i64 = source.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    copy_pages(&source, &mut copy, &mut progress)?;
+    source.execute_batch("COMMIT")?;
+    check(&copy)?;
+    copy.close().map_err(|(_, e)| e)?;
+    Ok(())
+}
+
+fn copy_pages(
+    source: &Connection,
+    copy: &mut Connection,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), SnapshotError> {
+    let backup = Backup::new(source, copy)?;
+    let mut tries = 0;
+    // Bounded: each step that is done copies pages of a file that does not grow for this connection.
+    loop {
+        match backup.step(STEP_PAGES)? {
+            StepResult::Done => return Ok(()),
+            StepResult::More => tries = 0,
+            _ if tries < MAX_TRIES => tries += 1,
+            _ => return Err(SnapshotError::Locked),
+        }
+        let at = backup.progress();
+        let number = |pages: i32| u64::try_from(pages).unwrap_or(0);
+        progress(number(at.pagecount - at.remaining), number(at.pagecount));
+        schema::pause(PAUSE);
+    }
+}
+
+fn check(copy: &Connection) -> Result<(), SnapshotError> {
+    let found: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    match found.as_str() {
+        "ok" => Ok(()),
+        _ => Err(SnapshotError::Damaged(found)),
+    }
+}

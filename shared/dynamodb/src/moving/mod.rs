@@ -1,0 +1,75 @@
+//! Everything that the tables keep, page by page, and putting it in where nothing stands.
+
+mod orders;
+mod rest;
+
+use futures::stream::{self, StreamExt};
+use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
+use triad_runtime::ports::Unreadable;
+use triad_runtime::{Clock, StoreError};
+
+use crate::error::classify;
+use crate::item::Item;
+use crate::store::{CONCURRENCY, DynamoStore};
+
+/// Items of one page: as many as one `BatchGetItem` may ask for.
+const PAGE: i32 = 100;
+
+impl<C: Clock + Clone> MovingStore for DynamoStore<C> {
+    async fn kept(&self, part: Part, page: Option<String>) -> Result<KeptPage, StoreError> {
+        match part {
+            Part::Workflows => self.kept_workflows(page).await,
+            Part::Control => self.kept_control(page).await,
+            Part::Orders => self.kept_orders(page).await,
+        }
+    }
+
+    async fn keep(&self, items: Vec<Kept>, dry_run: bool) -> Vec<Result<Keeping, StoreError>> {
+        stream::iter(items.into_iter().map(|item| self.keep_one(item, dry_run)))
+            .buffered(CONCURRENCY)
+            .collect()
+            .await
+    }
+}
+
+impl<C: Clock + Clone> DynamoStore<C> {
+    async fn keep_one(&self, item: Kept, dry_run: bool) -> Result<Keeping, StoreError> {
+        match item {
+            Kept::Workflow(workflow) => self.keep_workflow(workflow, dry_run).await,
+            Kept::Present(definition) => self.keep_present(definition, dry_run).await,
+            Kept::Control(control) => self.keep_control(control, dry_run).await,
+            Kept::Order(order) => self.keep_order(*order, dry_run).await,
+        }
+    }
+
+    /// A page of a table, read consistently, and where the next one begins.
+    async fn scanned(
+        &self,
+        table: &str,
+        start: Option<Item>,
+    ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+        let got = self
+            .client
+            .scan()
+            .table_name(table)
+            .limit(PAGE)
+            .consistent_read(true)
+            .set_exclusive_start_key(start)
+            .send()
+            .await
+            .map_err(|e| classify(&e, table))?;
+        let next = got.last_evaluated_key().cloned();
+        Ok((got.items.unwrap_or_default(), next))
+    }
+}
+
+/// Adds what was read of an item, or that it cannot be read.
+fn add(page: &mut KeptPage, key: String, read: Result<Option<Kept>, StoreError>) {
+    match read {
+        Ok(read) => page.items.extend(read),
+        Err(why) => page.unreadable.push(Unreadable {
+            order_id: key,
+            why: why.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,78 @@
+//! Writing a store into a file.
+
+use std::io::Write;
+
+use triad_runtime::moving::{Kept, MovingStore, Part};
+use triad_runtime::ports::Unreadable;
+use triad_runtime::{Clock, StoreError};
+
+use super::file::{FileError, Writer};
+use super::line::Counts;
+use super::patience::patiently;
+
+/// Most things that are named of those that cannot be moved; the others are counted.
+pub const MAX_NAMED: usize = 100;
+
+/// What the keys of control records begin with that hold for seconds: rate limits, reports of pressure.
+const PASSING: [&str; 2] = ["rate/", "pressure/"];
+
+/// Why an export has not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file cannot be written.
+    #[error("the file cannot be written: {0}")]
+    File(#[from] FileError),
+}
+
+/// What was left out of an export, because it cannot be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// How many things.
+    pub unreadable: u64,
+    /// The first [`MAX_NAMED`] of them.
+    pub named: Vec<Unreadable>,
+}
+
+/// Writes everything that a store keeps. `progress` is told after each page how much has been written. It
+/// holds one page in memory.
+///
+/// # Errors
+/// [`ExportError`]; the file is not whole then.
+pub async fn export<S: MovingStore, W: Write>(
+    store: &S,
+    clock: &impl Clock,
+    file: &mut Writer<W>,
+    mut progress: impl FnMut(Counts),
+) -> Result<Exported, ExportError> {
+    let mut exported = Exported::default();
+    for part in Part::ALL {
+        let mut page: Option<String> = None;
+        loop {
+            let found = patiently(clock, async || store.kept(part, page.clone()).await).await?;
+            for kept in found.items.iter().filter(|kept| is_moved(kept)) {
+                file.keep(kept)?;
+            }
+            exported.unreadable += found.unreadable.len() as u64;
+            let room = MAX_NAMED - exported.named.len();
+            exported
+                .named
+                .extend(found.unreadable.into_iter().take(room));
+            progress(file.counts());
+            match found.next {
+                Some(next) => page = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(exported)
+}
+
+fn is_moved(kept: &Kept) -> bool {
+    match kept {
+        Kept::Control(control) => !PASSING.iter().any(|of| control.key.starts_with(of)),
+        Kept::Workflow(_) | Kept::Present(_) | Kept::Order(_) => true,
+    }
+}

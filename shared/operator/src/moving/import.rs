@@ -1,0 +1,221 @@
+//! Putting a file into a store.
+
+use std::io::BufRead;
+
+use serde::Serialize;
+use triad_core::Envelope;
+use triad_runtime::moving::{Keeping, Kept, MovingStore};
+use triad_runtime::{Bus, BusError, Clock, StoreError};
+
+use super::export::MAX_NAMED;
+use super::file::{FileError, Item, Reader};
+use super::line::Counts;
+use super::patience::each_patiently;
+
+/// Most things of one call to the store.
+const BATCH: usize = 100;
+/// Bytes of the lines of one call to the store: the last one may pass it.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Why an import has not come to its end. To run it again goes on where it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bus takes no messages.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+}
+
+/// What came of things of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// They were not there, and were written, or would have been.
+    pub new: u64,
+    /// The same was there already.
+    pub same: u64,
+    /// Something else was there, and was left as it is.
+    pub different: u64,
+    /// The store does not take them.
+    pub refused: u64,
+    /// They had expired, and were left out.
+    pub expired: u64,
+}
+
+/// What came of an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Orders.
+    pub orders: Tally,
+    /// Versions of workflows, and which are the present ones.
+    pub workflows: Tally,
+    /// Control records.
+    pub control: Tally,
+    /// Messages that were sent: submissions, replies and announcements that nobody had taken.
+    pub messages: u64,
+    /// The first [`MAX_NAMED`] things that are there with another content, or are refused, and why.
+    #[serde(skip)]
+    pub named: Vec<(String, String)>,
+}
+
+impl Imported {
+    /// Whether all that the file holds is in the store now.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let tallies = [self.orders, self.workflows, self.control];
+        tallies.iter().all(|t| t.different == 0 && t.refused == 0)
+    }
+
+    fn tally(&mut self, kept: &Kept) -> &mut Tally {
+        match kept {
+            Kept::Workflow(_) | Kept::Present(_) => &mut self.workflows,
+            Kept::Control(_) => &mut self.control,
+            Kept::Order(_) => &mut self.orders,
+        }
+    }
+
+    fn note(&mut self, kept: &Kept, result: Result<Keeping, StoreError>) -> Result<(), StoreError> {
+        let why = match result {
+            Ok(Keeping::New) => {
+                self.tally(kept).new += 1;
+                return Ok(());
+            }
+            Ok(Keeping::Same) => {
+                self.tally(kept).same += 1;
+                return Ok(());
+            }
+            Ok(Keeping::Different) => {
+                self.tally(kept).different += 1;
+                "is there with another content, and was left as it is".to_owned()
+            }
+            Err(StoreError::Item(why)) => {
+                self.tally(kept).refused += 1;
+                why
+            }
+            Err(other) => return Err(other),
+        };
+        if self.named.len() < MAX_NAMED {
+            self.named.push((kept.name(), why));
+        }
+        Ok(())
+    }
+}
+
+/// Puts the rest of a file into a store, in batches, and then sends its messages. `progress` is told after each
+/// batch how much has been read. With `dry_run` nothing is written or sent. It holds one batch in memory. To
+/// do it twice does no harm: what is there already is counted as such, and of an order that is submitted
+/// again Submission knows the first, and a reply is answered once.
+///
+/// # Errors
+/// [`ImportError`]; what was put before stays.
+pub async fn import<S: MovingStore, B: Bus, R: BufRead>(
+    (store, bus, clock): (&S, Option<&B>, &impl Clock),
+    file: &mut Reader<R>,
+    dry_run: bool,
+    mut progress: impl FnMut(Counts),
+) -> Result<Imported, ImportError> {
+    let mut imported = Imported::default();
+    let (mut batch, mut bytes) = (Batch::default(), 0);
+    while let Some((item, size)) = file.read()? {
+        if batch.len() >= BATCH || bytes >= BATCH_BYTES || !batch.takes(&item) {
+            flush((store, bus, clock), &mut batch, &mut imported, dry_run).await?;
+            progress(file.counts());
+            bytes = 0;
+        }
+        bytes += size;
+        batch.add(item, clock, &mut imported)?;
+    }
+    flush((store, bus, clock), &mut batch, &mut imported, dry_run).await?;
+    progress(file.counts());
+    Ok(imported)
+}
+
+/// Things that are put at once: of one kind alone, for those of a kind need those before them.
+#[derive(Default)]
+struct Batch {
+    kept: Vec<Kept>,
+    messages: Vec<Envelope>,
+}
+
+impl Batch {
+    fn len(&self) -> usize {
+        self.kept.len() + self.messages.len()
+    }
+
+    fn takes(&self, item: &Item) -> bool {
+        match item {
+            Item::Message(_) => self.kept.is_empty(),
+            Item::Kept(kept) => self
+                .kept
+                .last()
+                .is_none_or(|last| std::mem::discriminant(last) == std::mem::discriminant(kept)),
+        }
+    }
+
+    fn add(
+        &mut self,
+        item: Item,
+        clock: &impl Clock,
+        imported: &mut Imported,
+    ) -> Result<(), FileError> {
+        match item {
+            Item::Message(message) => {
+                let message = message.envelope();
+                self.messages.push(message.map_err(std::io::Error::other)?);
+            }
+            Item::Kept(kept) => match standing(kept, clock) {
+                Ok(kept) => self.kept.push(kept),
+                Err(expired) => imported.tally(&expired).expired += 1,
+            },
+        }
+        Ok(())
+    }
+}
+
+/// What has not expired of a thing; the thing itself if nothing is left.
+fn standing(kept: Kept, clock: &impl Clock) -> Result<Kept, Kept> {
+    let now = clock.now();
+    match kept {
+        Kept::Order(order) => match order.clone().at(now) {
+            Some(left) => Ok(Kept::Order(Box::new(left))),
+            None => Err(Kept::Order(order)),
+        },
+        Kept::Control(control) if control.expires.is_some_and(|at| at <= now) => {
+            Err(Kept::Control(control))
+        }
+        other => Ok(other),
+    }
+}
+
+async fn flush<S: MovingStore, B: Bus>(
+    (store, bus, clock): (&S, Option<&B>, &impl Clock),
+    batch: &mut Batch,
+    imported: &mut Imported,
+    dry_run: bool,
+) -> Result<(), ImportError> {
+    let Batch { kept, messages } = std::mem::take(batch);
+    if !kept.is_empty() {
+        let put = async |items| store.keep(items, dry_run).await;
+        let may_pass = |e: &StoreError| matches!(e, StoreError::Transient(_));
+        let results = each_patiently(clock, &kept, put, may_pass).await;
+        for (kept, result) in kept.iter().zip(results) {
+            imported.note(kept, result)?;
+        }
+    }
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let sent = messages.len() as u64;
+    if let Some(bus) = bus.filter(|_| !dry_run) {
+        let send = async |messages| bus.publish(messages).await;
+        let may_pass = |e: &BusError| matches!(e, BusError::Transient(_));
+        let results = each_patiently(clock, &messages, send, may_pass).await;
+        results.into_iter().collect::<Result<Vec<()>, _>>()?;
+    }
+    imported.messages += sent;
+    Ok(())
+}

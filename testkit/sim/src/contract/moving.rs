@@ -1,0 +1,243 @@
+//! The contract of reading and filling a whole store, to be run on every implementation.
+//!
+//! Each function is one behaviour and panics where the stores do not have it. Both stores must be empty and be
+//! given to one function alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
+use triad_runtime::moving::{
+    Keeping, Kept, KeptControl, KeptDetails, KeptOrder, MovingStore, Part,
+};
+use triad_runtime::{ControlStore, ControlWrite, DefinitionStore, StateStore, StoreError, Written};
+use triad_workflow::hash;
+
+use super::orders::{commit, create, every_state, id, life, load, workflow};
+
+/// Pages of one part, empty ones included.
+const MAX_PAGES: usize = 10_000;
+/// Orders, so that every store turns pages.
+const MANY: usize = 450;
+
+/// What a store must be.
+pub trait Whole: StateStore + DefinitionStore + ControlStore + MovingStore {}
+impl<T: StateStore + DefinitionStore + ControlStore + MovingStore> Whole for T {}
+
+/// Everything that a store keeps, by name.
+///
+/// # Panics
+/// If it cannot be read, or a thing is there twice.
+pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, Kept> {
+    let mut all = BTreeMap::new();
+    for part in Part::ALL {
+        let mut page = None;
+        for _ in 0..MAX_PAGES {
+            let found = store.kept(part, page).await.expect("the store works");
+            assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
+            for kept in found.items {
+                let name = kept.name();
+                assert_eq!(all.insert(name.clone(), kept), None, "{name} twice");
+            }
+            page = found.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        assert_eq!(page, None, "the pages do not end");
+    }
+    all
+}
+
+async fn put<S: MovingStore>(store: &S, all: &[Kept], dry_run: bool) -> Vec<Keeping> {
+    let mut results = Vec::new();
+    // Each after what it needs.
+    for part in [is_workflow, is_control, is_order] {
+        let of_part: Vec<Kept> = all.iter().filter(|kept| part(kept)).cloned().collect();
+        for batch in of_part.chunks(100) {
+            let done = store.keep(batch.to_vec(), dry_run).await;
+            assert_eq!(done.len(), batch.len(), "one result for each");
+            results.extend(done.into_iter().map(|done| done.expect("the store works")));
+        }
+    }
+    results
+}
+
+fn is_workflow(kept: &Kept) -> bool {
+    matches!(kept, Kept::Workflow(_) | Kept::Present(_))
+}
+
+fn is_control(kept: &Kept) -> bool {
+    matches!(kept, Kept::Control(_))
+}
+
+fn is_order(kept: &Kept) -> bool {
+    matches!(kept, Kept::Order(_))
+}
+
+/// Fills a store with orders in every state, a definition and control records.
+async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
+    let definition = WorkflowRef {
+        name: workflow().name.clone(),
+        hash: workflow().hash.clone(),
+    };
+    let json = hash::canonical_json(&workflow().definition);
+    store.publish(definition, json).await.expect("it is stored");
+    for n in 0..3_u64 {
+        let write = ControlWrite {
+            key: format!("call/{n}"),
+            value: json!({"allowance": n}),
+            expected: None,
+            // Far from any clock's now.
+            expires: (n > 0).then_some(Timestamp(9_000_000_000_000 + n)),
+            token: n + 1,
+        };
+        assert_eq!(store.write(write).await, Ok(Written::Written));
+    }
+    let states = every_state();
+    let mut ids = Vec::new();
+    for n in 0..MANY {
+        let id = id("moved", &n.to_string());
+        let order = create(store, &id, 5_000 + n as u64).await;
+        let next = match n % 3 {
+            0 => None,
+            1 => Some(Order {
+                state: states[n % states.len()].clone(),
+                ..order.clone()
+            }),
+            _ => {
+                let life = life(&order);
+                Some(life[n % life.len()].clone())
+            }
+        };
+        if let Some(mut next) = next.filter(|next| next != &order) {
+            next.version = order.version.next();
+            let token = 1_000 + n as u64;
+            assert_eq!(commit(store, &order, &next, token).await, Written::Written);
+        }
+        ids.push(id);
+    }
+    ids
+}
+
+/// Checks that everything of a store, put into an empty one, is in it as it was: what is read of either is the
+/// same, by this port and by the others; and that putting it again writes nothing.
+///
+/// # Panics
+/// If that is not so.
+pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, to: &T) {
+    let ids = fill(from).await;
+    let all: Vec<Kept> = everything(from).await.into_values().collect();
+    assert_eq!(all.iter().filter(|kept| is_order(kept)).count(), MANY);
+    let dry = put(to, &all, true).await;
+    assert!(dry.iter().all(|done| *done == Keeping::New), "a dry run");
+    assert_eq!(everything(to).await.len(), 0, "it writes nothing");
+    let done = put(to, &all, false).await;
+    assert!(done.iter().all(|done| *done == Keeping::New), "it is empty");
+    let moved: Vec<Kept> = everything(to).await.into_values().collect();
+    for (was, is) in all.iter().zip(&moved) {
+        match (was, is) {
+            (Kept::Control(was), Kept::Control(is)) => assert!(was.is_same(is), "{was:?} {is:?}"),
+            (was, is) => assert_eq!(was, is),
+        }
+    }
+    assert_eq!(moved.len(), all.len());
+    let (mine, others) = (from.load(ids.clone()).await, to.load(ids.clone()).await);
+    assert_eq!(mine, others);
+    assert_eq!(
+        from.details(ids.clone()).await,
+        to.details(ids.clone()).await
+    );
+    let name = workflow().name.clone();
+    let hash = Ok(Some(workflow().hash.clone()));
+    assert_eq!(to.current(name).await, hash);
+    for dry_run in [false, true] {
+        let again = put(to, &all, dry_run).await;
+        assert!(again.iter().all(|done| *done == Keeping::Same), "{again:?}");
+    }
+}
+
+/// Checks that what stands is not replaced: neither a record that has gone on, nor details of another
+/// submission, nor a control record; and that a half is not put beside another order's.
+///
+/// # Panics
+/// If that is not so.
+pub async fn leaves_what_stands<S: Whole>(store: &S) {
+    let id = id("stands", "1");
+    let order = create(store, &id, 5_000).await;
+    let Some(Kept::Order(own)) = everything(store).await.remove(&format!("order {id}")) else {
+        panic!("the order is there");
+    };
+    let mut next = order.clone();
+    next.version = order.version.next();
+    assert_eq!(commit(store, &order, &next, 7).await, Written::Written);
+    let other_details = KeptOrder {
+        details: own.details.clone().map(|details| KeptDetails {
+            digest: "other".to_owned(),
+            ..details
+        }),
+        ..(*own).clone()
+    };
+    let half = |record, details| KeptOrder {
+        record,
+        details,
+        ..(*own).clone()
+    };
+    let alone = half(None, own.details.clone());
+    let bare = half(own.record.clone(), None);
+    for (what, other) in [
+        ("an earlier version", (*own).clone()),
+        ("other details", other_details),
+        ("the details alone", alone),
+        ("the record alone", bare),
+    ] {
+        for dry_run in [true, false] {
+            let kept = Kept::Order(Box::new(other.clone()));
+            let done = store.keep(vec![kept], dry_run).await;
+            assert_eq!(done, [Ok(Keeping::Different)], "{what}");
+        }
+    }
+    assert_eq!(load(store, &id).await, Some(next));
+}
+
+/// Checks that halves of orders are moved too, that of one control record the content stays, and that a page
+/// that is none is refused.
+///
+/// # Panics
+/// If that is not so.
+pub async fn keeps_halves_and_control_records<S: Whole>(store: &S) {
+    let details = KeptDetails {
+        json: r#"{"n":1.10,"s":"\u00e9"}"#.to_owned(),
+        digest: "d".to_owned(),
+        expires_s: Some(9_000_000_000),
+    };
+    let alone = Kept::Order(Box::new(KeptOrder {
+        id: id("half", "1"),
+        record: None,
+        details: Some(details),
+    }));
+    let control = |version| {
+        Kept::Control(KeptControl {
+            key: "call/x".to_owned(),
+            version,
+            json: r#"{"allowance":1}"#.to_owned(),
+            token: 5,
+            expires: None,
+        })
+    };
+    let both = vec![alone.clone(), control(3)];
+    let done = store.keep(both, false).await;
+    assert_eq!(done, [Ok(Keeping::New), Ok(Keeping::New)]);
+    let all = everything(store).await;
+    assert_eq!(all.values().collect::<Vec<_>>(), [&control(3), &alone]);
+    assert_eq!(
+        store.keep(vec![control(4)], false).await,
+        [Ok(Keeping::Different)]
+    );
+    let read = ControlStore::read(store, "call/x".to_owned(), true).await;
+    let read = read.expect("the store works").expect("it is there");
+    assert_eq!((read.version, read.value), (3, json!({"allowance": 1})));
+    let page = Some("?".to_owned());
+    let refused = store.kept(Part::Orders, page).await;
+    assert!(matches!(refused, Err(StoreError::Item(_))), "{refused:?}");
+}
