@@ -2,4 +2,5 @@
 
 pub mod broker;
 pub mod directory;
+pub mod signals;
 pub mod stores;
