@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use triad_core::Timestamp;
+use triad_operator::counts::{Sample, sample};
 use triad_runtime::Clock;
 
 use crate::caller::{Caller, Role};
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::session::Sessions;
-use crate::settings::{LISTENERS, READINGS, REQUESTS, Settings};
+use crate::settings::{LISTENERS, READINGS, REQUESTS, SAMPLE, SAMPLE_FOR, Settings};
 
 /// The installation, what is set, and what bounds the work on it.
 pub(crate) struct Desk<I> {
@@ -18,6 +19,8 @@ pub(crate) struct Desk<I> {
     pub(crate) settings: Settings,
     /// The last look at what changes, and when it was.
     pub(crate) seen: Mutex<Option<(Timestamp, Arc<str>)>>,
+    /// The last sample of the table, and when it was taken.
+    sample: Mutex<Option<(Timestamp, Sample)>>,
     pub(crate) sessions: Sessions,
     pub(crate) listeners: Arc<Semaphore>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -31,6 +34,7 @@ impl<I: Installation> Desk<I> {
             of,
             settings,
             seen: Mutex::default(),
+            sample: Mutex::default(),
             sessions,
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             stopping: watch::Sender::new(false),
@@ -41,6 +45,20 @@ impl<I: Installation> Desk<I> {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.of.clock().now()
+    }
+
+    /// A sample of the table, at most [`SAMPLE_FOR`] old: who shows it again and again reads it once.
+    pub(crate) async fn sample(&self) -> Result<Sample, Problem> {
+        let mut last = self.sample.lock().await;
+        let now = self.now();
+        if let Some((at, sample)) = &*last
+            && now.since(*at) < SAMPLE_FOR
+        {
+            return Ok(sample.clone());
+        }
+        let taken = sample(self.of.store(), SAMPLE as u64, now).await?;
+        *last = Some((now, taken.clone()));
+        Ok(taken)
     }
 
     /// A place among the requests that are answered at once.

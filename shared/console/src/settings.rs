@@ -36,6 +36,9 @@ pub(crate) const SESSION_FOR: Duration = Duration::from_secs(12 * 3_600);
 /// Orders whose records are looked at to say what only the whole table would tell.
 pub(crate) const SAMPLE: usize = 1_000;
 
+/// For how long a sample of the table is shown.
+pub(crate) const SAMPLE_FOR: Millis = Millis(15_000);
+
 /// What is set once.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {

@@ -20,19 +20,20 @@ pub(crate) struct Place {
     order: String,
 }
 
-/// Behind every order id.
+/// Behind every order id, where ids of one moment are sorted.
 const BEHIND_ALL: &str = "\u{10FFFF}";
 
 impl Place {
-    /// The name of the page of a shard that begins behind this place.
-    fn page_of(&self, shard: usize) -> String {
+    /// The name of the page of a shard that begins behind this place, and the earliest moment of the rows
+    /// that are still to be handed out: how a store sorts rows of one moment is its own affair.
+    fn page_of(&self, shard: usize) -> (String, Timestamp) {
+        let before = Timestamp(self.at.0.saturating_sub(1));
+        let after = Timestamp(self.at.0.saturating_add(1));
         match shard.cmp(&self.shard) {
             // Of rows of one moment those of an earlier shard came before.
-            Ordering::Less => AttentionPage::behind(self.at, BEHIND_ALL),
-            Ordering::Equal => AttentionPage::behind(self.at, &self.order),
-            Ordering::Greater => {
-                AttentionPage::behind(Timestamp(self.at.0.saturating_sub(1)), BEHIND_ALL)
-            }
+            Ordering::Less => (AttentionPage::behind(self.at, BEHIND_ALL), after),
+            Ordering::Equal => (AttentionPage::behind(self.at, &self.order), self.at),
+            Ordering::Greater => (AttentionPage::behind(before, BEHIND_ALL), self.at),
         }
     }
 }
@@ -50,6 +51,8 @@ struct Shard {
     number: u32,
     rows: VecDeque<AttentionRow>,
     next: Next,
+    /// Rows of an earlier moment were handed out before.
+    least: Timestamp,
 }
 
 /// What is still to be read of a shard.
@@ -65,6 +68,7 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
             number,
             rows: VecDeque::new(),
             next: Next::Page(None),
+            least: Timestamp(0),
         };
         let shards = kinds
             .iter()
@@ -81,7 +85,8 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
     pub(crate) fn behind(store: &'a S, kinds: &[Attention], place: &Place) -> Self {
         let mut rows = Self::of(store, kinds);
         for (at, shard) in rows.shards.iter_mut().enumerate() {
-            shard.next = Next::Page(Some(place.page_of(at)));
+            let (page, least) = place.page_of(at);
+            (shard.next, shard.least) = (Next::Page(Some(page)), least);
         }
         rows
     }
@@ -132,7 +137,8 @@ impl Shard {
                 return Ok(());
             };
             let got = store.attention(self.kind, self.number, page).await?;
-            self.rows = got.rows.into();
+            let rows = got.rows.into_iter();
+            self.rows = rows.filter(|row| row.at >= self.least).collect();
             skipped.add(got.unreadable);
             self.next = got
                 .next

@@ -251,9 +251,9 @@ async fn plan<I: Installation>(desk: &Desk<I>, request: &Request) -> Result<Plan
             let workflow = request.to_workflow.as_deref().ok_or_else(wanted)?;
             let stored = desk.of.store().versions().await?;
             let to = versions::find(&stored, workflow, request.to_version.as_deref());
-            return Ok(Plan::Migrate(
-                to.map_err(|e| Problem::bad("no-such-version", e.to_string()))?,
-            ));
+            return Ok(Plan::Migrate(to.map_err(|e| {
+                Problem::missing("no-such-version", e.to_string())
+            })?));
         }
     }))
 }

@@ -23,8 +23,7 @@ pub(super) async fn counts<I: Installation>(
     query.only(&[])?;
     let (store, now) = (desk.of.store(), desk.now());
     let mut shown = form::line("counts", &counted::counts(store, now).await?)?;
-    let sample = counted::sample(store, SAMPLE as u64, now).await?;
-    shown["sample"] = form::of(&sample)?;
+    shown["sample"] = form::of(&desk.sample().await?)?;
     answer::json(&shown)
 }
 

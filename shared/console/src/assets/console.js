@@ -5,11 +5,14 @@
 // Moments: the exact one is in the title.
 function moments(root) {
   const form = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+  const day = { year: "numeric", month: "2-digit", day: "2-digit" };
+  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
+  const exact = new Intl.DateTimeFormat(undefined, { ...day, ...clock });
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     if (isNaN(at)) continue;
     time.title = time.dateTime;
-    time.textContent = form.format(at);
+    time.textContent = (time.className === "exact" ? exact : form).format(at);
   }
 }
 
@@ -35,7 +38,8 @@ document.addEventListener("change", (event) => {
 // Whether somebody is in the middle of something that a fresh page would take away.
 function inUse(part) {
   const active = document.activeElement;
-  if (part.querySelector("input[type=checkbox]:checked, details[open]")) return true;
+  const written = [...part.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
+  if (written || part.querySelector("input[type=checkbox]:checked, details[open]")) return true;
   return active instanceof HTMLElement && part.contains(active) && active.matches("input, select, textarea, button");
 }
 

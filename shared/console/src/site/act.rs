@@ -68,6 +68,7 @@ fn acts(all: &[Act]) -> Markup {
 /// What some acts need, or may have.
 fn further() -> Markup {
     html! {
+        details { summary { "A corrected input, settling, moving, rate" }
         div class="fields" {
             label data-for="resubmit settle" { "Step (for a corrected input, or to settle)" input name="step"; }
             label data-for="settle" { "Did the effect happen?" select name="applied" {
@@ -83,6 +84,7 @@ fn further() -> Markup {
             textarea name="input" rows="2" {} }
         label class="wide" data-for="settle" { "What the service answered, as JSON"
             textarea name="output" rows="2" {} }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use triad_core::{Failure, Order, Timing};
+use triad_core::{Failure, Order};
 use triad_operator::find::by_id;
 use triad_operator::inputs::{self, InputsError};
 use triad_operator::next::{self, Next};
@@ -45,7 +45,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         (steps(&order))
         h2 { "Timeline" }
         (bars::of(&order, desk.now()))
-        (history(&order, &timing, !desk.settings.hidden.is_empty()))
+        (history(&order, !desk.settings.hidden.is_empty()))
         (payloads(&given))
     };
     let advised: Vec<&str> = next.iter().flat_map(|one| one.acts).copied().collect();
@@ -144,7 +144,7 @@ fn steps(order: &Order) -> Markup {
     }
 }
 
-fn history(order: &Order, _timing: &Timing, hides: bool) -> Markup {
+fn history(order: &Order, hides: bool) -> Markup {
     // A line may tell of an input that was replaced, as text.
     let shown = match hides {
         true => {
@@ -159,7 +159,7 @@ fn history(order: &Order, _timing: &Timing, hides: bool) -> Markup {
             table {
                 caption { "Everything that the record knows, oldest first" }
                 thead { tr { th scope="col" { "Time" } th scope="col" { "What" } } }
-                tbody { @for entry in shown { tr { td { (text::at(entry.at)) } td { (entry.what) } } } }
+                tbody { @for entry in shown { tr { td { (text::exactly_at(entry.at)) } td { (entry.what) } } } }
             }
         }
         @for gap in gaps(order) { p class="note" { "Nothing is kept of " (gap) "." } }

@@ -2,14 +2,13 @@
 
 use maud::{Markup, html};
 use triad_operator::causes::{Causes, among};
-use triad_operator::counts::{Counts, Sample, counts, sample};
+use triad_operator::counts::{Counts, Sample, counts};
 use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
 
 use super::{Visit, causes, layout::Page, text};
 use crate::acts::downstreams::unknown;
 use crate::installation::Installation;
 use crate::problem::Problem;
-use crate::settings::SAMPLE;
 
 /// Rows of the index that are looked at for the most frequent causes.
 const ROWS: usize = 2_000;
@@ -19,7 +18,7 @@ const CAUSES: usize = 10;
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
     let (store, now) = (visit.desk.of.store(), visit.desk.now());
     let counts = counts(store, now).await?;
-    let sample = sample(store, SAMPLE as u64, now).await?;
+    let sample = visit.desk.sample().await?;
     let mut top = among(store, &triad_operator::find::Filter::default(), now, ROWS).await?;
     top.groups.truncate(CAUSES);
     let published = Published::read(store).await.map_err(unknown)?;
@@ -115,7 +114,7 @@ fn of_sample(sample: &Sample) -> Markup {
     html! {
         h2 { "Orders by state" }
         @if sample.sampled {
-            p class="note" { "Among the first " (sample.looked_at) " orders of the table: nothing but all of it would tell the whole." }
+            p class="note" { "Among the first " (sample.looked_at) " orders of the table, looked at four times a minute: nothing but all of it would tell the whole." }
         } @else {
             p class="note" { (sample.looked_at) " orders are stored." }
         }

@@ -14,6 +14,12 @@ pub(super) fn at(at: Timestamp) -> Markup {
     html! { time datetime=(exact) title=(exact) { (exact) } }
 }
 
+/// A moment that is shown with its milliseconds.
+pub(super) fn exactly_at(at: Timestamp) -> Markup {
+    let exact = moment(at);
+    html! { time class="exact" datetime=(exact) title=(exact) { (exact) } }
+}
+
 /// A moment that may not be.
 pub(super) fn maybe_at(moment: Option<Timestamp>) -> Markup {
     moment.map_or_else(super::nothing, at)
