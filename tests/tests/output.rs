@@ -74,10 +74,13 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let workflow = files.write("fulfilment.yaml", FULFILMENT);
     let one = files.write("one.jsonl", &lines(&[order("one", 1)]));
     let project = files.arg("project");
+    let tokens = files.arg("no-such-tokens");
     let service = format!("{}/payment", dev.service);
     let acts = |args: &[&'static str]| [args, &WHO[..]].concat();
     let runs: Vec<Vec<&str>> = vec![
         vec!["serve", "--schema"],
+        // It would run until it is interrupted: that it listens nowhere is told at once.
+        vec!["console", "--listen", "192.0.2.1:0", "--tokens", &tokens],
         vec!["token", "shop", "--role", "read"],
         vec!["submit", &one],
         vec!["get", "good-0"],
@@ -141,7 +144,14 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         vec!["dev", "--orders", &one, "--until-done"],
     ];
     // Refused, with something for an operator to do, or without a service.
-    let refused = ["retry-undo", "migrate", "settle", "status", "check-service"];
+    let refused = [
+        "retry-undo",
+        "migrate",
+        "settle",
+        "status",
+        "check-service",
+        "console",
+    ];
     for run in &runs {
         let (code, err) = with_closed_reader(&dev, run).await;
         assert!(!err.contains("panicked"), "{run:?}: {err}");
