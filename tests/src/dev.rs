@@ -21,6 +21,8 @@ pub struct Dev {
     pub data: String,
     /// The reference service's URL.
     pub service: String,
+    /// The console's URL, with a slash at its end.
+    pub console: String,
 }
 
 impl Dev {
@@ -42,6 +44,7 @@ impl Dev {
             dynamodb: either("dynamodb"),
             data: either("triad_data"),
             service: address("service"),
+            console: address("console"),
             process,
         }
     }

@@ -1,6 +1,7 @@
 //! Tests that cross crates: real processes, real protocols.
 
 pub mod bad;
+pub mod browser;
 pub mod bus;
 pub mod case;
 pub mod chaos;

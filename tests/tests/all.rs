@@ -4,6 +4,7 @@
 mod admission;
 mod alerts;
 mod asked;
+mod browser;
 mod bus_bounds;
 mod bus_contract;
 mod cli;

@@ -81,10 +81,13 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
     let (data, copy) = (files.arg("data"), files.arg("copy"));
     let store = files.path("data/store");
     drop(SqliteStore::open(&store, SystemClock, Millis(0)).expect("a store"));
+    let tokens = files.arg("no-such-tokens");
     let service = format!("{}/payment", dev.service);
     let acts = |args: &[&'static str]| [args, &WHO[..]].concat();
     let runs: Vec<Vec<&str>> = vec![
         vec!["serve", "--schema"],
+        // It would run until it is interrupted: that it listens nowhere is told at once.
+        vec!["console", "--listen", "192.0.2.1:0", "--tokens", &tokens],
         vec!["token", "shop", "--role", "read"],
         vec!["export", "--to", &exported],
         vec!["import", "--from", &exported, "--dry-run"],
@@ -151,7 +154,14 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         vec!["dev", "--orders", &one, "--until-done"],
     ];
     // Refused, with something for an operator to do, or without a service.
-    let refused = ["retry-undo", "migrate", "settle", "status", "check-service"];
+    let refused = [
+        "retry-undo",
+        "migrate",
+        "settle",
+        "status",
+        "check-service",
+        "console",
+    ];
     for run in &runs {
         let (code, err) = with_closed_reader(&dev, run).await;
         assert!(!err.contains("panicked"), "{run:?}: {err}");

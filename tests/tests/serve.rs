@@ -296,3 +296,53 @@ async fn the_schema_knows_every_setting_of_the_file() {
     }
     assert_eq!(schema["additionalProperties"], false);
 }
+
+/// The status of a page or of the API.
+async fn status(address: &str) -> (u16, String) {
+    let answer = client().get(address).send().await.expect("it answers");
+    let status = answer.status().as_u16();
+    (status, answer.text().await.expect("a body"))
+}
+
+#[tokio::test]
+async fn operators_look_and_act_beside_the_orders_as_the_configuration_says() {
+    let place = Place::new().await;
+    let serve = place.serve().await;
+    assert_eq!(serve.submit(&order("seen", 1)).await.0, 201);
+    let page = format!("{}/console/orders/seen", serve.http);
+    let (told, text) = status(&page).await;
+    assert!(told == 200 && text.contains("Processed"), "{told}: {text}");
+    let (told, listed) = status(&format!("{}/v1/operate/orders", serve.http)).await;
+    assert!(told == 200 && listed.contains("\"seen\""), "{listed}");
+
+    // Another process beside it, to look alone.
+    let mut beside = command("triad");
+    beside.args(["console", "--json", "--read-only", "--data", &place.data()]);
+    let mut beside = Process::start(beside);
+    let line: Value = serde_json::from_str(&beside.first_line().await).expect("JSON");
+    let console = line["console"].as_str().expect("an address");
+    let (told, text) = status(&format!("{console}orders/seen")).await;
+    assert!(told == 200 && text.contains("read-only"), "{told}: {text}");
+    beside.interrupt();
+    assert_eq!(beside.ended().await.code(), Some(0));
+    serve.stop().await;
+
+    place.configure(&json!({"console": "read-only"}));
+    let serve = place.serve().await;
+    let act = json!({"act": "close", "orders": ["seen"], "why": "w", "by": "ann"});
+    let acts = "/v1/operate/acts";
+    let (told, _) = serve.post(acts, "application/json", act.to_string()).await;
+    assert_eq!(told, 403);
+    serve.stop().await;
+
+    place.configure(&json!({"console": false}));
+    let serve = place.serve().await;
+    assert_eq!(status(&format!("{}/console/", serve.http)).await.0, 404);
+    serve.stop().await;
+    let header = json!({"console_user_header": "x-user", "http": "0.0.0.0:0", "tokens": "t"});
+    let config = place.configure(&header);
+    let ran = triad(&["serve", "--config", &config], &[], b"")
+        .await
+        .ended(2);
+    assert!(ran.err.contains("TRIAD_CONSOLE_USER_HEADER"), "{}", ran.err);
+}

@@ -64,7 +64,7 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
     if args.json {
         let mut json = as_json(&order, &timing)?;
         if let Some(inputs) = &shown {
-            json["inputs"] = inputs::as_json(inputs);
+            json["inputs"] = inputs.json();
         }
         print_line(&json)?;
         return Ok(ExitCode::SUCCESS);

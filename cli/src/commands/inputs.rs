@@ -4,27 +4,12 @@
 use triad_core::inspect::ServiceCall;
 use triad_core::{Direction, Order};
 use triad_http::contract_headers;
-use triad_operator::inputs::{CallView, Inputs};
+use triad_operator::inputs::Inputs;
 use triad_operator::timeline::attempt;
 use triad_runtime::Call;
 use triad_workflow::{Millis, StepId};
 
 use crate::output::quoted;
-
-/// The inputs as JSON: `details`, `outputs` by step, and `calls`.
-pub fn as_json(inputs: &Inputs) -> serde_json::Value {
-    let outputs: serde_json::Map<_, _> = inputs
-        .steps
-        .iter()
-        .filter_map(|step| Some((step.step.to_string(), step.output.clone()?)))
-        .collect();
-    let calls: Vec<CallView<'_>> = inputs
-        .steps
-        .iter()
-        .flat_map(|step| step.calls.iter().map(|call| CallView::of(&step.step, call)))
-        .collect();
-    serde_json::json!({"details": inputs.details, "outputs": outputs, "calls": calls})
-}
 
 /// The inputs in lines for people.
 pub fn lines(order: &Order, inputs: &Inputs) -> Vec<String> {

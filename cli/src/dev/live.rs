@@ -13,10 +13,11 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use triad_operator::changes::changes;
 use triad_workflow::Workflow;
 
 use super::agents::{AgentArgs, Agents, Row, table};
-use super::changes::changes;
+
 use super::engines::{self, Engines};
 use super::files::Files;
 use super::handlers::AgentHandlers;

@@ -2,7 +2,6 @@
 
 mod agents;
 mod beside;
-mod changes;
 pub mod engines;
 mod faults;
 mod files;
@@ -20,6 +19,7 @@ pub mod summary;
 mod told;
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,12 +29,15 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use triad_core::topics;
+use triad_ingress::{Server, StartError};
 use triad_runtime::agent::Remotes;
 use triad_sqlite::file;
 use triad_worker::Function;
 use triad_workflow::Millis;
 
 use crate::data::store_in;
+use crate::machine::directory::taken;
+use crate::machine::signals::interrupted;
 use crate::machine::stores::{At, Kind};
 use crate::output::{Usage, print_line, quoted};
 
@@ -103,6 +106,9 @@ pub struct DevArgs {
     /// Port of the reference remote service. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub service_port: u16,
+    /// Port of the console, the page to look and act at. Default: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub console_port: u16,
     /// Partitions of each topic
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..=64))]
     pub partitions: i32,
@@ -138,7 +144,8 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         None => None,
     };
     let engines = Engines::start(setup.engine_options(&args)).await?;
-    announce(&args, &engines, &setup)?;
+    let console = console(&engines, args.console_port).await?;
+    announce(&args, &engines, &setup, console.address())?;
     let stop = CancellationToken::new();
     // The agents' are started anew by themselves where a project's file says so.
     let functions = [
@@ -164,11 +171,13 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
             tracing::error!("{error:#}");
             // Why the others end is told.
             let _ = live.stop().await;
+            console.stop().await;
             engines.shutdown().await;
             return Err(error);
         }
     };
     stop.cancel();
+    console.stop().await;
     let ended = worker.await.context("the worker panicked")?;
     let agents = live.stop().await;
     engines.shutdown().await;
@@ -176,23 +185,6 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let code = result?;
     agents?;
     Ok(code)
-}
-
-/// Waits for Ctrl-C, or for the signals by which a terminal that is closed or another program ends it.
-/// Until a signal asks the process to end.
-pub async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let told = |kind| async move {
-        match signal(kind) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = told(SignalKind::terminate()) => {}
-        () = told(SignalKind::hangup()) => {}
-    }
 }
 
 async fn work(
@@ -233,7 +225,30 @@ async fn work(
     })
 }
 
-fn announce(args: &DevArgs, engines: &Engines, setup: &Setup) -> Result<()> {
+/// The console of this run, on a loopback address.
+async fn console(engines: &Engines, port: u16) -> Result<Server> {
+    let wiring = &engines.wiring;
+    let operators = crate::console::over(
+        wiring.store.clone(),
+        wiring.bus.clone(),
+        wiring.operator(),
+        wiring.config.kafka.clone(),
+        triad_console::Settings::default(),
+    )?;
+    let listen = SocketAddr::from(([127, 0, 0, 1], port));
+    let settings = triad_ingress::Settings {
+        operators: Some(operators),
+        timing: wiring.config.settings.timing,
+        ..triad_ingress::Settings::on(listen)
+    };
+    let server = Server::for_operators(settings).await;
+    server.map_err(|error| match error {
+        StartError::Listen { address, why } => taken("--console-port", address, &why).into(),
+        error => error.into(),
+    })
+}
+
+fn announce(args: &DevArgs, engines: &Engines, setup: &Setup, console: SocketAddr) -> Result<()> {
     let Addresses {
         kafka,
         store,
@@ -248,6 +263,7 @@ fn announce(args: &DevArgs, engines: &Engines, setup: &Setup) -> Result<()> {
             "dynamodb": store.url(),
             "triad_data": store.data().map(|dir| dir.display().to_string()),
             "service": format!("http://{service}"),
+            "console": format!("http://{console}/console/"),
             "data": args.data.as_ref().map(|d| d.display().to_string()),
             "project": setup.project.as_ref().map(|p| p.file.display().to_string()),
             "agents": rows.iter().map(Row::json).collect::<Vec<Value>>(),
@@ -265,6 +281,7 @@ fn announce(args: &DevArgs, engines: &Engines, setup: &Setup) -> Result<()> {
             "Service   http://{service}   (the reference service: GET /_ledger, PUT /_faults)"
         );
     }
+    println!("Console   http://{console}/console/");
     let memory = match store {
         At::Port(_) => "memory",
         At::Data(_) => "memory; the store is in a temporary directory, until the end",

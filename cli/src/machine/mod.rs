@@ -3,4 +3,5 @@
 pub mod broker;
 pub mod directory;
 pub mod moved;
+pub mod signals;
 pub mod stores;

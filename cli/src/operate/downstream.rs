@@ -8,7 +8,6 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::Cell;
 use serde_json::json;
-use triad_core::breaker::Breaker;
 use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::{Action, OperatorAct, Timestamp};
 use triad_operator::downstreams::{
@@ -306,7 +305,7 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
             table.add_row(row(&agent, &view.record, now));
         }
         all += 1;
-        not_called += u64::from(is_not_called(&view.record));
+        not_called += u64::from(view.is_not_called());
     }
     let waiting = downstreams::waiting(&store, now).await?;
     let deferred = downstreams::deferred(&store, &published).await?;
@@ -334,15 +333,6 @@ pub async fn show(args: DownstreamsArgs) -> Result<ExitCode> {
         pressure::print(&waiting, now);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether no calls are made to it: an operator says so, or its breaker does.
-fn is_not_called(record: &Downstream) -> bool {
-    match record.forced.as_ref().map(|f| f.to) {
-        Some(ForcedTo::Open) => true,
-        Some(ForcedTo::Closed) => false,
-        None => matches!(record.breaker, Breaker::Open { .. }),
-    }
 }
 
 fn row(agent: &AgentName, record: &Downstream, now: Timestamp) -> [Cell; 6] {

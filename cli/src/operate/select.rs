@@ -39,6 +39,7 @@ impl FilterArgs {
             cause: self.cause.clone().map(CausePattern),
             workflow: self.workflow.clone(),
             older_than: self.older_than,
+            ..Filter::default()
         }
     }
 }

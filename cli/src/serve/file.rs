@@ -34,6 +34,18 @@ pub struct File {
     /// Certificate and key of the HTTP interface. Variables: TRIAD_TLS_CERTIFICATE, TRIAD_TLS_KEY.
     #[serde(default)]
     tls: Option<Tls>,
+    /// The operators' API and pages beside the HTTP interface: true, false, or read-only; without it true.
+    /// Without tokens whoever is on this machine may act. Variable: TRIAD_CONSOLE.
+    #[serde(default)]
+    console: Option<Mode>,
+    /// The header in which an authenticating proxy on this machine says who asks for the operators' pages;
+    /// for a loopback address alone. Variable: TRIAD_CONSOLE_USER_HEADER.
+    #[serde(default)]
+    console_user_header: Option<String>,
+    /// Fields of payloads that the operators' API and pages do not show, by their names. Variable:
+    /// TRIAD_CONSOLE_HIDDEN.
+    #[serde(default)]
+    console_hidden: Vec<String>,
     /// Where the Kafka port listens: an address of loopback, since it has no login; without it on
     /// 127.0.0.1:9092. Variable: TRIAD_KAFKA.
     #[serde(default)]
@@ -97,6 +109,33 @@ pub struct File {
     #[serde(default)]
     #[expect(dead_code, reason = "one file may serve both")]
     services: Value,
+}
+
+/// Whether operators have an API and pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Mode {
+    /// They have, or have not.
+    Is(bool),
+    /// They may look.
+    Named(Named),
+}
+
+/// A mode that has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Named {
+    /// To look at, and not to act.
+    ReadOnly,
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Is(is) => is.fmt(f),
+            Self::Named(Named::ReadOnly) => f.write_str("read-only"),
+        }
+    }
 }
 
 /// Where the workflows are.
@@ -170,6 +209,12 @@ impl File {
             ("TRIAD_TOKENS", self.tokens.as_ref().map(path)),
             ("TRIAD_TLS_CERTIFICATE", tls.map(|t| path(&t.certificate))),
             ("TRIAD_TLS_KEY", tls.map(|t| path(&t.key))),
+            ("TRIAD_CONSOLE", self.console.map(|mode| mode.to_string())),
+            (
+                "TRIAD_CONSOLE_USER_HEADER",
+                self.console_user_header.clone(),
+            ),
+            ("TRIAD_CONSOLE_HIDDEN", Some(self.console_hidden.join(","))),
             ("TRIAD_KAFKA", self.kafka.clone()),
             ("TRIAD_PARTITIONS", self.partitions.map(count)),
             ("TRIAD_AGENTS", json(&self.agents, self.agents.is_empty())),
@@ -231,6 +276,9 @@ data: state
 http: 0.0.0.0:8443
 tokens: tokens.json
 tls: {certificate: tls/cert.pem, key: tls/key.pem}
+console: read-only
+console_user_header: x-forwarded-user
+console_hidden: [card, iban]
 kafka: 127.0.0.1:9093
 partitions: 8
 agents: {bank: {base_url: "http://bank.example"}}
@@ -257,6 +305,9 @@ backlog_wait: 6s
             ("TRIAD_AGENT_CONCURRENCY", "9"),
             ("TRIAD_ANNOUNCE_WITHIN", "8s"),
             ("TRIAD_BACKLOG_WAIT", "6s"),
+            ("TRIAD_CONSOLE", "read-only"),
+            ("TRIAD_CONSOLE_HIDDEN", "card,iban"),
+            ("TRIAD_CONSOLE_USER_HEADER", "x-forwarded-user"),
             ("TRIAD_DETAILS_RETENTION", "1day"),
             ("TRIAD_HTTP", "0.0.0.0:8443"),
             ("TRIAD_KAFKA", "127.0.0.1:9093"),
@@ -286,6 +337,9 @@ backlog_wait: 6s
         let said = read("agents: {bank: {service: bank}}").expect_err("nobody starts it");
         assert!(said.contains("base_url"), "{said}");
         assert_eq!(read("{}").map(|all| all.len()), Ok(0));
+        let off = read("console: false").expect("it is sound");
+        assert_eq!(off["TRIAD_CONSOLE"], "false");
+        assert!(read("console: maybe").is_err());
     }
 
     /// The file of a project of `triad dev` is taken as it is.

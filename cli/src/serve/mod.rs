@@ -21,9 +21,10 @@ use triad_ingress::{Ends, MAX_WAITING, Server};
 use triad_kafka::{Topic, create_topics};
 use triad_worker::Function;
 
-use crate::dev::interrupted;
+use crate::console;
 use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
+use crate::machine::signals::interrupted;
 use crate::machine::stores::{Kind, Stored};
 use file::File;
 use settings::Settings;
@@ -40,6 +41,8 @@ use workflows::Files;
   TRIAD_HTTP=127.0.0.1:8080 triad serve         a variable takes the place of a setting
   triad serve --check                           is the configuration sound?
   triad serve --schema > serve.schema.json      the JSON Schema of the file
+
+Operators look and act at http://127.0.0.1:7070/console/ (`console: read-only` or false in the file).
 
 Submit an order, and wait for its end:
   curl 'http://127.0.0.1:7070/v1/orders?wait=30s' -d @order.json
@@ -146,7 +149,15 @@ impl Machine {
         let stop = CancellationToken::new();
         let submission = Arc::new(wiring.submission());
         let store = wiring.store.clone();
-        let server = Server::start(settings.http, submission.clone(), store, ends).await?;
+        let mut http = settings.http;
+        if let Some(console) = settings.console {
+            let (operator, bus) = (wiring.operator(), wiring.bus.clone());
+            let kafka = wiring.config.kafka.clone();
+            let over = console::over(store.clone(), bus, operator, kafka, console)?;
+            http.operators = Some(over);
+        }
+        let has_console = http.operators.is_some();
+        let server = Server::start(http, submission.clone(), store, ends).await?;
         stored.say(&wiring.config)?;
         tokio::spawn(workflows::watch(
             files,
@@ -168,7 +179,8 @@ impl Machine {
             stop.clone(),
         ));
         let (http, kafka) = (server.address(), broker.addr());
-        tracing::info!(%http, %kafka, data = %data.display(), "serving");
+        let console = if has_console { "/console/" } else { "none" };
+        tracing::info!(%http, console, %kafka, data = %data.display(), "serving");
         Ok(Self {
             broker,
             stored,

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use triad_bootstrap::{Account, Config, ConfigError};
+use triad_console::Hidden;
 use triad_core::Timing;
 use triad_ingress::TlsFiles;
 use triad_workflow::{Limits, Millis};
 
 use super::file::{File, Workflows};
+use crate::console::believed;
 use crate::output::Usage;
 
 /// One machine has one clock; what is left is the time a message takes to be handled.
@@ -25,6 +27,8 @@ pub struct Settings {
     pub workflows: Workflows,
     /// The HTTP interface.
     pub http: triad_ingress::Settings,
+    /// The operators' API and pages; `None`: there are none.
+    pub console: Option<triad_console::Settings>,
     /// The Kafka port.
     pub kafka: SocketAddr,
     /// Partitions of new topics.
@@ -35,6 +39,39 @@ pub struct Settings {
     pub sweep_every: Millis,
     /// What the handlers run with.
     pub config: Config,
+}
+
+/// What is set of the operators' API and pages.
+fn console(
+    get: &dyn Fn(&str) -> Option<String>,
+    http: SocketAddr,
+    secure: bool,
+) -> Result<Option<triad_console::Settings>, String> {
+    let read_only = match get("TRIAD_CONSOLE").as_deref() {
+        None | Some("true") => false,
+        Some("read-only") => true,
+        Some("false") => return Ok(None),
+        Some(other) => {
+            return Err(format!(
+                "TRIAD_CONSOLE: {other:?} is none of true, false, read-only"
+            ));
+        }
+    };
+    let header = get("TRIAD_CONSOLE_USER_HEADER").map(|name| {
+        let header = name.parse::<http::HeaderName>();
+        header.map_err(|_| format!("{name:?} is not the name of a header"))
+    });
+    let named = |why: String| format!("TRIAD_CONSOLE_USER_HEADER: {why}");
+    let header = header.transpose().map_err(named)?;
+    let user_header = believed(header, http).map_err(|Usage(why)| named(why))?;
+    let hidden = get("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
+    Ok(Some(triad_console::Settings {
+        read_only,
+        hidden: Hidden::of(hidden.split(',').map(str::to_owned)),
+        user_header,
+        secure,
+        name: String::new(),
+    }))
 }
 
 impl Settings {
@@ -99,6 +136,10 @@ impl Settings {
                 None
             }
         };
+        let console = console(&get, http, tls.is_some()).unwrap_or_else(|why| {
+            problems.push(why);
+            None
+        });
         let for_handlers = |name: &str| match name {
             // It is known once the broker listens.
             "TRIAD_BROKERS" => Some(kafka.to_string()),
@@ -132,6 +173,7 @@ impl Settings {
                 None => file.workflows.clone(),
             },
             http,
+            console,
             kafka,
             partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
             log_bytes,

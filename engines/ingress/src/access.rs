@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode, Uri};
+use triad_console::{Caller, Digest, Keys};
 
 use crate::problem::Problem;
 use crate::tokens::{Role, Tokens, TokensError};
@@ -29,6 +30,39 @@ impl Access {
             Self::Machine => names_this_machine(uri, headers),
             Self::Tokens(tokens) => permits(&tokens.get(), headers, role),
         }
+    }
+}
+
+impl Access {
+    /// Whether a request may have come here: without tokens it has to name this machine.
+    pub(crate) fn reached(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        match self {
+            Self::Machine => names_this_machine(uri, headers),
+            Self::Tokens(_) => Ok(()),
+        }
+    }
+}
+
+impl Keys for Access {
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Machine)
+    }
+
+    fn of(&self, digest: &Digest) -> Option<Caller> {
+        let Self::Tokens(tokens) = self else {
+            return None;
+        };
+        let tokens = tokens.get();
+        let entry = tokens.of(digest)?;
+        let role = match (entry.may(Role::Operate), entry.may(Role::Read)) {
+            (true, _) => triad_console::Role::Operate,
+            (false, true) => triad_console::Role::Read,
+            (false, false) => return None,
+        };
+        Some(Caller {
+            name: Some(entry.name.clone()),
+            role,
+        })
     }
 }
 

@@ -54,8 +54,9 @@ impl<S: StateStore> Service<S> {
                 "a batch is not waited for; ask for each order with GET /v1/orders/{id}?wait";
             return Err(Problem::bad("bad-query", text));
         }
-        let limits = &self.limits;
+        let limits = &self.front.limits;
         let read = self
+            .front
             .memory
             .read(body, limits.batch_bytes, limits.body_within);
         let read = read.await?;

@@ -11,6 +11,9 @@
 //! `?wait=30s` answers with the order's end if it comes in that time. `?priority=high` submits to the
 //! high lane.
 //!
+//! **Operators** are answered on the same listener where somebody is there for them, by [`triad_console`]:
+//! `/v1/operate/…` and `/console/…`. [`Server::for_operators`] has these paths alone.
+//!
 //! **Orders are decided by [`Submission`](triad_runtime::submission::Submission)**, by the same rule as
 //! those of a topic: what is the same again, what is a conflict, what is invalid. Here its answer
 //! becomes a status, and nothing that is refused becomes a dead letter: the client has the answer.
@@ -23,6 +26,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `server` | the listener, its connections, their end |
+//! | `front` | what every server here has, and the requests of operators |
 //! | `service`, `orders`, `batch` | one request and its answer |
 //! | `target`, `body`, `access` | what a request says, and whether it may |
 //! | `queue` | groups of orders on their way to Submission |
@@ -37,6 +41,7 @@ mod answer;
 mod batch;
 mod body;
 mod ends;
+mod front;
 mod noticing;
 mod orders;
 mod problem;

@@ -31,8 +31,8 @@ impl<S: StateStore> Service<S> {
     ) -> Result<Answer, Problem> {
         // Before the order is taken: who has no place to wait has submitted nothing.
         let wait = query.wait.map(|wait| self.place(wait)).transpose()?;
-        let within = self.limits.body_within;
-        let read = self.memory.read(body, MAX_SUBMISSION_BYTES, within);
+        let within = self.front.limits.body_within;
+        let read = self.front.memory.read(body, MAX_SUBMISSION_BYTES, within);
         let read = read.await?;
         let record = record(read.bytes, query.priority, headers);
         let held = Some(Arc::new(read.held));
@@ -101,14 +101,14 @@ impl<S: StateStore> Service<S> {
         loop {
             let order = self.load(id).await?;
             let is_over = order.as_ref().is_none_or(|order| order.state.is_finished());
-            if is_over || Instant::now() >= until || self.stopping.is_cancelled() {
+            if is_over || Instant::now() >= until || self.front.stopping.is_cancelled() {
                 return Ok(order);
             }
             let look_at = Instant::now() + self.between_looks();
             tokio::select! {
                 () = waiting.ended() => {}
                 () = sleep_until(look_at.min(until)) => {}
-                () = self.stopping.cancelled() => {}
+                () = self.front.stopping.cancelled() => {}
             }
         }
     }
@@ -117,7 +117,7 @@ impl<S: StateStore> Service<S> {
     fn between_looks(&self) -> Duration {
         let share = self.ends.waiting().div_ceil(LOOKS).max(1);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
-        self.limits.look_every.saturating_mul(share)
+        self.front.limits.look_every.saturating_mul(share)
     }
 
     /// The record of an order.

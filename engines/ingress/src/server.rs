@@ -1,5 +1,6 @@
 //! The listener, its connections, and their end.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use triad_runtime::{Bus, Clock, DefinitionStore, StateStore};
 use crate::access::Access;
 use crate::body::Memory;
 use crate::ends::Ends;
+use crate::front::{Front, OperatorsAlone, Serves};
 use crate::queue::Queue;
 use crate::service::Service;
 use crate::settings::{Settings, StartError};
@@ -77,41 +79,46 @@ impl Server {
         B: Bus,
         C: Clock,
     {
-        let access = access(&settings)?;
-        let tls = open_tls(&settings)?;
-        let (listener, address) = listen(settings.listen).await?;
-        let limits = settings.limits;
-        let (queue, handing_over) = Queue::start(&submission, limits.orders);
-        let server = Self {
-            address,
-            stopping: CancellationToken::new(),
-            broken_off: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            handing_over,
-            within: limits.stop_within,
-        };
+        let timing = settings.timing;
+        let (front, tls, listener) = opened(settings).await?;
+        let (queue, handing_over) = Queue::start(&submission, front.limits.orders);
+        let server = Self::of(&front, listener.1, handing_over);
         let service = Service {
             store,
             queue,
             ends,
-            access,
-            memory: Memory::new(limits.body_bytes),
-            timing: settings.timing,
-            stopping: server.stopping.clone(),
+            front,
+            timing,
             ready_at: Mutex::default(),
-            limits,
         };
-        server.take_in(service, tls, listener);
+        server.take_in(service, tls, listener.0);
         Ok(server)
     }
 
+    /// Begins to listen for operators alone: no order is taken.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn for_operators(settings: Settings) -> Result<Self, StartError> {
+        let (front, tls, (listener, address)) = opened(settings).await?;
+        let server = Self::of(&front, address, Vec::new());
+        server.take_in(OperatorsAlone(front), tls, listener);
+        Ok(server)
+    }
+
+    fn of(front: &Front, address: SocketAddr, handing_over: Vec<JoinHandle<()>>) -> Self {
+        Self {
+            address,
+            stopping: front.stopping.clone(),
+            broken_off: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            handing_over,
+            within: front.limits.stop_within,
+        }
+    }
+
     /// Begins to take connections.
-    fn take_in<S: StateStore>(
-        &self,
-        service: Service<S>,
-        tls: Option<WatchedTls>,
-        listener: TcpListener,
-    ) {
+    fn take_in(&self, service: impl Serves, tls: Option<WatchedTls>, listener: TcpListener) {
         let door = Arc::new(Door {
             service,
             tls,
@@ -147,6 +154,24 @@ impl Server {
             }
         }
     }
+}
+
+/// What a server is made of: who is let in, TLS, and the listener with its address.
+async fn opened(
+    settings: Settings,
+) -> Result<(Front, Option<WatchedTls>, (TcpListener, SocketAddr)), StartError> {
+    let access = access(&settings)?;
+    let tls = open_tls(&settings)?;
+    let listener = listen(settings.listen).await?;
+    let limits = settings.limits;
+    let front = Front {
+        access,
+        memory: Memory::new(limits.body_bytes),
+        stopping: CancellationToken::new(),
+        operators: settings.operators,
+        limits,
+    };
+    Ok((front, tls, listener))
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -187,18 +212,18 @@ fn open_tls(settings: &Settings) -> Result<Option<WatchedTls>, TlsError> {
 
 /// Where connections come in.
 struct Door<S> {
-    service: Service<S>,
+    service: S,
     tls: Option<WatchedTls>,
     tasks: TaskTracker,
     broken_off: CancellationToken,
 }
 
-impl<S: StateStore> Door<S> {
+impl<S: Serves> Door<S> {
     /// Takes connections until the server stops. At the bound the next one waits in the system's queue.
     async fn accept(self: Arc<Self>, listener: TcpListener) {
-        let most = self.service.limits.connections;
+        let most = self.service.front().limits.connections;
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        let stopping = self.service.stopping.clone();
+        let stopping = self.service.front().stopping.clone();
         let next = async {
             loop {
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else {
@@ -220,6 +245,10 @@ impl<S: StateStore> Door<S> {
             () = next => {}
             () = stopping.cancelled() => {}
         }
+        // Streams of events would go on for minutes.
+        if let Some(operators) = &self.service.front().operators {
+            operators.stop();
+        }
     }
 
     /// One connection from its beginning to its end, within the server's own.
@@ -234,7 +263,7 @@ impl<S: StateStore> Door<S> {
     async fn serve(&self, stream: TcpStream) {
         // An answer is one write: there is nothing to wait for.
         let _ = stream.set_nodelay(true);
-        let limits = &self.service.limits;
+        let limits = &self.service.front().limits;
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.body_within));
         let stream = Box::pin(stream);
@@ -251,8 +280,9 @@ impl<S: StateStore> Door<S> {
     }
 
     async fn talk<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T) {
-        let limits = &self.service.limits;
-        let service = service_fn(|request| self.service.answer(request));
+        let limits = &self.service.front().limits;
+        let service =
+            service_fn(|request| async { Ok::<_, Infallible>(self.service.answer(request).await) });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_within)
@@ -262,7 +292,7 @@ impl<S: StateStore> Door<S> {
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.service.stopping.cancelled() => {
+            () = self.service.front().stopping.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -274,9 +304,10 @@ impl<S: StateStore> Door<S> {
 
     /// Looks from time to time whether files have changed.
     async fn look_at_files(self: Arc<Self>) {
-        let every = self.service.limits.files_every;
-        let stopping = self.service.stopping.clone();
-        let is_watched = self.tls.is_some() || matches!(self.service.access, Access::Tokens(_));
+        let every = self.service.front().limits.files_every;
+        let stopping = self.service.front().stopping.clone();
+        let is_watched =
+            self.tls.is_some() || matches!(self.service.front().access, Access::Tokens(_));
         while is_watched && !stopping.is_cancelled() {
             tokio::select! {
                 () = tokio::time::sleep(every) => {}
@@ -285,7 +316,7 @@ impl<S: StateStore> Door<S> {
             let door = Arc::clone(&self);
             // A file may lie where reading it takes long.
             let looked = tokio::task::spawn_blocking(move || {
-                if let Access::Tokens(tokens) = &door.service.access {
+                if let Access::Tokens(tokens) = &door.service.front().access {
                     tokens.look();
                 }
                 if let Some(tls) = &door.tls {

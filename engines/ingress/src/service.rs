@@ -1,25 +1,22 @@
 //! One request and its answer.
 
-use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use triad_console::Body;
 use triad_core::{OrderId, Timing};
 use triad_runtime::StateStore;
 
-use crate::access::Access;
 use crate::answer::{self, Answer};
-use crate::body::Memory;
 use crate::ends::Ends;
+use crate::front::{Front, Serves, refused, whole};
 use crate::problem::Problem;
 use crate::queue::Queue;
-use crate::settings::Limits;
 use crate::target::{self, Path, Query};
 use crate::tokens::Role;
 
@@ -33,26 +30,27 @@ pub(crate) struct Service<S> {
     pub(crate) store: S,
     pub(crate) queue: Queue,
     pub(crate) ends: Ends,
-    pub(crate) access: Access,
-    pub(crate) memory: Memory,
+    pub(crate) front: Front,
     pub(crate) timing: Timing,
-    pub(crate) limits: Limits,
-    /// The server has been told to stop.
-    pub(crate) stopping: CancellationToken,
     /// When the store last answered.
     pub(crate) ready_at: Mutex<Option<Instant>>,
 }
 
-impl<S: StateStore> Service<S> {
-    /// Answers a request; a problem is an answer too.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
-        let answered = self.route(request).await;
-        Ok(answered.unwrap_or_else(|problem| {
-            tracing::debug!(code = problem.code, detail = %problem.detail, "refused");
-            answer::problem(&problem)
-        }))
+impl<S: StateStore> Serves for Service<S> {
+    fn front(&self) -> &Front {
+        &self.front
     }
 
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if self.front.is_for_operators(&request) {
+            return self.front.operate(request).await;
+        }
+        let answered = self.route(request).await;
+        whole(answered.unwrap_or_else(|problem| refused(&problem)))
+    }
+}
+
+impl<S: StateStore> Service<S> {
     async fn route(&self, request: Request<Incoming>) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
         let Some(path) = Path::of(head.uri.path()) else {
@@ -62,16 +60,20 @@ impl<S: StateStore> Service<S> {
         let reads = matches!(head.method, Method::GET | Method::HEAD);
         match path {
             Path::Orders if head.method == Method::POST => {
-                self.access.check(&head.uri, &head.headers, Role::Submit)?;
-                let query = Query::of(&head.uri, self.limits.wait)?;
+                self.front
+                    .access
+                    .check(&head.uri, &head.headers, Role::Submit)?;
+                let query = Query::of(&head.uri, self.front.limits.wait)?;
                 match media(&head.headers)? {
                     Media::Order => self.submit(query, &head.headers, body).await,
                     Media::Batch => self.submit_batch(query, &head.headers, body).await,
                 }
             }
             Path::Order(spelt) if reads => {
-                self.access.check(&head.uri, &head.headers, Role::Read)?;
-                let query = Query::of(&head.uri, self.limits.wait)?.without_priority()?;
+                self.front
+                    .access
+                    .check(&head.uri, &head.headers, Role::Read)?;
+                let query = Query::of(&head.uri, self.front.limits.wait)?.without_priority()?;
                 self.get(&target::order_id(spelt)?, query).await
             }
             Path::OpenApi if reads => Ok(answer::of(StatusCode::OK, "application/json", OPEN_API)),
@@ -85,7 +87,7 @@ impl<S: StateStore> Service<S> {
     /// asked once a second at most while it does.
     async fn is_ready(&self) -> Result<(), Problem> {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        if self.stopping.is_cancelled() {
+        if self.front.stopping.is_cancelled() {
             let text = "the server is stopping";
             return Err(Problem::again(unavailable, "stopping", text, 5));
         }

@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use triad_console::Answers;
 use triad_core::Timing;
 
 use crate::tls::{TlsError, TlsFiles};
@@ -22,6 +24,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// The time spans of the installation, by which an order's next events are told.
     pub timing: Timing,
+    /// Who answers operators, beside those who submit; `None`: nobody does.
+    pub operators: Option<Arc<dyn Answers>>,
     /// The bounds.
     pub limits: Limits,
 }
@@ -35,6 +39,7 @@ impl Settings {
             tokens: None,
             tls: None,
             timing: Timing::default(),
+            operators: None,
             limits: Limits::default(),
         }
     }

@@ -1,19 +1,49 @@
 //! The rows of the attention index in one line, oldest first, read as they are asked for.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use triad_core::Attention;
+use serde::{Deserialize, Serialize};
 use triad_core::due::SHARDS;
+use triad_core::{Attention, Timestamp};
 use triad_runtime::StoreError;
-use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore};
 
 use crate::skipped::Skipped;
+
+/// A place in the rows of some kinds: that of a row that was handed out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    at: Timestamp,
+    /// Which of the shards of all kinds.
+    shard: usize,
+    order: String,
+}
+
+/// Behind every order id, where ids of one moment are sorted.
+const BEHIND_ALL: &str = "\u{10FFFF}";
+
+impl Place {
+    /// The name of the page of a shard that begins behind this place, and the earliest moment of the rows
+    /// that are still to be handed out: how a store sorts rows of one moment is its own affair.
+    fn page_of(&self, shard: usize) -> (String, Timestamp) {
+        let before = Timestamp(self.at.0.saturating_sub(1));
+        let after = Timestamp(self.at.0.saturating_add(1));
+        match shard.cmp(&self.shard) {
+            // Of rows of one moment those of an earlier shard came before.
+            Ordering::Less => (AttentionPage::behind(self.at, BEHIND_ALL), after),
+            Ordering::Equal => (AttentionPage::behind(self.at, &self.order), self.at),
+            Ordering::Greater => (AttentionPage::behind(before, BEHIND_ALL), self.at),
+        }
+    }
+}
 
 /// The shards of some kinds, merged. In memory is at most one page of each shard.
 pub(crate) struct Rows<'a, S> {
     store: &'a S,
     shards: Vec<Shard>,
     skipped: Skipped,
+    last: Option<Place>,
 }
 
 struct Shard {
@@ -21,6 +51,8 @@ struct Shard {
     number: u32,
     rows: VecDeque<AttentionRow>,
     next: Next,
+    /// Rows of an earlier moment were handed out before.
+    least: Timestamp,
 }
 
 /// What is still to be read of a shard.
@@ -36,6 +68,7 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
             number,
             rows: VecDeque::new(),
             next: Next::Page(None),
+            least: Timestamp(0),
         };
         let shards = kinds
             .iter()
@@ -44,7 +77,23 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
             store,
             shards: shards.collect(),
             skipped: Skipped::default(),
+            last: None,
         }
+    }
+
+    /// Those behind a place that rows of the same kinds were at.
+    pub(crate) fn behind(store: &'a S, kinds: &[Attention], place: &Place) -> Self {
+        let mut rows = Self::of(store, kinds);
+        for (at, shard) in rows.shards.iter_mut().enumerate() {
+            let (page, least) = place.page_of(at);
+            (shard.next, shard.least) = (Next::Page(Some(page)), least);
+        }
+        rows
+    }
+
+    /// The place of the row that was handed out last; `None` if none was.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.last.as_ref()
     }
 
     /// The rows that could not be read.
@@ -58,9 +107,21 @@ impl<'a, S: OperatorStore> Rows<'a, S> {
         for shard in &mut self.shards {
             shard.fill(self.store, &mut self.skipped).await?;
         }
-        let with_rows = self.shards.iter_mut().filter(|s| !s.rows.is_empty());
-        let oldest = with_rows.min_by_key(|s| s.rows.front().map(|row| row.at));
-        Ok(oldest.and_then(|s| Some((s.kind, s.rows.pop_front()?))))
+        let shards = self.shards.iter_mut().enumerate();
+        let with_rows = shards.filter(|(_, s)| !s.rows.is_empty());
+        let oldest = with_rows.min_by_key(|(_, s)| s.rows.front().map(|row| row.at));
+        let Some((shard, found)) = oldest else {
+            return Ok(None);
+        };
+        let Some(row) = found.rows.pop_front() else {
+            return Ok(None);
+        };
+        self.last = Some(Place {
+            at: row.at,
+            shard,
+            order: row.order.to_string(),
+        });
+        Ok(Some((found.kind, row)))
     }
 }
 
@@ -76,7 +137,8 @@ impl Shard {
                 return Ok(());
             };
             let got = store.attention(self.kind, self.number, page).await?;
-            self.rows = got.rows.into();
+            let rows = got.rows.into_iter();
+            self.rows = rows.filter(|row| row.at >= self.least).collect();
             skipped.add(got.unreadable);
             self.next = got
                 .next

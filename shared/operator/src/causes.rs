@@ -46,6 +46,9 @@ pub struct Causes {
     pub groups: Vec<CauseGroup>,
     /// How many orders belong to no group in `groups`, because [`MAX_CAUSES`] were full.
     pub others: u64,
+    /// Whether there are rows that were not looked at, because of a bound.
+    #[serde(skip)]
+    pub more: bool,
     /// Rows that could not be read. They are counted in no group.
     #[serde(skip)]
     pub skipped: Skipped,
@@ -64,12 +67,33 @@ pub async fn causes<S: OperatorStore>(
     filter: &Filter,
     now: Timestamp,
 ) -> Result<Causes, StoreError> {
+    among(store, filter, now, usize::MAX).await
+}
+
+/// Most rows that are looked at for a page of causes.
+pub const MAX_ROWS: usize = 20_000;
+
+/// As [`causes`], among the `most` rows of the index that have waited longest.
+///
+/// # Errors
+/// As [`causes`].
+pub async fn among<S: OperatorStore>(
+    store: &S,
+    filter: &Filter,
+    now: Timestamp,
+    most: usize,
+) -> Result<Causes, StoreError> {
     let usual = || vec![Attention::Error, Attention::CompensationFailed];
     let kinds = filter.attention().unwrap_or_else(usual);
     let mut rows = Rows::of(store, &kinds);
     let mut groups: BTreeMap<(&str, String), CauseGroup> = BTreeMap::new();
-    let mut others = 0;
+    let (mut others, mut looked_at, mut more) = (0, 0, false);
     while let Some((state, row)) = rows.next().await? {
+        if looked_at == most {
+            more = true;
+            break;
+        }
+        looked_at += 1;
         if !filter.fits_row(&row, now) {
             continue;
         }
@@ -97,6 +121,7 @@ pub async fn causes<S: OperatorStore>(
     Ok(Causes {
         groups,
         others,
+        more,
         skipped: rows.skipped(),
     })
 }

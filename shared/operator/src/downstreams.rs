@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use serde::Serialize;
-use triad_core::downstream::{Downstream, DownstreamAction};
+use triad_core::breaker::Breaker;
+use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::due::SHARDS;
 use triad_core::{Direction, OperatorAct, Order, StepRecord, Timestamp, WorkflowRef};
 use triad_runtime::operator::{DownstreamOperated, OperateError, Operator, read_downstream};
@@ -170,6 +171,18 @@ pub struct DownstreamView {
     pub downstream: AgentName,
     /// Its circuit breaker, what operators have set, and its last change.
     pub record: Downstream,
+}
+
+impl DownstreamView {
+    /// Whether no calls are made to it: an operator says so, or its breaker does.
+    #[must_use]
+    pub fn is_not_called(&self) -> bool {
+        match self.record.forced.as_ref().map(|f| f.to) {
+            Some(ForcedTo::Open) => true,
+            Some(ForcedTo::Closed) => false,
+            None => matches!(self.record.breaker, Breaker::Open { .. }),
+        }
+    }
 }
 
 /// Reads one downstream, consistently. One that nobody has written about has the default record:

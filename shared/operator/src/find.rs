@@ -35,6 +35,8 @@ pub struct Filter {
     /// Only orders whose age, in milliseconds, is at least this: since they finished; for `Paused`
     /// since they were paused; for all others since they were submitted. `None`: any.
     pub older_than: Option<Millis>,
+    /// Only orders whose id has this text in it. `None`: any. No index has it.
+    pub id: Option<String>,
 }
 
 /// A state of orders: the name of a process state, such as `Error`, or `Paused` for orders that an
@@ -67,7 +69,7 @@ impl StateFilter {
         Attention::ALL.into_iter().find(|a| a.name() == self.0)
     }
 
-    fn is_of_orders_under_way(self) -> bool {
+    pub(crate) fn is_of_orders_under_way(self) -> bool {
         matches!(self.0, "Pending" | "Processing" | "Compensating")
     }
 }
@@ -136,7 +138,8 @@ impl Filter {
     }
 
     pub(crate) fn fits_row(&self, row: &AttentionRow, now: Timestamp) -> bool {
-        self.fits_cause(row.cause.as_ref())
+        self.fits_id(&row.order)
+            && self.fits_cause(row.cause.as_ref())
             && self.fits_age(row.at, now)
             && row
                 .workflow
@@ -144,7 +147,7 @@ impl Filter {
                 .is_none_or(|w| self.fits_workflow(w.name.as_str()))
     }
 
-    fn fits(&self, order: &Order, now: Timestamp) -> bool {
+    pub(crate) fn fits(&self, order: &Order, now: Timestamp) -> bool {
         let wants_paused = self.state.and_then(StateFilter::attention) == Some(Attention::Paused);
         let state = match self.state {
             None => true,
@@ -156,6 +159,7 @@ impl Filter {
             _ => order.state.finished_at().unwrap_or(order.submitted_at),
         };
         state
+            && self.fits_id(&order.id)
             && self.fits_cause(order.state.cause())
             && self.fits_workflow(order.workflow.name.as_str())
             && self.fits_age(since, now)
@@ -165,6 +169,12 @@ impl Filter {
         self.older_than.is_none_or(|span| now.since(since) >= span)
     }
 
+    pub(crate) fn fits_id(&self, id: &OrderId) -> bool {
+        self.id
+            .as_deref()
+            .is_none_or(|text| id.as_str().contains(text))
+    }
+
     fn fits_cause(&self, cause: Option<&Failure>) -> bool {
         let Some(wanted) = &self.cause else {
             return true;
@@ -172,7 +182,7 @@ impl Filter {
         cause.is_some_and(|cause| wanted.fits(&cause.fingerprint()))
     }
 
-    fn fits_workflow(&self, name: &str) -> bool {
+    pub(crate) fn fits_workflow(&self, name: &str) -> bool {
         self.workflow.as_deref().is_none_or(|wanted| wanted == name)
     }
 }

@@ -16,6 +16,24 @@ pub struct Inputs {
     pub steps: Vec<StepInputs>,
 }
 
+impl Inputs {
+    /// Their form for programs: `details`, `outputs` by step, and `calls`.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let outputs: serde_json::Map<_, _> = self
+            .steps
+            .iter()
+            .filter_map(|step| Some((step.step.to_string(), step.output.clone()?)))
+            .collect();
+        let calls: Vec<CallView<'_>> = self
+            .steps
+            .iter()
+            .flat_map(|step| step.calls.iter().map(|call| CallView::of(&step.step, call)))
+            .collect();
+        serde_json::json!({"details": self.details, "outputs": outputs, "calls": calls})
+    }
+}
+
 /// What one step asks, and what came back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepInputs {

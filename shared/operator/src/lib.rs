@@ -3,6 +3,8 @@
 //! | module | does | reads |
 //! |---|---|---|
 //! | [`find`] | finds orders by state, cause, workflow and age | what it finds; the whole table only for orders that ended well |
+//! | [`pages`] | the same page by page, each with a bound of its own | a bounded part of an index or the table |
+//! | [`counts`] | counts orders by state, with a bound | one page of each shard of the indexes |
 //! | [`causes`] | counts the orders that need an operator by cause | the attention index |
 //! | [`order`], [`timeline`], [`next`] | shows one order, with everything that happened to it and what will | one record |
 //! | [`inputs`] | shows what an order's steps ask of their services | the order's details and definition |
@@ -11,6 +13,7 @@
 //! | [`downstreams`] | shows and holds downstreams and step types, and says what waits for them | one control record a downstream |
 //! | [`status`] | one look at an installation: what is under way, waits, and needs an operator | indexes and control records |
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
+//! | [`changes`] | says what differs between two versions | nothing |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
 //! | [`moving`] | writes everything of an installation into a file, and puts a file into another one | the whole store |
 //!
@@ -30,7 +33,9 @@ pub mod acts;
 mod attention;
 pub mod bulk;
 pub mod causes;
+pub mod changes;
 pub mod correction;
+pub mod counts;
 pub mod dead_letters;
 pub mod downstreams;
 pub mod find;
@@ -41,6 +46,7 @@ pub mod next;
 pub mod order;
 pub mod outcome;
 mod pace;
+pub mod pages;
 pub mod settling;
 mod skipped;
 pub mod status;

@@ -108,7 +108,11 @@ where
     })
 }
 
-async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
+/// Counts the rows of the due index: at most two pages of each shard are read.
+///
+/// # Errors
+/// The store's own.
+pub async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
     let mut all = UnderWay::default();
     for shard in 0..SHARDS {
         let page = store.due(shard, Timestamp(u64::MAX), ROWS, None).await?;

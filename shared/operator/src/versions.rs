@@ -86,8 +86,31 @@ pub async fn versions<S>(store: &S, now: Timestamp) -> Result<Vec<Version>, Stor
 where
     S: StateStore + OperatorStore,
 {
+    Ok(counted(store, now, usize::MAX).await?.versions)
+}
+
+/// The stored versions, with how many of a bounded part of the orders need each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The versions. Where not all orders were looked at, every version counts as needed.
+    pub versions: Vec<Version>,
+    /// How many orders were looked at.
+    pub looked_at: usize,
+    /// Whether there are more orders than were looked at.
+    pub sampled: bool,
+}
+
+/// All stored versions of all workflows, with how many orders need each, among those that are read until
+/// at least `most` were looked at. It ends with the page of the table that reaches the bound.
+///
+/// # Errors
+/// As [`versions`].
+pub async fn counted<S>(store: &S, now: Timestamp, most: usize) -> Result<Counted, StoreError>
+where
+    S: StateStore + OperatorStore,
+{
     let stored = store.versions().await?;
-    let pinned = pinned(store).await?;
+    let (pinned, looked_at, sampled) = pinned(store, most).await?;
     let replaced_at = newest(&stored);
     let version = |stored: &StoredVersion| {
         let WorkflowRef { name, hash } = &stored.definition;
@@ -104,10 +127,14 @@ where
             present: stored.is_current,
             under_way: count.under_way,
             finished: count.finished,
-            needed: stored.is_current || is_pinned || !is_settled,
+            needed: sampled || stored.is_current || is_pinned || !is_settled,
         }
     };
-    Ok(stored.iter().map(version).collect())
+    Ok(Counted {
+        versions: stored.iter().map(version).collect(),
+        looked_at,
+        sampled,
+    })
 }
 
 /// Removes a version that [`versions`] has just called not needed.
@@ -142,10 +169,14 @@ fn newest(versions: &[StoredVersion]) -> BTreeMap<&str, Timestamp> {
     newest
 }
 
-/// Counts the orders of every version.
-async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, StoreError> {
+/// Counts the orders of every version, until so many were looked at; how many were, and whether there are
+/// more.
+async fn pinned<S: StateStore>(
+    store: &S,
+    most: usize,
+) -> Result<(BTreeMap<String, Pinned>, usize, bool), StoreError> {
     let mut pinned: BTreeMap<String, Pinned> = BTreeMap::new();
-    let mut page = None;
+    let (mut page, mut looked_at) = (None, 0);
     loop {
         let got = store.list(None, page).await?;
         // It may need any version: none is to be removed on the word of a count without it.
@@ -153,6 +184,7 @@ async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, St
             let text = format!("order {} cannot be read: {}", bad.order_id, bad.why);
             return Err(StoreError::Item(text));
         }
+        looked_at += got.orders.len();
         for order in got.orders {
             let count = pinned.entry(order.workflow.to_string()).or_default();
             if order.state.is_finished() {
@@ -162,8 +194,9 @@ async fn pinned<S: StateStore>(store: &S) -> Result<BTreeMap<String, Pinned>, St
             }
         }
         match got.next {
+            Some(_) if looked_at >= most => return Ok((pinned, looked_at, true)),
             Some(next) => page = Some(next),
-            None => return Ok(pinned),
+            None => return Ok((pinned, looked_at, false)),
         }
     }
 }

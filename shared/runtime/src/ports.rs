@@ -429,6 +429,15 @@ pub struct AttentionPage {
     pub next: Option<String>,
 }
 
+impl AttentionPage {
+    /// The name of the page that begins behind the place of a row, whether such a row is there or not:
+    /// every store takes it for [`OperatorStore::attention`].
+    #[must_use]
+    pub fn behind(at: Timestamp, order: &str) -> String {
+        format!("{}/{order}", at.0)
+    }
+}
+
 /// One stored version of a workflow, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {

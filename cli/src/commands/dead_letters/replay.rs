@@ -19,7 +19,7 @@ use triad_runtime::system::SystemClock;
 use super::topic::KafkaLetters;
 use super::{FilterArgs, text};
 use crate::commands::connection::KafkaAloneArgs;
-use crate::output::{Usage, moment, print_line};
+use crate::output::{Usage, print_line};
 
 /// Send dead letters again to the topics that they came from, and mark them as replayed
 #[derive(Debug, Args)]
@@ -144,14 +144,6 @@ impl From<DismissArgs> for ReplayArgs {
     }
 }
 
-/// What a letter is when the deed is done.
-fn done(deed: Deed) -> &'static str {
-    match deed {
-        Deed::Replay => "replayed",
-        Deed::Dismiss => "dismissed",
-    }
-}
-
 impl ReplayArgs {
     /// Whether nothing is sent: `--dry-run` was given, or `--all` without `--yes`.
     pub fn is_dry(&self) -> bool {
@@ -203,7 +195,7 @@ pub async fn run(args: ReplayArgs) -> Result<ExitCode> {
                     "triad: there is no dead letter {id}: triad dead-letters list shows those that are there"
                 );
             }
-            eprintln!("triad: nothing was {}", done(args.deed));
+            eprintln!("triad: nothing was {}", args.deed.done());
             return Ok(ExitCode::FAILURE);
         }
         Err(other) => return Err(failed(other, &args.kafka.brokers)),
@@ -291,13 +283,13 @@ fn with_advice(refusal: &ReplayRefusal) -> String {
 /// The sum of all letters.
 fn sum(args: &ReplayArgs, tally: Tally) -> Result<()> {
     if args.json {
-        let did = done(args.deed);
+        let did = args.deed.done();
         let mut line = json!({"kind": "summary", "failed": tally.failed, "dry_run": args.is_dry()});
         line[did] = tally.replayed.into();
         line[format!("{did}_before")] = tally.before.into();
         return print_line(&line);
     }
-    let done = done(args.deed);
+    let done = args.deed.done();
     let would = if args.is_dry() { "would be " } else { "" };
     let Tally {
         replayed,
@@ -316,25 +308,15 @@ fn tell(args: &ReplayArgs, topic: &KafkaLetters, letter: &Letter, outcome: &Outc
     if args.all && matches!(outcome, Outcome::Before(_)) {
         return Ok(());
     }
-    let done = done(args.deed);
-    let failed = || "failed".to_owned();
-    let (name, why) = match outcome {
-        Outcome::Replayed => (done.to_owned(), None),
-        Outcome::WouldBe => (format!("would-be-{done}"), None),
-        Outcome::Before(at) => {
-            let again = match args.deed {
-                Deed::Replay => "; --again replays it",
-                Deed::Dismiss => "",
-            };
-            let why = format!("it was {done} at {}{again}", moment(*at));
-            (format!("{done}-before"), Some(why))
+    let done = args.deed.done();
+    let name = outcome.name(args.deed);
+    let why = match outcome {
+        Outcome::Before(_) if args.deed == Deed::Replay => {
+            let why = outcome.why(args.deed);
+            why.map(|why| why + "; --again replays it")
         }
-        Outcome::Refused(refusal) => (failed(), Some(with_advice(refusal))),
-        Outcome::NotSent(why) => (failed(), Some(why.to_string())),
-        Outcome::NotMarked(why) => {
-            let why = format!("it was sent, but could not be marked: {why}");
-            (failed(), Some(why))
-        }
+        Outcome::Refused(refusal) => Some(with_advice(refusal)),
+        other => other.why(args.deed),
     };
     let id = letter.id.to_string();
     if args.json {

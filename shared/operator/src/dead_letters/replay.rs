@@ -21,6 +21,7 @@ use triad_runtime::{Bus, BusError, Clock};
 use triad_workflow::Millis;
 
 use super::{LetterFilter, LetterTopic, Letters};
+use crate::json::moment;
 use crate::pace::{Pacer, Rate};
 
 /// Longest wait for the acknowledgement of one message, in milliseconds.
@@ -145,8 +146,46 @@ impl Chosen {
     }
 }
 
+impl Deed {
+    /// What a letter is when the deed is done.
+    #[must_use]
+    pub fn done(self) -> &'static str {
+        match self {
+            Self::Replay => "replayed",
+            Self::Dismiss => "dismissed",
+        }
+    }
+}
+
+impl Outcome {
+    /// The word for programs, such as `replayed`, `would-be-dismissed`, `replayed-before` or `failed`.
+    #[must_use]
+    pub fn name(&self, deed: Deed) -> String {
+        let done = deed.done();
+        match self {
+            Self::Replayed => done.to_owned(),
+            Self::WouldBe => format!("would-be-{done}"),
+            Self::Before(_) => format!("{done}-before"),
+            Self::Refused(_) | Self::NotSent(_) | Self::NotMarked(_) => "failed".to_owned(),
+        }
+    }
+
+    /// Why it came so, for people; `None` where the word says it all.
+    #[must_use]
+    pub fn why(&self, deed: Deed) -> Option<String> {
+        match self {
+            Self::Replayed | Self::WouldBe => None,
+            Self::Before(at) => Some(format!("it was {} at {}", deed.done(), moment(*at))),
+            Self::Refused(refusal) => Some(refusal.to_string()),
+            Self::NotSent(why) => Some(why.to_string()),
+            Self::NotMarked(why) => Some(format!("it was sent, but could not be marked: {why}")),
+        }
+    }
+}
+
 impl Tally {
-    fn count(&mut self, outcome: &Outcome) {
+    /// Counts the outcome of one letter.
+    pub fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Replayed | Outcome::WouldBe => self.replayed += 1,
             Outcome::Before(_) => self.before += 1,

@@ -3,5 +3,6 @@
 mod acts;
 mod find;
 mod letters;
+mod pages;
 mod support;
 mod versions;

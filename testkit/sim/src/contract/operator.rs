@@ -11,7 +11,7 @@ use triad_core::order::{Hold, OperatorAct};
 use triad_core::{
     Attention, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef,
 };
-use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore};
 use triad_runtime::{DefinitionStore, StateStore, StoreError, Written};
 use triad_workflow::{DefinitionHash, WorkflowName, hash};
 
@@ -173,6 +173,18 @@ where
         read.windows(2).all(|pair| pair[0].at <= pair[1].at),
         "oldest first"
     );
+    // A page may begin behind any place.
+    for at in [0, read.len() / 2] {
+        let behind = AttentionPage::behind(read[at].at, read[at].order.as_str());
+        let page = store.attention(Attention::Error, shard, Some(behind)).await;
+        let first = page.expect("the store works").rows.first().cloned();
+        assert_eq!(first.as_ref(), read.get(at + 1), "behind a row");
+    }
+    let before = AttentionPage::behind(Timestamp(5_999), "\u{10FFFF}");
+    let page = store.attention(Attention::Error, shard, Some(before)).await;
+    let first = page.expect("the store works").rows.first().cloned();
+    let wanted = read.iter().find(|row| row.at >= Timestamp(6_000));
+    assert_eq!(first.as_ref(), wanted, "behind a place where no row is");
     read.retain(|row| since.contains_key(&row.order));
     assert_eq!(read.len(), since.len(), "each once");
     let found: BTreeMap<_, _> = read.into_iter().map(|r| (r.order, r.at)).collect();

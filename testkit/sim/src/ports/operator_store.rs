@@ -33,7 +33,7 @@ impl OperatorStore for Ports {
     }
 }
 
-/// One page of the index; a page's name is the place of its first row.
+/// One page of the index; a page's name is the place of the row before it.
 fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>) -> AttentionPage {
     let there = store.orders().filter(|order| !store.is_gone(&order.id));
     let mut rows: Vec<AttentionRow> = there
@@ -49,13 +49,18 @@ fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>
         })
         .collect();
     rows.sort_by(|a, b| (a.at, &a.order).cmp(&(b.at, &b.order)));
-    let from: usize = page.and_then(|p| p.parse().ok()).unwrap_or(0);
-    let next = from + PAGE;
-    let more = next < rows.len();
+    let behind = page.and_then(|page| page.split_once('/'));
+    let behind = behind.and_then(|(at, id)| Some((at.parse().ok()?, id)));
+    if let Some((at, id)) = behind {
+        rows.retain(|row| (row.at, row.order.as_str()) > (Timestamp(at), id));
+    }
+    let more = rows.len() > PAGE;
+    rows.truncate(PAGE);
+    let last = rows.last().filter(|_| more);
     AttentionPage {
         unreadable: Vec::new(),
-        rows: rows.into_iter().skip(from).take(PAGE).collect(),
-        next: more.then(|| next.to_string()),
+        next: last.map(|row| AttentionPage::behind(row.at, row.order.as_str())),
+        rows,
     }
 }
 

@@ -1,0 +1,102 @@
+//! What every server here has: who is let in, its bounds, and the operators' part.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::LOCATION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::Either;
+use hyper::body::Incoming;
+use tokio_util::sync::CancellationToken;
+use triad_console::{Answers, Body, MAX_BODY_BYTES, is_ours};
+
+use crate::access::Access;
+use crate::answer::{self, Answer};
+use crate::body::Memory;
+use crate::problem::Problem;
+use crate::settings::Limits;
+
+/// What a listener has to know of the service behind it.
+pub(crate) struct Front {
+    pub(crate) access: Access,
+    pub(crate) memory: Memory,
+    pub(crate) limits: Limits,
+    /// The server has been told to stop.
+    pub(crate) stopping: CancellationToken,
+    /// Who answers operators; `None`: nobody does.
+    pub(crate) operators: Option<Arc<dyn Answers>>,
+}
+
+/// Who answers the requests of a listener.
+pub(crate) trait Serves: Send + Sync + 'static {
+    /// What the listener has to know.
+    fn front(&self) -> &Front;
+
+    /// Answers a request; a problem is an answer too.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// An answer whose body is there as a whole.
+pub(crate) fn whole(answer: Answer) -> Response<Body> {
+    answer.map(Either::Left)
+}
+
+/// A problem as an answer.
+pub(crate) fn refused(problem: &Problem) -> Answer {
+    tracing::debug!(code = problem.code, detail = %problem.detail, "refused");
+    answer::problem(problem)
+}
+
+impl Front {
+    /// Whether a request is one of operators, and somebody is there for them.
+    pub(crate) fn is_for_operators(&self, request: &Request<Incoming>) -> bool {
+        self.operators.is_some() && is_ours(request.uri().path())
+    }
+
+    /// Answers a request of operators.
+    pub(crate) async fn operate(&self, request: Request<Incoming>) -> Response<Body> {
+        match self.of_operators(request).await {
+            Ok(answer) => answer,
+            Err(problem) => whole(refused(&problem)),
+        }
+    }
+
+    async fn of_operators(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        let Some(operators) = &self.operators else {
+            return Err(Problem::internal("nobody answers operators"));
+        };
+        let (head, body) = request.into_parts();
+        self.access.reached(&head.uri, &head.headers)?;
+        let within = self.limits.body_within;
+        let read = self.memory.read(body, MAX_BODY_BYTES, within).await?;
+        let request = Request::from_parts(head, Bytes::from(read.bytes));
+        let answer = operators.answer(request, &self.access).await;
+        drop(read.held);
+        Ok(answer)
+    }
+}
+
+/// A server for operators alone.
+pub(crate) struct OperatorsAlone(pub(crate) Front);
+
+impl Serves for OperatorsAlone {
+    fn front(&self) -> &Front {
+        &self.0
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if self.0.is_for_operators(&request) {
+            return self.0.operate(request).await;
+        }
+        if request.uri().path() != "/" {
+            let text = "there is nothing of this path";
+            let problem = Problem::new(StatusCode::NOT_FOUND, "no-such-path", text);
+            return whole(refused(&problem));
+        }
+        let mut answer = answer::of(StatusCode::SEE_OTHER, "text/plain", Bytes::new());
+        let place = HeaderValue::from_static("/console/");
+        answer.headers_mut().insert(LOCATION, place);
+        whole(answer)
+    }
+}

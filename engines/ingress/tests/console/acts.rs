@@ -1,0 +1,209 @@
+//! Orders are found page by page and acted on; what the record keeps; bounds.
+
+use serde_json::{Value, json};
+use triad_core::ProcessState;
+
+use crate::common::World;
+
+async fn ids(world: &World, query: &str) -> (Vec<String>, usize) {
+    let (mut found, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let path = format!("/v1/operate/orders?{query}&limit=7{cursor}");
+        let said = world.get(&path).await;
+        assert_eq!(said.status, 200, "{said:?}");
+        let page = said.json();
+        let orders = page["orders"].as_array().unwrap();
+        assert!(orders.len() <= 7);
+        found.extend(
+            orders
+                .iter()
+                .map(|o| o["order_id"].as_str().unwrap().to_owned()),
+        );
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return (found, pages),
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_have_every_order_once_and_those_of_an_index_the_oldest_first() {
+    let world = World::start().await;
+    for n in 0..40 {
+        world
+            .failed(
+                &format!("e-{n:02}"),
+                if n % 2 == 0 { "even" } else { "odd" },
+            )
+            .await;
+        world.order(&format!("u-{n:02}"), |_| {}).await;
+    }
+    let (found, pages) = ids(&world, "state=Error").await;
+    let wanted: Vec<String> = (0..40).map(|n| format!("e-{n:02}")).collect();
+    assert_eq!(found, wanted, "in {pages} pages");
+    assert!(pages >= 6);
+    let (found, _) = ids(&world, "cause=permanent/even").await;
+    assert_eq!(found.len(), 20);
+    for (query, wanted) in [
+        ("state=Pending", 40),
+        ("", 80),
+        ("id=-07", 2),
+        ("workflow=none", 0),
+    ] {
+        let (mut found, _) = ids(&world, query).await;
+        let all = found.len();
+        found.sort();
+        found.dedup();
+        assert_eq!((found.len(), all), (wanted, wanted), "{query}");
+    }
+    let other = world
+        .get("/v1/operate/orders?state=Error&limit=7")
+        .await
+        .json();
+    let next = other["next"].as_str().unwrap();
+    let path = format!("/v1/operate/orders?state=Pending&cursor={next}");
+    assert_eq!(
+        world.get(&path).await.is(),
+        (400, "bad-cursor".into()),
+        "of another question"
+    );
+}
+
+fn cancel(further: &Value) -> Value {
+    let mut body = json!({"act": "cancel", "why": "as agreed", "by": "ann"});
+    for (name, value) in further.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+#[tokio::test]
+async fn what_a_filter_finds_is_tried_first_and_who_and_why_are_kept() {
+    let world = World::start().await;
+    for n in 0..5 {
+        world.failed(&format!("e-{n}"), "x").await;
+    }
+    let body = cancel(&json!({"filter": {"state": "Error"}}));
+    let tried = world.act("/v1/operate/acts", &body).await.json();
+    assert_eq!(
+        (&tried["done"], &tried["dry_run"]),
+        (&json!(5), &json!(true))
+    );
+    assert!(matches!(
+        world.stored("e-0").await.state,
+        ProcessState::Error { .. }
+    ));
+    let body = cancel(&json!({"filter": {"state": "Error"}, "dry_run": false, "limit": 3}));
+    let done = world.act("/v1/operate/acts", &body).await.json();
+    assert_eq!((&done["done"], &done["more"]), (&json!(3), &json!(true)));
+    let order = world.stored("e-0").await;
+    let act = order
+        .incidents
+        .iter()
+        .find_map(|line| line.act.clone())
+        .unwrap();
+    assert_eq!((act.by.as_str(), act.why.as_str()), ("ann", "as agreed"));
+    let body = cancel(&json!({"orders": ["e-0", "none", "e-4"]}));
+    let done = world.act("/v1/operate/acts", &body).await.json();
+    assert_eq!(
+        (&done["done"], &done["refused"]),
+        (&json!(1), &json!(2)),
+        "{done}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_said_or_said_twice_is_refused_and_nothing_is_done() {
+    let world = World::start().await;
+    world.failed("e", "x").await;
+    let many: Vec<String> = (0..1_001).map(|n| format!("o{n}")).collect();
+    for (further, code) in [
+        (json!({}), "no-orders"),
+        (json!({"filter": {}}), "no-orders"),
+        (
+            json!({"filter": {"state": "Error"}, "orders": ["e"]}),
+            "no-orders",
+        ),
+        (json!({"filter": {"state": "Eror"}}), "bad-filter"),
+        (
+            json!({"filter": {"state": "Error"}, "limit": 1_001}),
+            "bad-limit",
+        ),
+        (json!({"orders": many}), "too-many-orders"),
+        (json!({"orders": ["a/b"]}), "bad-order-id"),
+        (json!({"orders": ["e"], "why": " "}), "bad-why"),
+        (json!({"orders": ["e"], "by": ""}), "bad-by"),
+        (json!({"orders": ["e"], "rate": 0}), "bad-rate"),
+        (json!({"orders": ["e"], "step": "pay"}), "bad-act"),
+        (
+            json!({"orders": ["e"], "act": "resubmit", "set": ["a=1"]}),
+            "bad-act",
+        ),
+        (
+            json!({"orders": ["e"], "act": "settle", "step": "pay"}),
+            "bad-act",
+        ),
+        (json!({"orders": ["e"], "act": "migrate"}), "bad-act"),
+        (json!({"orders": ["e"], "act": "destroy"}), "bad-body"),
+        (json!({"orders": ["e"], "more": 1}), "bad-body"),
+    ] {
+        let said = world.act("/v1/operate/acts", &cancel(&further)).await;
+        assert_eq!(said.is(), (400, code.to_owned()), "{further}");
+    }
+    assert_eq!(world.stored("e").await.incidents.len(), 0);
+}
+
+#[tokio::test]
+async fn hostile_bodies_and_ids_are_refused() {
+    let world = World::start().await;
+    let json = [("content-type", "application/json")];
+    let path = "/v1/operate/acts";
+    for body in [
+        vec![b' '; 1 << 20],
+        vec![b'['; 1 << 20],
+        b"\xff\xfe".to_vec(),
+    ] {
+        let said = world.client.send("POST", path, &json, &body).await;
+        assert_eq!(said.is(), (400, "bad-body".into()));
+    }
+    let said = world
+        .client
+        .send("POST", path, &json, &vec![b' '; 3 << 20 | 1])
+        .await;
+    assert_eq!(said.status, 413);
+    for id in ["%00", "%FF", "%2e%2e%2f", "a%2Fb", &"x".repeat(129), "%zz"] {
+        let said = world.get(&format!("/v1/operate/orders/{id}")).await;
+        assert_eq!(said.status, 400, "{id}");
+        assert_eq!(
+            world.get(&format!("/console/orders/{id}")).await.status,
+            400,
+            "{id}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn letters_are_replayed_with_a_corrected_value_and_dismissed() {
+    let world = World::start().await;
+    for offset in 0..3 {
+        world.letter(offset, "{\"card\": 1").await;
+    }
+    let path = "/v1/operate/dead-letters/acts";
+    let one =
+        json!({"act": "replay", "letters": ["orders/3/0"], "value": "{}", "why": "w", "by": "ann"});
+    let done = world.act(path, &one).await.json();
+    assert_eq!(done["results"][0]["outcome"], "replayed", "{done}");
+    let sent = world.heard.0.lock().unwrap().clone();
+    let again = sent.iter().find(|m| m.topic == "orders").unwrap();
+    assert_eq!(again.value, b"{}");
+    let rest = json!({"act": "dismiss", "filter": {}, "why": "w", "by": "ann", "dry_run": false});
+    assert_eq!(world.act(path, &rest).await.json()["done"], 3);
+    let left = world.get("/v1/operate/dead-letters").await.json();
+    assert_eq!(left["letters"], json!([]));
+    let shown = world
+        .get("/v1/operate/dead-letters/orders/3/0")
+        .await
+        .json();
+    assert_eq!(shown["replays"][0]["by"], "ann");
+}

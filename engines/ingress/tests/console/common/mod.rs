@@ -1,0 +1,251 @@
+//! A server for operators over a SQLite store in a directory of its own, a bus that keeps what is sent, and
+//! the topic of dead letters that is on it.
+
+#[path = "../../http/common/client.rs"]
+#[expect(dead_code, reason = "tests of submission use more of it")]
+pub mod client;
+pub mod document;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use triad_console::{Console, Parts};
+use triad_core::{
+    Envelope, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef, topics,
+};
+use triad_ingress::{Server, Settings};
+use triad_operator::dead_letters::{LetterRecords, LetterTopic};
+use triad_runtime::dead_letter::{Cause, dead_letter};
+use triad_runtime::operator::Operator;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_runtime::{
+    Bus, BusError, Clock, Created, DefinitionStore, InputRecord, NewOrder, StateStore, Write,
+    Written,
+};
+use triad_sqlite::SqliteStore;
+use triad_workflow::hash::canonical_json;
+use triad_workflow::{Limits, Millis, Workflow};
+
+use client::{Client, Said};
+
+/// Longest that a test waits for anything.
+pub const WITHIN: Duration = Duration::from_secs(30);
+
+/// What is sent, and the topic of dead letters in it.
+#[derive(Debug, Clone, Default)]
+pub struct Heard(pub Arc<Mutex<Vec<Envelope>>>);
+
+impl Bus for Heard {
+    async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
+        let count = messages.len();
+        self.0.lock().unwrap().extend(messages);
+        vec![Ok(()); count]
+    }
+}
+
+pub struct Held(std::vec::IntoIter<InputRecord>);
+
+impl LetterTopic for Heard {
+    type Error = Infallible;
+    type Records = Held;
+
+    async fn open(&self, _since: Option<Timestamp>) -> Result<Held, Infallible> {
+        let sent = self.0.lock().unwrap().clone();
+        let letters = sent.into_iter().filter(|m| m.topic == topics::DEAD_LETTER);
+        let records = letters.map(|m| InputRecord {
+            topic: m.topic,
+            key: m.key,
+            value: Some(m.value),
+            headers: m.headers,
+            ..InputRecord::default()
+        });
+        Ok(Held(records.collect::<Vec<_>>().into_iter()))
+    }
+}
+
+impl LetterRecords for Held {
+    type Error = Infallible;
+
+    async fn next(&mut self) -> Result<Option<InputRecord>, Infallible> {
+        Ok(self.0.next())
+    }
+}
+
+pub struct World {
+    pub store: SqliteStore<SystemClock>,
+    pub heard: Heard,
+    pub workflow: Workflow,
+    pub client: Client,
+    server: Option<Server>,
+    _dir: TempDir,
+}
+
+impl World {
+    pub async fn start() -> Self {
+        Self::with(triad_console::Settings::default(), None).await
+    }
+
+    /// With these settings, and a file of tokens.
+    pub async fn with(console: triad_console::Settings, tokens: Option<&str>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&dir.path().join("s"), SystemClock, Millis(3_600_000));
+        let store = store.unwrap();
+        let heard = Heard::default();
+        let operator = Operator::new(
+            store.clone(),
+            heard.clone(),
+            SystemClock,
+            SystemEntropy,
+            triad_runtime::settings::Settings::default(),
+        );
+        let parts = Parts {
+            store: store.clone(),
+            bus: heard.clone(),
+            clock: SystemClock,
+            operator,
+            letters: heard.clone(),
+        };
+        let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
+        settings.operators = Some(Arc::new(Console::new(parts, console).unwrap()));
+        settings.tokens = tokens.map(|lines| {
+            let file = dir.path().join("tokens");
+            std::fs::write(&file, lines).unwrap();
+            file
+        });
+        let server = Server::for_operators(settings).await.unwrap();
+        let workflow = publish(&store, "w", "go").await;
+        Self {
+            client: Client::to(server.address()),
+            store,
+            heard,
+            workflow,
+            server: Some(server),
+            _dir: dir,
+        }
+    }
+
+    pub async fn stop(&mut self) {
+        self.server.take().expect("it is stopped once").stop().await;
+    }
+
+    pub async fn get(&self, path: &str) -> Said {
+        self.client.send("GET", path, &[], b"").await
+    }
+
+    /// An act by JSON.
+    pub async fn act(&self, path: &str, body: &Value) -> Said {
+        self.client.post(path, body).await
+    }
+
+    /// Stores an order as `change` leaves it.
+    pub async fn order(&self, id: &str, change: impl FnOnce(&mut Order)) -> Order {
+        let named = identity(&self.workflow);
+        let accepted = json!({"order_id": id, "workflow": named.to_string(),
+            "submitted_at": SystemClock.now().0, "due": SystemClock.now().0 + 60_000, "details": {}});
+        let accepted = serde_json::from_value(accepted).unwrap();
+        let first = Order::new(&accepted, &self.workflow, SystemClock.now());
+        let new = NewOrder {
+            order: first.clone(),
+            details: Arc::new(json!({"card": "4711", "note": "<b>x</b>"})),
+            digest: "d".into(),
+        };
+        assert_eq!(self.store.create(vec![new]).await, [Ok(Created::Created)]);
+        let mut next = first.clone();
+        next.version = first.version.next();
+        change(&mut next);
+        if next.state.is_finished() {
+            next.due = None;
+        }
+        let write = Write {
+            expected: first.version,
+            next: Arc::new(next.clone()),
+            token: 1,
+        };
+        assert_eq!(self.store.commit(vec![write]).await, [Ok(Written::Written)]);
+        next
+    }
+
+    /// Stores an order in Error.
+    pub async fn failed(&self, id: &str, code: &str) -> Order {
+        let state = error(code);
+        self.order(id, |order| order.state = state).await
+    }
+
+    pub async fn stored(&self, id: &str) -> Order {
+        let mut found = self.store.load(vec![OrderId::new(id).unwrap()]).await;
+        found.pop().unwrap().unwrap().expect("it is stored")
+    }
+
+    /// Sends a dead letter about a record of `orders`.
+    pub async fn letter(&self, offset: i64, value: &str) {
+        let record = InputRecord {
+            topic: "orders".into(),
+            partition: 3,
+            offset,
+            value: Some(value.as_bytes().to_vec()),
+            ..InputRecord::default()
+        };
+        let cause = Cause::new("not-json", "<script>alert(1)</script>");
+        let [letter, _] = dead_letter(&record, &cause, SystemClock.now());
+        self.heard.publish(vec![letter]).await;
+    }
+}
+
+pub fn error(code: &str) -> ProcessState {
+    ProcessState::Error {
+        at: SystemClock.now(),
+        cause: Failure::new(FailureKind::Permanent, code, "<script>alert(1)</script>"),
+    }
+}
+
+pub fn identity(workflow: &Workflow) -> WorkflowRef {
+    WorkflowRef {
+        name: workflow.name.clone(),
+        hash: workflow.hash.clone(),
+    }
+}
+
+/// Publishes a workflow of one step.
+pub async fn publish(store: &SqliteStore<SystemClock>, name: &str, action: &str) -> Workflow {
+    let definition = json!({"workflow": name, "steps": [{"id": "pay", "agent": "bank",
+        "action": action, "input": {"card": "${details.card}"}, "compensation": {"action": "back"}}]});
+    let definition = serde_json::from_value(definition).unwrap();
+    let json = canonical_json(&definition);
+    let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
+    store.publish(identity(&workflow), json).await.unwrap();
+    workflow
+}
+
+/// A form as a browser sends it.
+pub async fn send_form(world: &World, path: &str, cookie: &str, form: &[(&str, &str)]) -> Said {
+    let mut body = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in form {
+        body.append_pair(name, value);
+    }
+    let media = ("content-type", "application/x-www-form-urlencoded");
+    let headers = [media, ("cookie", cookie)];
+    let body = body.finish();
+    world
+        .client
+        .send("POST", path, &headers, body.as_bytes())
+        .await
+}
+
+pub fn text(said: &Said) -> String {
+    String::from_utf8(said.body.clone()).unwrap()
+}
+
+/// The cookie that an answer sets.
+pub fn cookie(said: &Said) -> String {
+    let set = said.header("set-cookie").expect("a cookie");
+    set.split(';').next().unwrap().to_owned()
+}
+
+/// The word of a page's forms.
+pub fn word(page: &str) -> String {
+    let behind = page.split("name=\"word\" value=\"").nth(1).expect("a word");
+    behind.split('"').next().unwrap().to_owned()
+}

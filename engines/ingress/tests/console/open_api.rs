@@ -1,0 +1,192 @@
+//! The document says what the handlers do: every answer of every test is held against it, and here every
+//! answer that it has is produced, but for those of a store that fails.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+use triad_ingress::{NewToken, Role};
+
+use crate::common::client::Client;
+use crate::common::document::{DOCUMENT, SEEN};
+use crate::common::{WITHIN, World, identity, publish};
+
+fn documented() -> BTreeSet<(String, String, String)> {
+    let mut all = BTreeSet::new();
+    for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for status in operation["responses"].as_object().unwrap().keys() {
+                all.insert((path.clone(), method.clone(), status.clone()));
+            }
+        }
+    }
+    all
+}
+
+async fn both(client: &Client, path: &str, headers: &[(&str, &str)]) -> u16 {
+    let said = client.send("GET", path, headers, b"").await;
+    let head = client.send("HEAD", path, headers, b"").await;
+    assert_eq!((said.status, head.body.len()), (head.status, 0), "{path}");
+    said.status
+}
+
+const LOOKS: [&str; 9] = [
+    "/v1/operate/orders",
+    "/v1/operate/orders/a",
+    "/v1/operate/counts",
+    "/v1/operate/causes",
+    "/v1/operate/downstreams",
+    "/v1/operate/workflows",
+    "/v1/operate/workflows/w/present",
+    "/v1/operate/dead-letters",
+    "/v1/operate/dead-letters/orders/3/1",
+];
+const ACTS: [&str; 3] = [
+    "/v1/operate/acts",
+    "/v1/operate/downstreams/acts",
+    "/v1/operate/dead-letters/acts",
+];
+
+#[tokio::test]
+async fn every_answer_of_the_document_is_given() {
+    let mut world = World::start().await;
+    let newer = publish(&world.store, "w", "other").await;
+    world.failed("a", "x").await;
+    world.letter(1, "{").await;
+    let client = world.client.clone();
+    assert_eq!(both(&client, "/v1/operate/openapi.json", &[]).await, 200);
+    for path in LOOKS {
+        assert_eq!(both(&client, path, &[]).await, 200, "{path}");
+        let wrong = format!("{path}?wrong=1");
+        assert_eq!(both(&client, &wrong, &[]).await, 400, "{path}");
+        let foreign = [("host", "x.example")];
+        assert_eq!(both(&client, path, &foreign).await, 403, "{path}");
+    }
+    let against = format!(
+        "/v1/operate/workflows/w/{}?against={}",
+        newer.hash,
+        identity(&world.workflow).hash
+    );
+    let said = world.get(&against).await.json();
+    assert_eq!(said["changes"], json!(["changed  step pay: action"]));
+    for path in [
+        "/v1/operate/orders/none",
+        "/v1/operate/workflows/none/present",
+        "/v1/operate/dead-letters/orders/3/2",
+    ] {
+        assert_eq!(both(&client, path, &[]).await, 404, "{path}");
+    }
+    for (path, good, missing) in [
+        (
+            ACTS[0],
+            json!({"act": "pause", "orders": ["a"], "why": "w", "by": "b"}),
+            json!({"act": "migrate", "orders": ["a"], "why": "w", "by": "b", "to_workflow": "none"}),
+        ),
+        (
+            ACTS[1],
+            json!({"act": "pause", "downstream": "bank", "why": "w", "by": "b"}),
+            json!({"act": "pause", "downstream": "none", "why": "w", "by": "b"}),
+        ),
+        (
+            ACTS[2],
+            json!({"act": "dismiss", "letters": ["orders/3/1"], "why": "w", "by": "b"}),
+            json!({"act": "replay", "letters": ["orders/3/2"], "why": "w", "by": "b"}),
+        ),
+    ] {
+        assert_eq!(world.act(path, &good).await.status, 200, "{path}");
+        assert_eq!(world.act(path, &missing).await.status, 404, "{path}");
+        assert_eq!(world.act(path, &json!({})).await.status, 400, "{path}");
+        assert_eq!(
+            client.send("POST", path, &[], b"{}").await.status,
+            415,
+            "{path}"
+        );
+        let json = ("content-type", "application/json");
+        let foreign = [json, ("host", "x.example")];
+        assert_eq!(client.send("POST", path, &foreign, b"{}").await.status, 403);
+    }
+    events(&mut world).await;
+    strangers().await;
+    let seen = SEEN.lock().unwrap().clone();
+    let missing: Vec<_> = documented().difference(&seen).cloned().collect();
+    let missing: Vec<_> = missing
+        .iter()
+        .filter(|(_, _, status)| status != "503")
+        .collect();
+    assert!(missing.is_empty(), "never given: {missing:?}");
+}
+
+/// A stream of events ends when the server does.
+async fn events(world: &mut World) {
+    let client = world.client.clone();
+    assert_eq!(world.get("/v1/operate/events?order=%2F").await.status, 400);
+    let foreign = [("host", "x.example")];
+    client
+        .send("GET", "/v1/operate/events", &foreign, b"")
+        .await;
+    let heard = Arc::new(Notify::new());
+    let told = Arc::clone(&heard);
+    let listening = tokio::spawn(async move {
+        let mut stream = client.connect().await;
+        let request = b"GET /v1/operate/events?order=a HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        // It ends when the server does, and not before.
+        let mut text = String::new();
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+            text += &String::from_utf8_lossy(&buffer[..read]);
+            if text.contains("event: order") {
+                told.notify_one();
+            }
+        }
+        text
+    });
+    tokio::time::timeout(WITHIN, heard.notified())
+        .await
+        .expect("it is told");
+    world.stop().await;
+    let text = listening.await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    assert!(
+        text.contains("text/event-stream") && text.contains("event: counts"),
+        "{text}"
+    );
+    let seen = (
+        "/v1/operate/events".to_owned(),
+        "get".to_owned(),
+        "200".to_owned(),
+    );
+    SEEN.lock().unwrap().insert(seen);
+}
+
+/// Who is not known, or may not act.
+async fn strangers() {
+    let reader = NewToken::make("reader", &[Role::Read]).unwrap();
+    let world = World::with(triad_console::Settings::default(), Some(&reader.line)).await;
+    for path in LOOKS {
+        assert_eq!(both(&world.client, path, &[]).await, 401, "{path}");
+    }
+    assert_eq!(world.get("/v1/operate/events").await.status, 401);
+    for path in ACTS {
+        assert_eq!(world.act(path, &json!({})).await.status, 401, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_has_the_methods_of_the_document_and_no_others() {
+    let world = World::start().await;
+    for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
+        if path.ends_with("/events") {
+            continue;
+        }
+        let asked = path.replace("{version}", "present").replace(['{', '}'], "");
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+            let said = world.client.send(method, &asked, &[], b"").await;
+            let is_known = methods.get(method.to_lowercase()).is_some();
+            assert_eq!(said.status != 405, is_known, "{method} {path}");
+            assert!(is_known || said.header("allow").is_some());
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Every page: what others wrote is text in it, nothing comes from elsewhere, hidden fields are hidden.
+
+use triad_console::{Hidden, Settings};
+use triad_core::order::{Hold, OperatorAct};
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
+
+use crate::common::{World, text};
+
+const SCRIPT: &str = "<script>alert(1)</script>";
+
+async fn world() -> World {
+    let world = World::start().await;
+    world.failed("e<script>", "x").await;
+    world
+        .order("p", |order| {
+            order.paused = Some(Hold {
+                at: SystemClock.now(),
+                act: OperatorAct::new(SCRIPT, SCRIPT),
+            });
+        })
+        .await;
+    world.letter(0, SCRIPT).await;
+    world
+}
+
+fn paths(world: &World) -> Vec<String> {
+    let hash = world.workflow.hash.to_string();
+    [
+        "",
+        "/causes",
+        "/orders",
+        "/orders?state=Error&cause=%3Cscript%3E&id=%22%3E%3Cscript%3E",
+        "/orders?state=Error",
+        "/orders/e%3Cscript%3E",
+        "/orders/p",
+        "/orders/%3Cscript%3Ealert(1)%3C%252Fscript%3E",
+        "/workflows",
+        &format!("/workflows/w/{hash}?against={hash}"),
+        "/downstreams",
+        "/dead-letters?cause=%22%3E%3Cscript%3E",
+        "/dead-letters",
+        "/dead-letters/orders/3/0",
+        "/no-such-page/%3Cscript%3E",
+    ]
+    .into_iter()
+    .map(|path| format!("/console{path}"))
+    .collect()
+}
+
+#[tokio::test]
+async fn what_others_wrote_is_text_on_every_page() {
+    let world = world().await;
+    for path in paths(&world) {
+        let said = world.get(&path).await;
+        assert!(matches!(said.status, 200 | 404), "{path}: {}", said.status);
+        let page = text(&said);
+        // The one script of a page is the file of this server, and nothing in a page runs.
+        assert_eq!(page.matches("<script").count(), 1, "{path}");
+        assert!(
+            page.contains("<script src=\"/console/assets/console.js\""),
+            "{path}"
+        );
+        assert!(
+            !page.contains("javascript:")
+                && !page.contains(" onclick")
+                && !page.contains(" style=")
+        );
+        assert!(
+            !page.contains("http://") || page.contains("www.w3.org"),
+            "nothing from elsewhere: {path}"
+        );
+    }
+    let page = text(&world.get("/console/orders/p").await);
+    assert!(
+        page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn every_answer_has_the_headers_that_keep_a_browser_from_harm() {
+    let world = world().await;
+    let mut paths = paths(&world);
+    paths.push("/console/assets/console.js".to_owned());
+    for path in paths {
+        let said = world.get(&path).await;
+        let policy = said.header("content-security-policy").expect(&path);
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "form-action 'self'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"));
+        assert_eq!(said.header("x-frame-options"), Some("DENY"));
+        assert_eq!(said.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(said.header("cache-control"), Some("no-store"));
+    }
+    assert_eq!(world.get("/console/assets/..%2Fsecret").await.status, 404);
+    assert_eq!(world.get("/").await.header("location"), Some("/console/"));
+}
+
+#[tokio::test]
+async fn a_page_is_for_everybody_to_read() {
+    let world = world().await;
+    for path in paths(&world) {
+        let page = text(&world.get(&path).await);
+        assert!(
+            page.contains("<html lang=\"en\">") && page.contains("<main id=\"main\">"),
+            "{path}"
+        );
+        assert_eq!(page.matches("<h1").count(), 1, "{path}");
+        let svg = page.matches("<svg").count();
+        assert_eq!(
+            page.matches("<svg role=\"img\" aria-label=").count(),
+            svg,
+            "{path}"
+        );
+        // What is typed into has a name.
+        for field in page
+            .split("<input")
+            .skip(1)
+            .chain(page.split("<select").skip(1))
+        {
+            let tag = field.split('>').next().unwrap();
+            let at = page.find(tag).unwrap();
+            let labelled = page[..at]
+                .rfind("<label")
+                .is_some_and(|l| !page[l..at].contains("</label>"));
+            let is_named =
+                tag.contains("aria-label=") || tag.contains("type=\"hidden\"") || labelled;
+            assert!(is_named, "{path}: {tag}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn hidden_fields_are_on_no_page_and_in_no_answer() {
+    let settings = Settings {
+        hidden: Hidden::of(["card".to_owned()]),
+        ..Settings::default()
+    };
+    let world = World::with(settings, None).await;
+    world.failed("e", "x").await;
+    world.letter(0, "{\"card\": \"4711\"}").await;
+    for path in [
+        "/console/orders/e",
+        "/v1/operate/orders/e?inputs=true",
+        "/console/dead-letters/orders/3/0",
+        "/v1/operate/dead-letters/orders/3/0",
+    ] {
+        let said = world.get(path).await;
+        assert_eq!(said.status, 200, "{path}");
+        let page = text(&said);
+        assert!(
+            !page.contains("4711") && page.contains("(hidden)"),
+            "{path}: {page}"
+        );
+    }
+    let open = World::start().await;
+    open.failed("e", "x").await;
+    assert!(text(&open.get("/v1/operate/orders/e?inputs=true").await).contains("4711"));
+}

@@ -1,0 +1,42 @@
+//! What operators do: requests as programs and forms make them, carried out by the functions that the
+//! command line uses.
+//!
+//! One request acts on [`MAX_AT_ONCE`](crate::settings::MAX_AT_ONCE) orders at most, for 20 s at most; what
+//! is left is told, and the same request made again goes on with it.
+
+pub(crate) mod downstreams;
+pub(crate) mod letters;
+pub(crate) mod orders;
+
+use triad_core::OperatorAct;
+use triad_operator::Rate;
+
+use crate::caller::Caller;
+use crate::problem::Problem;
+use crate::settings::RATE;
+
+/// Who acts, and why: the caller's own name, or what an unnamed one says.
+fn act(caller: &Caller, by: Option<&str>, why: &str) -> Result<OperatorAct, Problem> {
+    let by = by.map(str::trim).filter(|by| !by.is_empty());
+    let by = match (&caller.name, by) {
+        (Some(name), None) => name,
+        (Some(name), Some(by)) if name == by => name,
+        (Some(_), Some(_)) => {
+            let text = "who acts is known from the token or the proxy: leave `by` out";
+            return Err(Problem::bad("bad-by", text));
+        }
+        (None, Some(by)) => by,
+        (None, None) => {
+            let text = "who does this is not known: say so in `by`";
+            return Err(Problem::bad("bad-by", text));
+        }
+    };
+    match why.trim() {
+        "" => Err(Problem::bad("bad-why", "say why this is done, in `why`")),
+        why => Ok(OperatorAct::new(by, why)),
+    }
+}
+
+fn rate(rate: Option<u32>) -> Result<Rate, Problem> {
+    Rate::new(rate.unwrap_or(RATE)).map_err(|e| Problem::bad("bad-rate", e.to_string()))
+}

@@ -1,0 +1,403 @@
+//! Acts on orders: one, several, or those that a filter finds.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use triad_core::{Action, Operation, OperatorAct, OrderId, WorkflowRef};
+use triad_operator::acts::{self, Corrected};
+use triad_operator::bulk::{Bulk, Line, Tally};
+use triad_operator::correction::{Correction, Difference, Set};
+use triad_operator::find::Filter;
+use triad_operator::{json as form, pages, versions};
+use triad_runtime::Clock;
+use triad_runtime::ports::OperatorStore;
+use triad_workflow::StepId;
+
+use super::{act, rate};
+use crate::caller::Caller;
+use crate::desk::Desk;
+use crate::hidden::{Hidden, SHOWN};
+use crate::installation::Installation;
+use crate::params::{self, order_id};
+use crate::problem::Problem;
+use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
+
+/// Pages that are read for what a filter finds.
+const MAX_PAGES: usize = 10;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Act {
+    Resubmit,
+    Cancel,
+    RetryUndo,
+    Close,
+    Pause,
+    Resume,
+    Settle,
+    Migrate,
+}
+
+impl Act {
+    /// All, in the order in which they are offered.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Resubmit,
+        Self::Cancel,
+        Self::RetryUndo,
+        Self::Close,
+        Self::Pause,
+        Self::Resume,
+        Self::Settle,
+        Self::Migrate,
+    ];
+
+    /// Its name, as the command line has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Resubmit => "resubmit",
+            Self::Cancel => "cancel",
+            Self::RetryUndo => "retry-undo",
+            Self::Close => "close",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Settle => "settle",
+            Self::Migrate => "migrate",
+        }
+    }
+
+    /// The act of a name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|act| act.name() == name)
+    }
+}
+
+/// A filter as a request has it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FilterForm {
+    pub(crate) state: Option<String>,
+    pub(crate) cause: Option<String>,
+    pub(crate) workflow: Option<String>,
+    pub(crate) older_than: Option<String>,
+    pub(crate) id: Option<String>,
+}
+
+impl FilterForm {
+    fn filter(&self) -> Result<Filter, Problem> {
+        params::filter(|name| match name {
+            "state" => self.state.as_deref(),
+            "cause" => self.cause.as_deref(),
+            "workflow" => self.workflow.as_deref(),
+            "older_than" => self.older_than.as_deref(),
+            _ => self.id.as_deref(),
+        })
+    }
+}
+
+/// A request to act on orders.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) act: Act,
+    #[serde(default)]
+    pub(crate) orders: Vec<String>,
+    #[serde(default)]
+    pub(crate) filter: Option<FilterForm>,
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+    pub(crate) why: String,
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    #[serde(default)]
+    pub(crate) dry_run: Option<bool>,
+    #[serde(default)]
+    pub(crate) rate: Option<u32>,
+    #[serde(default)]
+    pub(crate) step: Option<String>,
+    #[serde(default)]
+    pub(crate) input: Option<Value>,
+    #[serde(default)]
+    pub(crate) set: Vec<String>,
+    #[serde(default)]
+    pub(crate) applied: Option<bool>,
+    #[serde(default)]
+    pub(crate) output: Option<Value>,
+    #[serde(default)]
+    pub(crate) to_workflow: Option<String>,
+    #[serde(default)]
+    pub(crate) to_version: Option<String>,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) act: Act,
+    pub(crate) by: OperatorAct,
+    pub(crate) dry_run: bool,
+    pub(crate) lines: Vec<Line>,
+    /// What a correction changes, by order.
+    pub(crate) differences: Vec<(OrderId, Vec<Difference>)>,
+    pub(crate) tally: Tally,
+    /// Whether a filter fits further orders than were taken.
+    pub(crate) more: bool,
+}
+
+/// How the request's act is done.
+enum Plan {
+    Operate(Action),
+    Correct(StepId, Correction),
+    Migrate(WorkflowRef),
+}
+
+/// Carries a request out.
+pub(crate) async fn carry_out<I: Installation>(
+    desk: &Desk<I>,
+    caller: &Caller,
+    request: Request,
+) -> Result<Done, Problem> {
+    desk.may_act(caller)?;
+    let by = act(caller, request.by.as_deref(), &request.why)?;
+    let how = Bulk {
+        rate: rate(request.rate)?,
+        // As with the command line, what a filter finds is only shown unless somebody says otherwise.
+        dry_run: request.dry_run.unwrap_or(request.filter.is_some()),
+    };
+    let plan = plan(desk, &request).await?;
+    let (orders, more) = orders(desk, &request).await?;
+    let (mut lines, mut differences) = (Vec::new(), Vec::new());
+    let tally = run(desk, &plan, &by, orders, how, &mut lines, &mut differences).await;
+    let done = Done {
+        act: request.act,
+        by,
+        dry_run: how.dry_run,
+        lines,
+        differences,
+        tally,
+        more,
+    };
+    tracing::info!(act = done.act.name(), by = %done.by.by, why = %done.by.why, dry_run = done.dry_run,
+        done = tally.done, refused = tally.refused, failed = tally.failed, "an operator acted");
+    Ok(done)
+}
+
+async fn run<I: Installation>(
+    desk: &Desk<I>,
+    plan: &Plan,
+    by: &OperatorAct,
+    orders: Vec<OrderId>,
+    how: Bulk,
+    lines: &mut Vec<Line>,
+    differences: &mut Vec<(OrderId, Vec<Difference>)>,
+) -> Tally {
+    let (operator, clock) = (desk.of.operator(), desk.of.clock());
+    let stop = clock.sleep(ACT_WITHIN);
+    let report = |line: &Line| -> Result<(), std::convert::Infallible> {
+        lines.push(line.clone());
+        Ok(())
+    };
+    let ran = match plan {
+        Plan::Operate(action) => {
+            let operation = Operation {
+                action: action.clone(),
+                act: by.clone(),
+            };
+            acts::operate(operator, clock, orders, &operation, how, stop, report).await
+        }
+        Plan::Correct(step, correction) => {
+            let corrected = Corrected {
+                step,
+                correction,
+                act: by,
+            };
+            let show = |id: &OrderId, all: &[Difference]| {
+                differences.push((id.clone(), all.to_vec()));
+            };
+            acts::resubmit_corrected(operator, clock, orders, corrected, how, stop, show, report)
+                .await
+        }
+        Plan::Migrate(to) => {
+            acts::migrate(operator, clock, orders, (to, by), how, stop, report).await
+        }
+    };
+    match ran {
+        Ok(tally) => tally,
+        Err(never) => match never {},
+    }
+}
+
+async fn plan<I: Installation>(desk: &Desk<I>, request: &Request) -> Result<Plan, Problem> {
+    fits(request)?;
+    Ok(Plan::Operate(match request.act {
+        Act::Resubmit => match &request.step {
+            None => Action::Resubmit { input: None },
+            Some(name) => return Ok(Plan::Correct(step(name)?, correction(request)?)),
+        },
+        Act::Cancel => Action::Cancel,
+        Act::RetryUndo => Action::RetryCompensation,
+        Act::Close => Action::Close,
+        Act::Pause => Action::Pause,
+        Act::Resume => Action::Resume,
+        Act::Settle => {
+            let wanted = || Problem::bad("bad-act", "settle needs `step` and `applied`");
+            let name = request.step.as_deref().ok_or_else(wanted)?;
+            let applied = request.applied.ok_or_else(wanted)?;
+            Action::Settle {
+                step: step(name)?,
+                applied: applied.then(|| request.output.clone().unwrap_or_default()),
+            }
+        }
+        Act::Migrate => {
+            let wanted = || Problem::bad("bad-act", "migrate needs `to_workflow`");
+            let workflow = request.to_workflow.as_deref().ok_or_else(wanted)?;
+            let stored = desk.of.store().versions().await?;
+            let to = versions::find(&stored, workflow, request.to_version.as_deref());
+            return Ok(Plan::Migrate(to.map_err(|e| {
+                Problem::missing("no-such-version", e.to_string())
+            })?));
+        }
+    }))
+}
+
+/// That nothing is said that the act does not read.
+fn fits(request: &Request) -> Result<(), Problem> {
+    let Request { act, .. } = request;
+    let (resubmit, settle) = (*act == Act::Resubmit, *act == Act::Settle);
+    let said = [
+        ("step", request.step.is_some() && !resubmit && !settle),
+        ("input", request.input.is_some() && !resubmit),
+        ("set", !request.set.is_empty() && !resubmit),
+        ("applied", request.applied.is_some() && !settle),
+        (
+            "output",
+            request.output.is_some() && request.applied != Some(true),
+        ),
+        (
+            "to_workflow",
+            request.to_workflow.is_some() && *act != Act::Migrate,
+        ),
+        (
+            "to_version",
+            request.to_version.is_some() && *act != Act::Migrate,
+        ),
+    ];
+    let corrects = request.input.is_some() || !request.set.is_empty();
+    if resubmit && corrects != request.step.is_some() {
+        let text = "a corrected input needs `step`, and `input` or `set`";
+        return Err(Problem::bad("bad-act", text));
+    }
+    match said.into_iter().find(|(_, is_wrong)| *is_wrong) {
+        Some((name, _)) => {
+            let text = format!("{} does not go with {}: leave it out", name, act.name());
+            Err(Problem::bad("bad-act", text))
+        }
+        None => Ok(()),
+    }
+}
+
+fn step(name: &str) -> Result<StepId, Problem> {
+    StepId::new(name).map_err(|e| Problem::bad("bad-act", format!("step {name:?}: {e}")))
+}
+
+fn correction(request: &Request) -> Result<Correction, Problem> {
+    match (&request.input, request.set.as_slice()) {
+        (Some(input), []) => Ok(Correction::Whole(input.clone())),
+        (None, set) => {
+            let set: Result<Vec<Set>, _> = set.iter().map(|text| text.parse()).collect();
+            let set = set.map_err(|e| Problem::bad("bad-act", e.to_string()))?;
+            Ok(Correction::Set(set))
+        }
+        (Some(_), _) => Err(Problem::bad("bad-act", "give `input` or `set`, not both")),
+    }
+}
+
+/// The orders to act on, and whether a filter fits further ones.
+async fn orders<I: Installation>(
+    desk: &Desk<I>,
+    request: &Request,
+) -> Result<(Vec<OrderId>, bool), Problem> {
+    let filter = request
+        .filter
+        .as_ref()
+        .map(FilterForm::filter)
+        .transpose()?;
+    let filter = filter.filter(|filter| !filter.is_empty());
+    match (request.orders.as_slice(), filter) {
+        ([], None) => {
+            let text = "say which orders: their ids in `orders`, or a `filter` that is not empty";
+            Err(Problem::bad("no-orders", text))
+        }
+        ([], Some(filter)) => found(desk, &filter, request.limit).await,
+        (ids, None) if ids.len() <= MAX_AT_ONCE => {
+            let ids: Result<_, _> = ids.iter().map(|id| order_id(id)).collect();
+            Ok((ids?, false))
+        }
+        (_, None) => {
+            let text = format!("one request acts on {MAX_AT_ONCE} orders at most");
+            Err(Problem::bad("too-many-orders", text))
+        }
+        (_, Some(_)) => {
+            let text = "give the ids of orders or a filter, not both";
+            Err(Problem::bad("no-orders", text))
+        }
+    }
+}
+
+async fn found<I: Installation>(
+    desk: &Desk<I>,
+    filter: &Filter,
+    limit: Option<usize>,
+) -> Result<(Vec<OrderId>, bool), Problem> {
+    let limit = limit.unwrap_or(MAX_AT_ONCE);
+    if !(1..=MAX_AT_ONCE).contains(&limit) {
+        let text = format!("limit is a number from 1 to {MAX_AT_ONCE}");
+        return Err(Problem::bad("bad-limit", text));
+    }
+    let (mut ids, mut from) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let wanted = limit - ids.len();
+        let page = pages::page(desk.of.store(), filter, wanted, from.as_ref(), desk.now()).await?;
+        ids.extend(page.orders.into_iter().map(|order| order.id));
+        from = page.next;
+        if from.is_none() || ids.len() >= limit {
+            break;
+        }
+    }
+    Ok((ids, from.is_some()))
+}
+
+impl Done {
+    /// Its form for programs.
+    pub(crate) fn json(&self, hidden: &Hidden) -> Result<Value, Problem> {
+        let lines: Result<Vec<Value>, _> = self
+            .lines
+            .iter()
+            .map(|line| form::line("result", line))
+            .collect();
+        let differences = self.differences.iter().map(|(order, all)| {
+            let all: Vec<Value> = all.iter().map(|one| difference(one, hidden)).collect();
+            json!({"kind": "difference", "order_id": order, "changes": all})
+        });
+        let mut done = form::line("acted", &self.tally)?;
+        done["act"] = self.act.name().into();
+        done["by"] = self.by.by.clone().into();
+        done["why"] = self.by.why.clone().into();
+        done["dry_run"] = self.dry_run.into();
+        done["more"] = self.more.into();
+        done["results"] = lines?.into();
+        done["differences"] = differences.collect::<Vec<_>>().into();
+        Ok(done)
+    }
+}
+
+/// One place at which inputs differ, without what is hidden.
+pub(crate) fn difference(one: &Difference, hidden: &Hidden) -> Value {
+    let shown = |value: &Option<Value>| {
+        let mut value = value.clone().unwrap_or_default();
+        hidden.mask(&mut value);
+        match hidden.hides_place(&one.path) && !value.is_null() {
+            true => SHOWN.into(),
+            false => value,
+        }
+    };
+    json!({"path": one.path, "before": shown(&one.before), "after": shown(&one.after)})
+}

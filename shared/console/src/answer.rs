@@ -1,0 +1,72 @@
+//! Answers: whole ones with their length, and streams of events.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{Either, Full, StreamBody};
+use serde::Serialize;
+
+use crate::problem::Problem;
+
+/// What an answer holds: all of it, or what comes of it as it comes.
+pub type Body =
+    Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+/// An answer.
+pub type Answer = Response<Body>;
+
+/// An answer of a media type, to be kept by nobody.
+pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
+    with(status, media, Either::Left(Full::new(body.into())))
+}
+
+/// Events as they come.
+pub(crate) fn events(events: impl futures::Stream<Item = Bytes> + Send + 'static) -> Answer {
+    let frames = events.map(|event| Ok(Frame::data(event))).boxed();
+    let body = Either::Right(StreamBody::new(frames));
+    with(StatusCode::OK, "text/event-stream", body)
+}
+
+fn with(status: StatusCode, media: &'static str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// An answer in JSON.
+pub(crate) fn json(body: &impl Serialize) -> Result<Answer, Problem> {
+    let body = serde_json::to_vec(body)?;
+    Ok(of(StatusCode::OK, "application/json", body))
+}
+
+/// A problem as an answer for programs.
+pub(crate) fn problem(problem: &Problem) -> Answer {
+    // It holds texts and numbers alone, which have a form.
+    let body = serde_json::to_vec(&problem.body()).unwrap_or_default();
+    told(
+        problem,
+        of(problem.status, "application/problem+json", body),
+    )
+}
+
+/// The headers of a problem.
+pub(crate) fn told(problem: &Problem, mut answer: Answer) -> Answer {
+    let headers = answer.headers_mut();
+    if let Some(after) = problem.retry_after {
+        headers.insert(RETRY_AFTER, after.into());
+    }
+    if let Some(allow) = problem.allow {
+        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if problem.status == StatusCode::UNAUTHORIZED {
+        let bearer = HeaderValue::from_static("Bearer realm=\"triad\"");
+        headers.insert(WWW_AUTHENTICATE, bearer);
+    }
+    answer
+}

@@ -1,0 +1,164 @@
+//! The API: JSON under `/v1/operate`, described by `openapi.json`.
+
+mod letters;
+mod orders;
+mod parts;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Method, Request, StatusCode};
+use serde::de::DeserializeOwned;
+
+use crate::acts;
+use crate::answer::{self, Answer};
+use crate::caller::{Caller, Keys};
+use crate::desk::Desk;
+use crate::events;
+use crate::installation::Installation;
+use crate::params::{Params, order_id, segments};
+use crate::problem::Problem;
+
+/// What every path of the API begins with.
+pub(crate) const ROOT: &str = "/v1/operate";
+/// The document of the API, as it is served.
+pub(crate) const OPEN_API: &str = include_str!("../../openapi.json");
+/// Methods of what is looked at.
+const READS: &str = "GET, HEAD";
+
+/// Answers a request; a problem is an answer too.
+pub(crate) async fn answer<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    request: Request<Bytes>,
+    keys: &dyn Keys,
+) -> Answer {
+    let answered = route(desk, request, keys).await;
+    answered.unwrap_or_else(|problem| answer::problem(&problem))
+}
+
+async fn route<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    request: Request<Bytes>,
+    keys: &dyn Keys,
+) -> Result<Answer, Problem> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
+    let path = segments(path)?;
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let allow = methods(&path)?;
+    if !allow
+        .split(", ")
+        .any(|method| method == head.method.as_str())
+    {
+        return Err(Problem::method(allow));
+    }
+    if path == ["openapi.json"] {
+        return Ok(answer::of(StatusCode::OK, "application/json", OPEN_API));
+    }
+    let reads = head.method != Method::POST;
+    // A form of another site could be sent with a cookie, and no header can be.
+    let caller = desk
+        .sessions
+        .caller(&head.headers, keys, &desk.settings, reads);
+    let caller = caller.ok_or_else(unknown)?;
+    let _place = desk.enter()?;
+    let query = Params::of(head.uri.query().unwrap_or_default().as_bytes())?;
+    match reads {
+        true => look(desk, &path, &query).await,
+        false => act(desk, &caller, &path, &head.headers, &body).await,
+    }
+}
+
+/// The methods of a path.
+fn methods(path: &[&str]) -> Result<&'static str, Problem> {
+    match path {
+        [
+            "openapi.json" | "orders" | "counts" | "causes" | "downstreams" | "workflows"
+            | "dead-letters",
+        ]
+        | ["orders", _]
+        | ["workflows", _, _]
+        | ["dead-letters", _, _, _] => Ok(READS),
+        ["events"] => Ok("GET"),
+        ["acts"] | ["downstreams" | "dead-letters", "acts"] => Ok("POST"),
+        _ => Err(Problem::no_path()),
+    }
+}
+
+fn unknown() -> Problem {
+    let text = "send the header `Authorization: Bearer TOKEN`, with a token that has the role read or operate";
+    Problem::new(StatusCode::UNAUTHORIZED, "token", text)
+}
+
+async fn look<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    path: &[&str],
+    query: &Params,
+) -> Result<Answer, Problem> {
+    match path {
+        ["orders"] => orders::list(desk, query).await,
+        ["orders", id] => orders::one(desk, order_id(id)?, query).await,
+        ["counts"] => parts::counts(desk, query).await,
+        ["causes"] => parts::causes(desk, query).await,
+        ["downstreams"] => parts::downstreams(desk, query).await,
+        ["workflows"] => parts::workflows(desk, query).await,
+        ["workflows", name, version] => parts::workflow(desk, name, version, query).await,
+        ["dead-letters"] => letters::list(desk, query).await,
+        ["dead-letters", topic, partition, offset] => {
+            letters::one(desk, &format!("{topic}/{partition}/{offset}"), query).await
+        }
+        ["events"] => {
+            query.only(&["order"])?;
+            let order = query.one("order").map(order_id).transpose()?;
+            events::listen(desk, order)
+        }
+        _ => Err(Problem::no_path()),
+    }
+}
+
+async fn act<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    caller: &Caller,
+    path: &[&str],
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Answer, Problem> {
+    match path {
+        ["acts"] => {
+            let done = acts::orders::carry_out(desk, caller, read(headers, body)?).await?;
+            answer::json(&done.json(&desk.settings.hidden)?)
+        }
+        ["downstreams", _] => {
+            let results = acts::downstreams::carry_out(desk, caller, read(headers, body)?).await?;
+            answer::json(&acts::downstreams::json(&results))
+        }
+        ["dead-letters", _] => {
+            let done = acts::letters::carry_out(desk, caller, read(headers, body)?).await?;
+            answer::json(&done.json()?)
+        }
+        _ => Err(Problem::no_path()),
+    }
+}
+
+/// The body of a request. That it is JSON has to be said: a page of another site cannot say so without
+/// being asked first.
+fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
+    let told = headers
+        .get(CONTENT_TYPE)
+        .and_then(|told| told.to_str().ok());
+    let told = told
+        .and_then(|told| told.split(';').next())
+        .unwrap_or_default();
+    let is_plain = headers
+        .get(CONTENT_ENCODING)
+        .is_none_or(|v| v == "identity");
+    if !told.trim().eq_ignore_ascii_case("application/json") || !is_plain {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            "Content-Type is application/json, without Content-Encoding",
+        ));
+    }
+    serde_json::from_slice(body).map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))
+}

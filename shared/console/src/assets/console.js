@@ -1,0 +1,89 @@
+// What pages do beyond HTML: moments in the reader's zone, all boxes at once, and what changes as it changes.
+// Everything else works without it.
+"use strict";
+
+// Moments: the exact one is in the title.
+function moments(root) {
+  const form = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+  const day = { year: "numeric", month: "2-digit", day: "2-digit" };
+  const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 };
+  const exact = new Intl.DateTimeFormat(undefined, { ...day, ...clock });
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (isNaN(at)) continue;
+    time.title = time.dateTime;
+    time.textContent = (time.className === "exact" ? exact : form).format(at);
+  }
+}
+
+// A box that stands for all boxes of its list.
+document.addEventListener("change", (event) => {
+  const all = event.target;
+  if (!(all instanceof HTMLInputElement) || !all.dataset.all) return;
+  for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
+});
+
+// Fields that belong to an act are shown with it.
+function fields(form) {
+  const act = form.querySelector("select[name=act]");
+  if (!act) return;
+  for (const part of form.querySelectorAll("[data-for]")) {
+    part.hidden = !part.dataset.for.split(" ").includes(act.value);
+  }
+}
+document.addEventListener("change", (event) => {
+  if (event.target instanceof HTMLSelectElement && event.target.form) fields(event.target.form);
+});
+
+// Whether somebody is in the middle of something that a fresh page would take away.
+function inUse(part) {
+  const active = document.activeElement;
+  const written = [...part.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
+  if (written || part.querySelector("input[type=checkbox]:checked, details[open]")) return true;
+  return active instanceof HTMLElement && part.contains(active) && active.matches("input, select, textarea, button");
+}
+
+function start() {
+  const part = document.querySelector("[data-live]");
+  // As the server has sent it: what comes later is compared with this.
+  let seen = part && part.innerHTML;
+  moments(document);
+  document.querySelectorAll("form").forEach(fields);
+  if (!part || !window.EventSource) return;
+  const said = document.getElementById("live-said");
+  let asked = false;
+  let waits = false;
+  async function refresh() {
+    if (document.hidden || inUse(part)) return;
+    // One at a time; what came meanwhile is asked for once more.
+    if (asked) {
+      waits = true;
+      return;
+    }
+    asked = true;
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (answer.ok) {
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live]");
+        if (fresh && !inUse(part) && fresh.innerHTML !== seen) {
+          seen = fresh.innerHTML;
+          part.innerHTML = fresh.innerHTML;
+          moments(part);
+          if (said) said.textContent = `Updated ${new Date().toLocaleTimeString()}`;
+        }
+      }
+    } catch {
+      // The next event asks again.
+    }
+    asked = false;
+    if (waits) {
+      waits = false;
+      refresh();
+    }
+  }
+  const source = new EventSource(part.dataset.live);
+  source.addEventListener("counts", refresh);
+  source.addEventListener("order", refresh);
+  source.addEventListener("error", () => { if (said) said.textContent = "No live updates for now"; });
+}
+start();

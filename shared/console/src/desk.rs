@@ -1,0 +1,91 @@
+//! What all requests share.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
+use triad_core::Timestamp;
+use triad_operator::counts::{Sample, sample};
+use triad_runtime::Clock;
+
+use crate::caller::{Caller, Role};
+use crate::installation::Installation;
+use crate::problem::Problem;
+use crate::session::Sessions;
+use crate::settings::{LISTENERS, READINGS, REQUESTS, SAMPLE, SAMPLE_FOR, Settings};
+
+/// The installation, what is set, and what bounds the work on it.
+pub(crate) struct Desk<I> {
+    pub(crate) of: I,
+    pub(crate) settings: Settings,
+    /// The last look at what changes, and when it was.
+    pub(crate) seen: Mutex<Option<(Timestamp, Arc<str>)>>,
+    /// The last sample of the table, and when it was taken.
+    sample: Mutex<Option<(Timestamp, Sample)>>,
+    pub(crate) sessions: Sessions,
+    pub(crate) listeners: Arc<Semaphore>,
+    pub(crate) stopping: watch::Sender<bool>,
+    requests: Semaphore,
+    readings: Semaphore,
+}
+
+impl<I: Installation> Desk<I> {
+    pub(crate) fn new(of: I, settings: Settings, sessions: Sessions) -> Self {
+        Self {
+            of,
+            settings,
+            seen: Mutex::default(),
+            sample: Mutex::default(),
+            sessions,
+            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            stopping: watch::Sender::new(false),
+            requests: Semaphore::new(REQUESTS),
+            readings: Semaphore::new(READINGS),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.of.clock().now()
+    }
+
+    /// A sample of the table, at most [`SAMPLE_FOR`] old: who shows it again and again reads it once.
+    pub(crate) async fn sample(&self) -> Result<Sample, Problem> {
+        let mut last = self.sample.lock().await;
+        let now = self.now();
+        if let Some((at, sample)) = &*last
+            && now.since(*at) < SAMPLE_FOR
+        {
+            return Ok(sample.clone());
+        }
+        let taken = sample(self.of.store(), SAMPLE as u64, now).await?;
+        *last = Some((now, taken.clone()));
+        Ok(taken)
+    }
+
+    /// A place among the requests that are answered at once.
+    pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let text = "as many requests are being answered as may";
+        let place = self.requests.try_acquire();
+        place.map_err(|_| Problem::later("busy", text, 1))
+    }
+
+    /// A place among those who read the topic of dead letters.
+    pub(crate) fn read_letters(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let text = "the dead letters are being read by others";
+        let place = self.readings.try_acquire();
+        place.map_err(|_| Problem::later("busy", text, 2))
+    }
+
+    /// That somebody may act here.
+    pub(crate) fn may_act(&self, caller: &Caller) -> Result<(), Problem> {
+        let forbidden = http::StatusCode::FORBIDDEN;
+        if self.settings.read_only {
+            let text = "nobody may act here: it is read-only";
+            return Err(Problem::new(forbidden, "read-only", text));
+        }
+        if caller.role < Role::Operate {
+            let text = "you may look and not act: the role operate is needed";
+            return Err(Problem::new(forbidden, "role", text));
+        }
+        Ok(())
+    }
+}

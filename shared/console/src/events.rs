@@ -1,0 +1,153 @@
+//! What changes, as server-sent events. One look at the installation every two seconds is shared by all who
+//! listen; without a listener nobody looks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use triad_core::{OrderId, Timestamp};
+use triad_operator::{counts, downstreams, find, json as form};
+use triad_runtime::{Clock, StoreError};
+
+use crate::answer::{Answer, events};
+use crate::desk::Desk;
+use crate::installation::Installation;
+use crate::problem::Problem;
+use crate::settings::{LISTEN_FOR, LOOK_EVERY, QUIET};
+
+/// What was seen last, at most [`LOOK_EVERY`] ago. Whoever comes later than that looks; who comes meanwhile
+/// waits for that look.
+async fn seen<I: Installation>(desk: &Desk<I>) -> Result<Arc<str>, Problem> {
+    let mut last = desk.seen.lock().await;
+    let now = desk.now();
+    if let Some((at, seen)) = &*last
+        && now.since(*at) < LOOK_EVERY
+    {
+        return Ok(Arc::clone(seen));
+    }
+    let seen: Arc<str> = look(desk, now).await?.to_string().into();
+    *last = Some((now, Arc::clone(&seen)));
+    Ok(seen)
+}
+
+async fn look<I: Installation>(desk: &Desk<I>, now: Timestamp) -> Result<Value, Problem> {
+    let store = desk.of.store();
+    let counts = counts::counts(store, now).await?;
+    let published = downstreams::Published::read(store).await;
+    let mut breakers = serde_json::Map::new();
+    for agent in published.map_err(told)?.agents() {
+        let found = downstreams::view(store, &agent).await?;
+        breakers.insert(agent.to_string(), found.record.breaker.name().into());
+    }
+    let mut seen = form::line("counts", &counts)?;
+    seen["breakers"] = Value::Object(breakers);
+    Ok(seen)
+}
+
+fn told(error: downstreams::DownstreamError) -> Problem {
+    match error {
+        downstreams::DownstreamError::Store(e) => e.into(),
+        other => Problem::internal(other.to_string()),
+    }
+}
+
+/// One who listens.
+struct Listener<I> {
+    desk: Arc<Desk<I>>,
+    order: Option<OrderId>,
+    /// What was told last: of the installation, and of the order.
+    told: [String; 2],
+    /// What is still to be sent.
+    waiting: Vec<Bytes>,
+    began: Timestamp,
+    spoke: Timestamp,
+    is_first: bool,
+    stopping: watch::Receiver<bool>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Tells what changes: counts and breakers and, if one is named, the version of an order.
+pub(crate) fn listen<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    order: Option<OrderId>,
+) -> Result<Answer, Problem> {
+    let place = Arc::clone(&desk.listeners).try_acquire_owned();
+    let text = "as many listen as may";
+    let place = place.map_err(|_| Problem::later("too-many-listeners", text, 10))?;
+    let now = desk.now();
+    let listener = Listener {
+        desk: Arc::clone(desk),
+        order,
+        told: Default::default(),
+        waiting: Vec::new(),
+        began: now,
+        spoke: now,
+        is_first: true,
+        stopping: desk.stopping.subscribe(),
+        _place: place,
+    };
+    let said = stream::unfold(listener, |mut listener| async move {
+        let next = listener.next().await?;
+        Some((next, listener))
+    });
+    Ok(events(said))
+}
+
+impl<I: Installation> Listener<I> {
+    /// The next event; `None` when the time is up or the server stops.
+    async fn next(&mut self) -> Option<Bytes> {
+        // Bounded by the time of one listener.
+        loop {
+            if !self.waiting.is_empty() {
+                self.spoke = self.desk.now();
+                return Some(self.waiting.remove(0));
+            }
+            if *self.stopping.borrow() || self.desk.now().since(self.began) >= LISTEN_FOR {
+                return None;
+            }
+            if !std::mem::replace(&mut self.is_first, false) {
+                let desk = Arc::clone(&self.desk);
+                tokio::select! {
+                    () = desk.of.clock().sleep(LOOK_EVERY) => {}
+                    changed = self.stopping.changed() => if changed.is_err() { return None },
+                }
+            }
+            self.look().await;
+            if self.waiting.is_empty() && self.desk.now().since(self.spoke) >= QUIET {
+                self.waiting
+                    .push(Bytes::from_static(b": nothing has changed\n\n"));
+            }
+        }
+    }
+
+    async fn look(&mut self) {
+        let desk = Arc::clone(&self.desk);
+        let counts = match seen(&desk).await {
+            Ok(seen) => ("counts", seen.to_string()),
+            Err(problem) => ("fault", json!({"code": problem.code}).to_string()),
+        };
+        self.tell(0, counts);
+        let Some(id) = self.order.clone() else {
+            return;
+        };
+        let order = match find::by_id(desk.of.store(), id).await {
+            Ok(found) => {
+                let version = found.map(|order| order.version);
+                ("order", json!({"version": version}).to_string())
+            }
+            Err(StoreError::Item(_)) => return,
+            Err(_) => ("fault", json!({"code": "store-unavailable"}).to_string()),
+        };
+        self.tell(1, order);
+    }
+
+    fn tell(&mut self, which: usize, (event, data): (&str, String)) {
+        let said = format!("event: {event}\ndata: {data}\n\n");
+        if self.told[which] != said {
+            self.told[which].clone_from(&said);
+            self.waiting.push(said.into());
+        }
+    }
+}

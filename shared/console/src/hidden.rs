@@ -1,0 +1,130 @@
+//! Fields of payloads that are shown to nobody.
+
+use serde_json::Value;
+
+/// What stands in place of a hidden value.
+pub(crate) const SHOWN: &str = "(hidden)";
+/// Parts of an order's record that hold what applications and services have sent.
+const PAYLOADS: [&str; 4] = ["output", "input", "details", "outputs"];
+
+/// Names of fields whose values are not shown: in an order's details, in what steps ask and are answered,
+/// and in dead letters. A name counts wherever it stands, in upper or lower case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hidden(Vec<String>);
+
+impl Hidden {
+    /// The fields of these names.
+    #[must_use]
+    pub fn of(names: impl IntoIterator<Item = String>) -> Self {
+        let names = names.into_iter().map(|name| name.trim().to_lowercase());
+        Self(names.filter(|name| !name.is_empty()).collect())
+    }
+
+    /// Whether nothing is hidden.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the values of a field are hidden.
+    fn hides(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.0.contains(&name)
+    }
+
+    /// Puts [`SHOWN`] in place of every hidden value of a payload.
+    pub(crate) fn mask(&self, value: &mut Value) {
+        match value {
+            _ if self.is_empty() => {}
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match self.hides(name) {
+                        true => *value = SHOWN.into(),
+                        false => self.mask(value),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
+            _ => {}
+        }
+    }
+
+    /// The same for the payloads in an order's record, or in a list of its calls.
+    pub(crate) fn mask_record(&self, record: &mut Value) {
+        match record {
+            _ if self.is_empty() => {}
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    if PAYLOADS.contains(&name.as_str()) {
+                        self.mask(value);
+                    } else if name == "note" && !value.is_null() {
+                        // It may tell of an input that was replaced, as text.
+                        *value = SHOWN.into();
+                    } else {
+                        self.mask_record(value);
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_record(item)),
+            _ => {}
+        }
+    }
+
+    /// A payload as text: masked if it is JSON, and hidden as a whole if it is not.
+    pub(crate) fn text(&self, text: &str) -> String {
+        if self.is_empty() {
+            return text.to_owned();
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(mut value) => {
+                self.mask(&mut value);
+                value.to_string()
+            }
+            Err(_) => SHOWN.to_owned(),
+        }
+    }
+
+    /// Whether a place such as `to.card[0]` is in a hidden field.
+    pub(crate) fn hides_place(&self, place: &str) -> bool {
+        let parts = place.split(['.', '[', ']', '"']);
+        parts.into_iter().any(|part| self.hides(part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hidden_fields_are_hidden_however_deep_and_nothing_else_is() {
+        let hidden = Hidden::of(["card".to_owned(), " IBAN ".to_owned(), String::new()]);
+        let mut value = json!({"a": [{"Card": {"number": 1}}, {"iban": null}], "cards": 2});
+        hidden.mask(&mut value);
+        assert_eq!(
+            value,
+            json!({"a": [{"Card": SHOWN}, {"iban": SHOWN}], "cards": 2})
+        );
+        assert!(hidden.hides_place("to.lines[0].card") && !hidden.hides_place("to.cards"));
+        assert_eq!(
+            hidden.text("{\"iban\":7,\"x\":1}"),
+            "{\"iban\":\"(hidden)\",\"x\":1}"
+        );
+        assert_eq!(hidden.text("card 7"), SHOWN);
+        assert_eq!(Hidden::default().text("card 7"), "card 7");
+    }
+
+    #[test]
+    fn of_a_record_payloads_alone_are_looked_at() {
+        let hidden = Hidden::of(["state".to_owned()]);
+        let mut record = json!({"state": "Error", "steps": [{"state": "completed",
+            "output": {"state": 7}}], "incidents": [{"note": "x"}]});
+        hidden.mask_record(&mut record);
+        assert_eq!(
+            record,
+            json!({"state": "Error", "steps": [{"state": "completed",
+                "output": {"state": SHOWN}}], "incidents": [{"note": SHOWN}]})
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! Dead letters, as they are asked for.
+
+use serde_json::Value;
+use triad_operator::dead_letters::{
+    LetterError, LetterFilter, Listing, Shown, list as newest, show,
+};
+use triad_operator::json as form;
+use triad_runtime::dead_letter::LetterId;
+
+use crate::acts::letters::{FilterForm, unreadable};
+use crate::desk::Desk;
+use crate::hidden::Hidden;
+use crate::installation::Installation;
+use crate::params::Params;
+use crate::problem::Problem;
+
+/// Those that a query asks for, the newest ones.
+pub(crate) async fn list<I: Installation>(
+    desk: &Desk<I>,
+    query: &Params,
+    limit: usize,
+) -> Result<Listing, Problem> {
+    let said = |name: &str| query.one(name).map(str::to_owned);
+    let form = FilterForm {
+        cause: said("cause"),
+        topic: said("topic"),
+        since: said("since"),
+    };
+    let filter = LetterFilter {
+        not_replayed: query.flag("not_replayed"),
+        dismissed: query.flag("dismissed"),
+        ..form.filter(desk)?
+    };
+    let _place = desk.read_letters()?;
+    newest(desk.of.letters(), &filter, limit)
+        .await
+        .map_err(|error| match error {
+            LetterError::Topic(e) => unreadable(&e),
+            LetterError::Full(full) => {
+                Problem::bad("too-many-letters", format!("{full}: ask with a `since`"))
+            }
+        })
+}
+
+/// One letter, and its form for programs without what is hidden.
+pub(crate) async fn shown<I: Installation>(
+    desk: &Desk<I>,
+    id: &str,
+) -> Result<(Shown, Value), Problem> {
+    let bad = |e| Problem::bad("bad-letter-id", format!("{e}"));
+    let id: LetterId = id.parse().map_err(bad)?;
+    let _place = desk.read_letters()?;
+    let found = show(desk.of.letters(), &id)
+        .await
+        .map_err(|e| unreadable(&e))?;
+    let text = format!("there is no dead letter {id}");
+    let found = found.ok_or_else(|| Problem::missing("no-such-letter", text))?;
+    let mut json = form::line("letter", &found)?;
+    mask(&mut json, &desk.settings.hidden);
+    Ok((found, json))
+}
+
+/// Hides fields in the value of a letter, and in those that were sent in its place.
+fn mask(letter: &mut Value, hidden: &Hidden) {
+    let hide = |value: &mut Value| match value.as_str().map(|text| hidden.text(text)) {
+        Some(text) => *value = text.into(),
+        // Bytes that are no text may hold anything.
+        None if !hidden.is_empty() && !value.is_null() => *value = crate::hidden::SHOWN.into(),
+        None => {}
+    };
+    hide(&mut letter["value"]);
+    for replay in letter["replays"].as_array_mut().into_iter().flatten() {
+        hide(&mut replay["corrected"]);
+    }
+}

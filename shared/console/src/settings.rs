@@ -1,0 +1,58 @@
+//! What is set once, when it starts, and the bounds of everything.
+
+use std::time::Duration;
+
+use http::HeaderName;
+use triad_workflow::Millis;
+
+use crate::hidden::Hidden;
+
+/// Largest body of a request, in bytes: a corrected value of a dead letter has to fit, as a form has it.
+pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+/// Most orders that one request acts on, and most dead letters.
+pub const MAX_AT_ONCE: usize = 1_000;
+/// Longest time that one request acts for. What is left then is told.
+pub(crate) const ACT_WITHIN: Millis = Millis(20_000);
+/// Acts in a second where a request says nothing.
+pub(crate) const RATE: u32 = 50;
+/// Orders of a page where a request says nothing.
+pub(crate) const PAGE: usize = 100;
+/// Requests that are answered at once; further ones are told to come again.
+pub(crate) const REQUESTS: usize = 64;
+/// Readings of the topic of dead letters at once: each reads all of it.
+pub(crate) const READINGS: usize = 2;
+/// Listeners to events at once; further ones are told to come again.
+pub(crate) const LISTENERS: usize = 64;
+/// Between two looks at what changes, shared by all listeners.
+pub(crate) const LOOK_EVERY: Millis = Millis(2_000);
+/// After how much silence a listener is told that nothing has changed.
+pub(crate) const QUIET: Millis = Millis(15_000);
+/// Longest time of one listener; a browser connects again by itself.
+pub(crate) const LISTEN_FOR: Millis = Millis(600_000);
+/// Sessions at once; beyond it the oldest ends.
+pub(crate) const SESSIONS: usize = 1_000;
+/// Longest time of a session.
+pub(crate) const SESSION_FOR: Duration = Duration::from_secs(12 * 3_600);
+/// Orders whose records are looked at to say what only the whole table would tell.
+pub(crate) const SAMPLE: usize = 1_000;
+
+/// For how long a sample of the table is shown.
+pub(crate) const SAMPLE_FOR: Millis = Millis(15_000);
+
+/// What is set once.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Whether nobody may act here, whatever their role.
+    pub read_only: bool,
+    /// Fields of payloads that are not shown.
+    pub hidden: Hidden,
+    /// The header in which an authenticating proxy says who asks; they may act. Whoever reaches the
+    /// listener can send it, so it is for a listener that the proxy alone reaches. `None`: no header is
+    /// believed.
+    pub user_header: Option<HeaderName>,
+    /// Whether browsers reach this over TLS alone, so that they are to send the session's cookie over nothing
+    /// else.
+    pub secure: bool,
+    /// What the pages call the installation; may be empty.
+    pub name: String,
+}

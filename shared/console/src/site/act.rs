@@ -1,0 +1,248 @@
+//! Acts on orders, from a form: tried first, then done.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use triad_operator::outcome::Verdict;
+
+use super::layout::{Page, who, word};
+use super::{Visit, text};
+use crate::acts::orders::{Act, Done, FilterForm, Request, carry_out, difference};
+use crate::installation::Installation;
+use crate::params::{FILTER, Params};
+use crate::problem::Problem;
+use crate::settings::MAX_AT_ONCE;
+
+/// The fields of a form that acts on the orders that are chosen in it, or on all that the page's filter
+/// fits.
+pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) -> Markup {
+    html! {
+        fieldset {
+            legend { "Act on orders" }
+            (word(visit))
+            @for name in FILTER {
+                @if let Some(value) = visit.query.one(name) {
+                    input type="hidden" name={ "filter_" (name) } value=(value);
+                }
+            }
+            div class="fields" {
+                label { "On" select name="scope" {
+                    option value="chosen" { "those that are chosen" }
+                    @if has_filter { option value="all" { "all that fit the filter, " (MAX_AT_ONCE) " at most" } }
+                } }
+                (acts(&Act::ALL))
+                (who(visit))
+            }
+            (further())
+            (buttons())
+        }
+    }
+}
+
+/// The form on an order's own page.
+pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &[&str]) -> Markup {
+    let mut all = Act::ALL;
+    all.sort_by_key(|act| !advised.contains(&act.name()));
+    html! {
+        form method="post" action="/console/act" {
+            fieldset {
+                legend { "Act on this order" }
+                (word(visit))
+                input type="hidden" name="scope" value="chosen";
+                input type="hidden" name="orders" value=(id);
+                div class="fields" { (acts(&all)) (who(visit)) }
+                (further())
+                (buttons())
+            }
+        }
+    }
+}
+
+fn acts(all: &[Act]) -> Markup {
+    html! {
+        label { "What" select name="act" {
+            @for act in all { option value=(act.name()) { (act.name()) } }
+        } }
+    }
+}
+
+/// What some acts need, or may have.
+fn further() -> Markup {
+    html! {
+        details { summary { "A corrected input, settling, moving, rate" }
+        div class="fields" {
+            label data-for="resubmit settle" { "Step (for a corrected input, or to settle)" input name="step"; }
+            label data-for="settle" { "Did the effect happen?" select name="applied" {
+                option value="" { "–" } option value="yes" { "yes" } option value="no" { "no" }
+            } }
+            label data-for="migrate" { "To workflow" input name="to_workflow"; }
+            label data-for="migrate" { "To version (empty: the present one)" input name="to_version"; }
+            label { "Orders a second" input name="rate" type="number" min="1" max="10000" placeholder="50" size="6"; }
+        }
+        label class="wide" data-for="resubmit" { "Values in the step's input, one a line, such as amount=12.5"
+            textarea name="set" rows="2" {} }
+        label class="wide" data-for="resubmit" { "Or its whole new input, as JSON"
+            textarea name="input" rows="2" {} }
+        label class="wide" data-for="settle" { "What the service answered, as JSON"
+            textarea name="output" rows="2" {} }
+        }
+    }
+}
+
+fn buttons() -> Markup {
+    html! {
+        p {
+            button type="submit" name="do" value="try" { "Dry run" }
+            " "
+            button class="do" type="submit" name="do" value="act" { "Do it" }
+        }
+    }
+}
+
+/// Carries out what a form asks for, and shows what came of it.
+pub(super) async fn orders<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+) -> Result<Page, Problem> {
+    let done = carry_out(visit.desk, &visit.caller, request(form)?).await?;
+    let title = match done.dry_run {
+        true => format!("Dry run: {}", done.act.name()),
+        false => format!("Done: {}", done.act.name()),
+    };
+    Ok(Page::new(title.clone(), shown(visit, form, &done, &title)).at("/console/orders"))
+}
+
+fn request(form: &Params) -> Result<Request, Problem> {
+    let bad = |text: &str| Problem::bad("bad-act", text.to_owned());
+    let act = form.one("act").and_then(Act::of);
+    let is_all = form.one("scope") == Some("all");
+    let said = |name: &str| form.one(name).map(str::to_owned);
+    let json = |name: &str| -> Result<Option<Value>, Problem> {
+        let text = form.one(name).map(serde_json::from_str).transpose();
+        text.map_err(|e| Problem::bad("bad-act", format!("{name} is not JSON: {e}")))
+    };
+    let lines = form.one("set").unwrap_or_default().lines();
+    let lines = lines.map(str::trim).filter(|line| !line.is_empty());
+    let rate = form.one("rate").map(str::parse).transpose();
+    Ok(Request {
+        act: act.ok_or_else(|| bad("choose what is to be done"))?,
+        orders: if is_all {
+            Vec::new()
+        } else {
+            form.all("orders")
+        },
+        filter: is_all.then(|| FilterForm {
+            state: said("filter_state"),
+            cause: said("filter_cause"),
+            workflow: said("filter_workflow"),
+            older_than: said("filter_older_than"),
+            id: said("filter_id"),
+        }),
+        limit: None,
+        why: said("why").unwrap_or_default(),
+        by: said("by"),
+        dry_run: Some(form.one("do") != Some("act")),
+        rate: rate.map_err(|_| bad("the rate is a number of orders a second"))?,
+        step: said("step"),
+        input: json("input")?,
+        set: lines.map(str::to_owned).collect(),
+        applied: form.one("applied").map(|said| said == "yes"),
+        output: json("output")?,
+        to_workflow: said("to_workflow"),
+        to_version: said("to_version"),
+    })
+}
+
+/// The names of a form that are sent again when what was tried is done.
+const AGAIN: [&str; 18] = [
+    "scope",
+    "act",
+    "why",
+    "by",
+    "rate",
+    "step",
+    "input",
+    "set",
+    "applied",
+    "output",
+    "to_workflow",
+    "to_version",
+    "filter_state",
+    "filter_cause",
+    "filter_workflow",
+    "filter_older_than",
+    "filter_id",
+    "orders",
+];
+
+fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, title: &str) -> Markup {
+    let tally = done.tally;
+    html! {
+        h1 { (title) }
+        div class={ "box " (if tally.refused + tally.failed + tally.left == 0 { "good" } else { "warn" }) } role="status" {
+            p {
+                strong id="tally" { (tally.done) (if done.dry_run { " would be done, " } else { " done, " })
+                    (tally.refused) " refused, " (tally.failed) " failed" }
+                @if tally.left > 0 { ", " (tally.left) " not reached in the time of one request: do it again" }
+                "."
+            }
+            @if done.dry_run { p { "Nothing was written." } }
+            @if tally.unsent > 0 { p { (tally.unsent) " are written and not told of yet: the Supervisor sends those messages by itself." } }
+            @if done.more { p { "The filter fits further orders: " (MAX_AT_ONCE) " are taken at once." } }
+            p class="soft" { "By " (done.by.by) ": " (done.by.why) }
+        }
+        @if done.dry_run && tally.done > 0 {
+            form method="post" action="/console/act" {
+                (word(visit))
+                @for name in AGAIN {
+                    @for value in form.all(name) { input type="hidden" name=(name) value=(value); }
+                }
+                button class="do" type="submit" name="do" value="act" { "Do it" }
+            }
+        }
+        (differences(visit, done))
+        (results(done))
+        p { a href="/console/causes" { "By cause" } " · " a href="/console/orders" { "Orders" } }
+    }
+}
+
+fn results(done: &Done) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Results" {
+            table {
+                caption { "What came of each order" }
+                thead { tr { th scope="col" { "Order" } th scope="col" { "Result" } th scope="col" { "What" } } }
+                tbody {
+                    @for line in &done.lines {
+                        tr {
+                            td class="id" { (text::order_link(&line.order)) }
+                            td { (verdict(line.outcome.verdict())) }
+                            td { (line.outcome) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn verdict(verdict: Verdict) -> Markup {
+    text::state(verdict.name())
+}
+
+fn differences<I: Installation>(visit: &Visit<'_, I>, done: &Done) -> Markup {
+    let hidden = &visit.desk.settings.hidden;
+    html! {
+        @if !done.differences.is_empty() {
+            h2 { "What changes in the input" }
+            ul {
+                @for (order, all) in &done.differences {
+                    @for one in all {
+                        @let one = difference(one, hidden);
+                        li { (order) ": " code { (one["path"].as_str().unwrap_or_default()) } " from "
+                            code { (one["before"]) } " to " code { (one["after"]) } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Downstreams: how they are, what waits for them, and holding them.
+
+use maud::{Markup, html};
+use triad_core::downstream::{Downstream, ForcedTo};
+use triad_operator::downstreams::{self, Published, Why};
+
+use super::layout::{Page, who, word};
+use super::{Visit, text};
+use crate::acts::downstreams::{Act, Request, carry_out, unknown};
+use crate::installation::Installation;
+use crate::params::Params;
+use crate::problem::Problem;
+
+pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
+    let store = visit.desk.of.store();
+    let published = Published::read(store).await.map_err(unknown)?;
+    let agents = published.agents();
+    let mut all = Vec::new();
+    for agent in &agents {
+        all.push(downstreams::view(store, agent).await?);
+    }
+    let waiting = downstreams::waiting(store, visit.desk.now()).await?;
+    let deferred = downstreams::deferred(store, &published).await?;
+    let content = html! {
+        h1 { "Downstreams" }
+        @if all.is_empty() { p { "No workflow is published." } }
+        @else {
+            div class="scroll" tabindex="0" role="region" aria-label="Downstreams" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Downstream" } th scope="col" { "Breaker" } th scope="col" { "Set by hand" }
+                        th scope="col" { "Paused steps" } th scope="col" { "Last change" }
+                        th class="number" scope="col" { "Deferred orders" }
+                    } }
+                    tbody {
+                        @for one in &all {
+                            tr {
+                                td { (one.downstream) @if one.is_not_called() { " " span class="state bad" { "not called" } } }
+                                td { (text::state(one.record.breaker.name())) }
+                                td { (forced(&one.record)) }
+                                td { @for p in &one.record.paused { (p.workflow) "/" (p.step) " by " (p.hold.act.by) ": " (p.hold.act.why) br; } }
+                                td { @if !one.record.last.what.is_empty() { (text::at(one.record.last.at)) " " (one.record.last.what) } }
+                                td class="number" { @if deferred.more { "≥ " } (deferred.orders.get(&one.downstream).copied().unwrap_or(0)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if !waiting.is_empty() {
+            h2 { "What orders wait for" }
+            ul {
+                @for one in &waiting {
+                    li { (one.pressure.waiting) " wait for " (one.waiting_for) ": " (why(one.why)) " (" (one.pressure.under_way) " of " (one.pressure.bound) " under way)" }
+                }
+            }
+        }
+    };
+    let behind = match visit.may_act() && !all.is_empty() {
+        true => form(visit, agents.iter().map(|agent| agent.as_str())),
+        false => super::nothing(),
+    };
+    let shown = Page::new("Downstreams", content).at("/console/downstreams");
+    Ok(shown.live("/v1/operate/events").behind(behind))
+}
+
+fn forced(record: &Downstream) -> Markup {
+    html! {
+        @if let Some(forced) = &record.forced {
+            @match forced.to { ForcedTo::Open => "open", ForcedTo::Closed => "closed" }
+            " by " (forced.hold.act.by) ": " (forced.hold.act.why)
+        }
+    }
+}
+
+fn why(why: Why) -> &'static str {
+    match why {
+        Why::NotToBeCalled => "it is not to be called for now",
+        Why::Full => "as many are under way as it answers in time",
+        Why::NeedsOthers => "they need another one too",
+    }
+}
+
+fn form<'a, I>(visit: &Visit<'_, I>, agents: impl Iterator<Item = &'a str>) -> Markup {
+    html! {
+        form method="post" action="/console/downstreams/act" {
+            fieldset {
+                legend { "Hold a downstream, or let it go" }
+                (word(visit))
+                div class="fields" {
+                    label { "What" select name="what" { @for (name, _) in Act::ALL { option value=(name) { (name) } } } }
+                    label { "Downstream" select name="downstream" {
+                        option value="" { "–" }
+                        @for agent in agents { option value=(agent) { (agent) } }
+                    } }
+                    label { "Or a step in all orders" input name="step_type" placeholder="workflow/step"; }
+                    (who(visit))
+                    button class="do" type="submit" { "Do it" }
+                }
+                p class="note" { "pause makes no call until resume; what is on its way is not called back, and what waits does not count as failed." }
+            }
+        }
+    }
+}
+
+pub(super) async fn act<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+) -> Result<Page, Problem> {
+    let said = |name: &str| form.one(name).map(str::to_owned);
+    let act = Act::ALL
+        .into_iter()
+        .find(|(name, _)| Some(*name) == form.one("what"));
+    let (name, act) = act.ok_or_else(|| Problem::bad("bad-act", "choose what is to be done"))?;
+    let request = Request {
+        act,
+        downstream: said("downstream"),
+        step_type: said("step_type"),
+        why: said("why").unwrap_or_default(),
+        by: said("by"),
+    };
+    let results = carry_out(visit.desk, &visit.caller, request).await?;
+    let title = format!("Done: {name}");
+    let content = html! {
+        h1 { (title) }
+        ul role="status" {
+            @for (agent, is_done, what) in &results {
+                li { (agent) " " (text::state(if *is_done { "done" } else { "refused" })) " " (what) }
+            }
+        }
+        p { a href="/console/downstreams" { "Downstreams" } }
+    };
+    Ok(Page::new(title, content).at("/console/downstreams"))
+}

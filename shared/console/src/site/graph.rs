@@ -1,0 +1,175 @@
+//! A workflow as a graph: a column for the steps that may run at the same time, an arrow to each step from
+//! those that it comes after. Of an order each step has its state.
+
+use maud::{Markup, PreEscaped, html};
+use triad_core::{Order, StepState};
+use triad_operator::timeline::state_in_words;
+use triad_workflow::{Repeat, Step, StepIndex, Workflow};
+
+use super::text::class_of_step;
+
+const WIDTH: usize = 176;
+const HEIGHT: usize = 50;
+const GAP_X: usize = 56;
+const GAP_Y: usize = 22;
+const EDGE: usize = 10;
+/// Characters of a name that fit into a box.
+const FIT: usize = 22;
+
+/// A version of a workflow.
+pub(super) fn of_workflow(workflow: &Workflow) -> Markup {
+    draw(
+        workflow,
+        &format!("Workflow {}", workflow.name),
+        |_, step| {
+            let say = match (&step.repeat, &step.compensation) {
+                _ if step.is_pivot => "point of no return",
+                (Repeat::Safe, Some(_)) => "compensable",
+                (Repeat::Safe, None) => "no compensation",
+                (Repeat::Never, _) => "at most once",
+                (Repeat::Probe(_), _) => "asked when in doubt",
+            };
+            (
+                "none",
+                say.to_owned(),
+                format!("{}/{}", step.agent, step.action),
+            )
+        },
+        |_| false,
+    )
+}
+
+/// The workflow of an order, with the state of each step.
+pub(super) fn of_order(workflow: &Workflow, order: &Order) -> Markup {
+    let title = format!("The steps of order {} and their states", order.id);
+    let turned = |index: StepIndex| {
+        order.steps.get(index).is_some_and(|record| {
+            matches!(
+                record.state,
+                StepState::Compensating { .. }
+                    | StepState::Compensated { .. }
+                    | StepState::NotCompensated { .. }
+            )
+        })
+    };
+    draw(
+        workflow,
+        &title,
+        |index, step| match order.steps.get(index) {
+            Some(record) => (
+                class_of_step(&record.state),
+                state_in_words(&record.state).to_owned(),
+                format!("{}/{}", step.agent, step.action),
+            ),
+            None => ("none", "not in the record".to_owned(), String::new()),
+        },
+        turned,
+    )
+}
+
+/// The column of each step: behind all that it comes after.
+fn columns(workflow: &Workflow) -> Vec<usize> {
+    let mut columns: Vec<usize> = Vec::with_capacity(workflow.steps.len());
+    for step in &workflow.steps {
+        let behind = step.after.iter().map(|&before| columns[before] + 1).max();
+        columns.push(behind.unwrap_or(0));
+    }
+    columns
+}
+
+/// Where each step's box is, and how large all of it is.
+fn places(workflow: &Workflow) -> (Vec<(usize, usize)>, usize, usize) {
+    let columns = columns(workflow);
+    let mut filled: Vec<usize> = Vec::new();
+    let mut places = Vec::new();
+    for column in columns {
+        if filled.len() <= column {
+            filled.resize(column + 1, 0);
+        }
+        let row = filled[column];
+        filled[column] += 1;
+        places.push((
+            EDGE + column * (WIDTH + GAP_X),
+            EDGE + row * (HEIGHT + GAP_Y),
+        ));
+    }
+    let rows = filled.iter().copied().max().unwrap_or(1);
+    let width = 2 * EDGE + filled.len().max(1) * (WIDTH + GAP_X) - GAP_X;
+    (places, width, 2 * EDGE + rows * (HEIGHT + GAP_Y) - GAP_Y)
+}
+
+fn draw(
+    workflow: &Workflow,
+    title: &str,
+    say: impl Fn(StepIndex, &Step) -> (&'static str, String, String),
+    is_turned: impl Fn(StepIndex) -> bool,
+) -> Markup {
+    let (places, width, height) = places(workflow);
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label=(title) {
+            svg role="img" aria-label=(title) width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
+                (arrow_heads())
+                @for (index, step) in workflow.steps.iter().enumerate() {
+                    @for &before in &step.after {
+                        path class="edge" marker-end="url(#head)" d=(edge(places[before], places[index])) {}
+                        @if is_turned(before) && is_turned(index) {
+                            path class="edge back" marker-end="url(#head-back)" d=(back(places[index], places[before])) {}
+                        }
+                    }
+                }
+                @for (index, step) in workflow.steps.iter().enumerate() {
+                    @let (class, state, call) = say(index, step);
+                    (node(places[index], step, class, &state, &call))
+                }
+            }
+        }
+    }
+}
+
+fn node((x, y): (usize, usize), step: &Step, class: &str, state: &str, call: &str) -> Markup {
+    let id = step.id.as_str();
+    let shown: String = match id.chars().count() > FIT {
+        true => id.chars().take(FIT - 1).chain(['…']).collect(),
+        false => id.to_owned(),
+    };
+    html! {
+        a href={ "#step-" (id) } aria-label={ (id) ": " (state) } {
+            g {
+                title { (id) ": " (state) ". " (call) }
+                rect class={ "node " (class) } x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="7" {}
+                @if step.is_pivot {
+                    rect class={ "node " (class) } x=(x + 4) y=(y + 4) width=(WIDTH - 8) height=(HEIGHT - 8) rx="5" {}
+                }
+                text x=(x + 12) y=(y + 21) { (shown) }
+                text class="soft" x=(x + 12) y=(y + 39) { (state) }
+            }
+        }
+    }
+}
+
+fn edge((from_x, from_y): (usize, usize), (to_x, to_y): (usize, usize)) -> String {
+    let (x, y) = (from_x + WIDTH, from_y + HEIGHT / 2);
+    let (to_x, to_y) = (to_x.saturating_sub(3), to_y + HEIGHT / 2);
+    let half = x.midpoint(to_x);
+    format!("M{x} {y} C{half} {y} {half} {to_y} {to_x} {to_y}")
+}
+
+/// From a later step to an earlier one, below the way there.
+fn back((from_x, from_y): (usize, usize), (to_x, to_y): (usize, usize)) -> String {
+    let (x, y) = (from_x, from_y + HEIGHT - 10);
+    let (to_x, to_y) = (to_x + WIDTH + 3, to_y + HEIGHT - 10);
+    let half = x.midpoint(to_x);
+    let low = y.max(to_y) + 14;
+    format!("M{x} {y} C{half} {low} {half} {low} {to_x} {to_y}")
+}
+
+fn arrow_heads() -> Markup {
+    // Nothing of it comes from anybody.
+    PreEscaped(
+        "<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">\
+         <path class=\"head\" d=\"M0 0L8 4L0 8z\"/></marker>\
+         <marker id=\"head-back\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">\
+         <path class=\"head back\" d=\"M0 0L8 4L0 8z\"/></marker></defs>"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,151 @@
+//! The frame of every page.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::Visit;
+use crate::caller::Role;
+use crate::installation::Installation;
+use crate::problem::Problem;
+
+/// What a page shows in the frame.
+pub(crate) struct Page {
+    pub(crate) title: String,
+    pub(crate) content: Markup,
+    /// The address of the part of the navigation that it belongs to.
+    pub(crate) at: &'static str,
+    /// Where it listens for changes; empty if it does not.
+    pub(crate) live: String,
+    /// What stands behind the part that changes.
+    pub(crate) behind: Markup,
+}
+
+impl Page {
+    pub(crate) fn new(title: impl Into<String>, content: Markup) -> Self {
+        Self {
+            title: title.into(),
+            content,
+            at: "",
+            live: String::new(),
+            behind: html! {},
+        }
+    }
+
+    /// In this part of the navigation.
+    pub(crate) fn at(self, at: &'static str) -> Self {
+        Self { at, ..self }
+    }
+
+    /// Kept up to date with the events of this address.
+    pub(crate) fn live(self, live: impl Into<String>) -> Self {
+        Self {
+            live: live.into(),
+            ..self
+        }
+    }
+
+    /// With this behind what changes.
+    pub(crate) fn behind(self, behind: Markup) -> Self {
+        Self { behind, ..self }
+    }
+}
+
+/// The parts of the navigation.
+const PARTS: [(&str, &str); 6] = [
+    ("/console/", "Overview"),
+    ("/console/causes", "By cause"),
+    ("/console/orders", "Orders"),
+    ("/console/workflows", "Workflows"),
+    ("/console/downstreams", "Downstreams"),
+    ("/console/dead-letters", "Dead letters"),
+];
+
+/// A page in its frame.
+pub(crate) fn frame<I: Installation>(visit: &Visit<'_, I>, page: Page) -> Markup {
+    let settings = &visit.desk.settings;
+    document(
+        &page.title,
+        &settings.name,
+        &html! {
+            nav aria-label="Pages" {
+                ul {
+                    @for (path, name) in PARTS {
+                        li { a href=(path) aria-current=[(path == page.at).then_some("page")] { (name) } }
+                    }
+                }
+            }
+            div class="who" {
+                @if settings.read_only { span class="state none" { "read-only" } }
+                @else if visit.caller.role == Role::Read { span class="state none" { "may look" } }
+                @if let Some(name) = &visit.caller.name { span { (name) } }
+                @if visit.is_session {
+                    form class="inline" method="post" action="/console/logout" {
+                        (word(visit))
+                        button type="submit" { "Log out" }
+                    }
+                }
+            }
+        },
+        &html! {
+            @if page.live.is_empty() { (page.content) }
+            @else {
+                div data-live=(page.live) { (page.content) }
+                p id="live-said" class="live" role="status" aria-live="polite" {}
+            }
+            (page.behind)
+        },
+    )
+}
+
+/// A whole document.
+pub(crate) fn document(title: &str, name: &str, head: &Markup, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · Triad" @if !name.is_empty() { " · " (name) } }
+                link rel="stylesheet" href="/console/assets/console.css";
+                link rel="icon" href="/console/assets/icon.svg" type="image/svg+xml";
+                script src="/console/assets/console.js" defer {}
+            }
+            body {
+                a class="skip" href="#main" { "To the content" }
+                header {
+                    strong { "Triad" @if !name.is_empty() { " · " (name) } }
+                    (head)
+                }
+                main id="main" { (content) }
+            }
+        }
+    }
+}
+
+/// What a problem says, for people.
+pub(crate) fn told(problem: &Problem) -> Markup {
+    html! {
+        h1 { (problem.title()) }
+        div class="box bad" role="alert" { p { (problem.detail) } }
+        p { a href="/console/" { "To the overview" } }
+    }
+}
+
+/// A problem of which nothing else is known.
+pub(crate) fn problem(problem: &Problem) -> Markup {
+    document(problem.title(), "", &html! {}, &told(problem))
+}
+
+/// The field by which a form is known as one of this server's pages.
+pub(crate) fn word<I>(visit: &Visit<'_, I>) -> Markup {
+    html! { input type="hidden" name="word" value=(visit.word); }
+}
+
+/// The fields of who acts and why.
+pub(crate) fn who<I>(visit: &Visit<'_, I>) -> Markup {
+    html! {
+        @if visit.caller.name.is_none() {
+            label { "Who" input name="by" required autocomplete="username" maxlength="256"; }
+        }
+        label { "Why" input class="why" name="why" required maxlength="256" autocomplete="off"; }
+    }
+}

@@ -1,0 +1,279 @@
+//! Dead letters: by cause, their values, replayed with a corrected value or as they are, or dismissed.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use triad_operator::dead_letters::{Listed, Listing};
+use triad_runtime::dead_letter::LetterId;
+
+use super::layout::{Page, who, word};
+use super::{Visit, text};
+use crate::acts::letters::{Act, Done, FilterForm, Request, carry_out};
+use crate::installation::Installation;
+use crate::letters;
+use crate::params::{Params, in_path};
+use crate::problem::Problem;
+
+const AT: &str = "/console/dead-letters";
+const FILTER: [&str; 3] = ["cause", "topic", "since"];
+
+fn path(id: &LetterId) -> String {
+    format!("{AT}/{}/{}/{}", in_path(&id.topic), id.partition, id.offset)
+}
+
+pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
+    let (limit, _) = visit.query.page()?;
+    let found = letters::list(visit.desk, &visit.query, limit).await?;
+    let content = html! {
+        h1 { "Dead letters" }
+        p { "Records that could not be taken, each with its cause. Nothing is lost: what is mended is replayed to where it came from." }
+        (filter_form(visit))
+        (by_cause(&found))
+        form method="post" action="/console/dead-letters/act" {
+            (table(&found.letters, visit.may_act()))
+            p class="soft" {
+                (found.letters.len()) " letters, the oldest first"
+                @if found.more { "; older ones are left out" }
+                @if found.unreadable > 0 { "; " (found.unreadable) " records of the topic are no letters" }
+                "."
+            }
+            @if visit.may_act() && !found.letters.is_empty() { (act_fields(visit, None)) }
+        }
+    };
+    Ok(Page::new("Dead letters", content).at(AT))
+}
+
+fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
+    let said = |name: &str| visit.query.one(name).unwrap_or_default();
+    html! {
+        form method="get" action=(AT) role="search" aria-label="Which letters" {
+            fieldset {
+                legend { "Which letters" }
+                div class="fields" {
+                    label { "Cause" input name="cause" value=(said("cause")); }
+                    label { "Topic" input name="topic" value=(said("topic")); }
+                    label { "Not older than" input name="since" value=(said("since")) placeholder="2h" size="6"; }
+                    label class="check" { input type="checkbox" name="not_replayed" value="yes" checked[visit.query.flag("not_replayed")]; "not replayed" }
+                    label class="check" { input type="checkbox" name="dismissed" value="yes" checked[visit.query.flag("dismissed")]; "dismissed, too" }
+                    button type="submit" { "Show" }
+                }
+            }
+        }
+    }
+}
+
+fn by_cause(found: &Listing) -> Markup {
+    html! {
+        @if !found.causes.is_empty() {
+            h2 { "By cause" }
+            ul class="tiles" {
+                @for group in &found.causes {
+                    @let query = form_urlencoded::Serializer::new(String::new()).append_pair("cause", &group.cause).finish();
+                    li {
+                        a href={ (AT) "?" (query) } {
+                            span class="figure" { (group.letters) } (group.cause)
+                        }
+                        div class="soft" { (group.replayed) " replayed, newest " (text::at(group.newest)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table(all: &[Listed], may_act: bool) -> Markup {
+    html! {
+        @if all.is_empty() { p { "No letters." } }
+        @else {
+            div class="scroll" tabindex="0" role="region" aria-label="Letters" {
+                table {
+                    thead { tr {
+                        @if may_act { th scope="col" { input type="checkbox" data-all="letters" aria-label="All letters of this page"; } }
+                        th scope="col" { "Letter" } th scope="col" { "Cause" } th scope="col" { "When" }
+                        th class="number" scope="col" { "Bytes" } th scope="col" { "Replayed" } th scope="col" { "Message" }
+                    } }
+                    tbody {
+                        @for one in all {
+                            tr {
+                                @if may_act { td { input type="checkbox" name="letters" value=(one.id) aria-label={ "Letter " (one.id) }; } }
+                                td class="id" { a href=(path(&one.id)) { (one.id) } }
+                                td { (one.cause) }
+                                td { (text::at(one.at)) }
+                                td class="number" { (one.bytes) }
+                                td { (text::maybe_at(one.replayed_at)) @if one.dismissed_at.is_some() { " dismissed" } }
+                                td { (one.message) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The fields of an act: on those that are chosen, or on this one, whose value may be corrected.
+fn act_fields<I: Installation>(visit: &Visit<'_, I>, one: Option<(&str, &str)>) -> Markup {
+    html! {
+        fieldset {
+            legend { @if one.is_some() { "Act on this letter" } @else { "Act on letters" } }
+            (word(visit))
+            @for name in FILTER {
+                @if let (Some(value), None) = (visit.query.one(name), one) {
+                    input type="hidden" name={ "filter_" (name) } value=(value);
+                }
+            }
+            @if let Some((id, value)) = one {
+                input type="hidden" name="letters" value=(id);
+                label class="check" { input type="checkbox" name="corrected" value="yes"; "Replay with this value in place of its own:" }
+                textarea name="value" aria-label="The corrected value" rows="8" { (value) }
+            }
+            div class="fields" {
+                @if one.is_none() {
+                    label { "On" select name="scope" {
+                        option value="chosen" { "those that are chosen" }
+                        option value="all" { "all that fit the filter" }
+                    } }
+                }
+                label { "What" select name="act" { option value="replay" { "replay" } option value="dismiss" { "dismiss" } } }
+                label class="check" { input type="checkbox" name="again" value="yes"; "also what was replayed before" }
+                (who(visit))
+            }
+            p {
+                button type="submit" name="do" value="try" { "Dry run" } " "
+                button class="do" type="submit" name="do" value="act" { "Do it" }
+            }
+        }
+    }
+}
+
+pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
+    let (found, json) = letters::shown(visit.desk, id).await?;
+    let letter = &found.letter;
+    let value = match &json["value"] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let is_text = json["value"].is_string() && visit.desk.settings.hidden.is_empty();
+    let title = format!("Dead letter {}", letter.id);
+    let content = html! {
+        h1 { (title) }
+        dl class="facts" {
+            dt { "Cause" } dd { strong { (letter.cause) } " " (letter.message) }
+            dt { "Written" } dd { (text::at(letter.at)) }
+            dt { "Key" } dd { code { (plain(&json["key"])) } }
+            @for header in json["headers"].as_array().into_iter().flatten() {
+                dt { (plain(&header[0])) } dd { code { (plain(&header[1])) } }
+            }
+            @for replay in &found.replays {
+                dt { "Replayed" } dd { (text::at(replay.act.at)) " by " (replay.act.by) ": " (replay.act.why) }
+            }
+            @if let Some(mark) = &found.dismissed {
+                dt { "Dismissed" } dd { (text::at(mark.act.at)) " by " (mark.act.by) ": " (mark.act.why) }
+            }
+        }
+        h2 { "Value" }
+        pre tabindex="0" { (value) }
+        @if visit.may_act() {
+            form method="post" action="/console/dead-letters/act" {
+                @let id = letter.id.to_string();
+                (act_fields(visit, Some((&id, if is_text { &value } else { "" }))))
+            }
+        }
+    };
+    Ok(Page::new(title, content).at(AT))
+}
+
+/// A value of JSON as text without quotation marks.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+pub(super) async fn act<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+) -> Result<Page, Problem> {
+    let said = |name: &str| form.one(name).map(str::to_owned);
+    let is_all = form.one("scope") == Some("all");
+    let act = match form.one("act") {
+        Some("replay") => Act::Replay,
+        Some("dismiss") => Act::Dismiss,
+        _ => return Err(Problem::bad("bad-act", "choose what is to be done")),
+    };
+    let request = Request {
+        act,
+        letters: if is_all {
+            Vec::new()
+        } else {
+            form.all("letters")
+        },
+        filter: is_all.then(|| FilterForm {
+            cause: said("filter_cause"),
+            topic: said("filter_topic"),
+            since: said("filter_since"),
+        }),
+        value: said("value").filter(|_| form.flag("corrected")),
+        again: form.flag("again"),
+        why: said("why").unwrap_or_default(),
+        by: said("by"),
+        dry_run: Some(form.one("do") != Some("act")),
+        rate: None,
+    };
+    let done = carry_out(visit.desk, &visit.caller, request).await?;
+    let title = if done.dry_run { "Dry run" } else { "Done" };
+    let title = format!("{title}: {}", form.one("act").unwrap_or_default());
+    Ok(Page::new(title.clone(), shown(visit, form, &done, &title)).at(AT))
+}
+
+fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, title: &str) -> Markup {
+    const AGAIN: [&str; 11] = [
+        "scope",
+        "act",
+        "why",
+        "by",
+        "again",
+        "corrected",
+        "value",
+        "filter_cause",
+        "filter_topic",
+        "filter_since",
+        "letters",
+    ];
+    html! {
+        h1 { (title) }
+        div class={ "box " (if done.tally.failed == 0 { "good" } else { "warn" }) } role="status" {
+            p {
+                strong id="tally" { (done.tally.replayed) (if done.dry_run { " would be done, " } else { " done, " })
+                    (done.tally.before) " done before, " (done.tally.failed) " failed" } "."
+            }
+            @if done.dry_run { p { "Nothing was sent." } }
+            @if done.more { p { "A bound of one request was reached: do it again for the rest." } }
+        }
+        @if done.dry_run && done.tally.replayed > 0 {
+            form method="post" action="/console/dead-letters/act" {
+                (word(visit))
+                @for name in AGAIN {
+                    @for value in form.all(name) { input type="hidden" name=(name) value=(value); }
+                }
+                button class="do" type="submit" name="do" value="act" { "Do it" }
+            }
+        }
+        div class="scroll" tabindex="0" role="region" aria-label="Results" {
+            table {
+                thead { tr { th scope="col" { "Letter" } th scope="col" { "Cause" } th scope="col" { "Result" } th scope="col" { "Why" } } }
+                tbody {
+                    @for line in &done.lines {
+                        tr {
+                            td class="id" { (line.id) } td { (line.cause) }
+                            td { (text::state(&line.outcome)) }
+                            td { (line.why.as_deref().unwrap_or_default()) }
+                        }
+                    }
+                }
+            }
+        }
+        p { a href=(AT) { "Dead letters" } }
+    }
+}

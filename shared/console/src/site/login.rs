@@ -1,0 +1,82 @@
+//! Logging in with a token, and out.
+
+use http::header::{LOCATION, SET_COOKIE};
+use http::{HeaderValue, StatusCode, Uri};
+use maud::html;
+
+use super::{HTML, ROOT, layout, redirect};
+use crate::answer::{self, Answer};
+use crate::caller::Keys;
+use crate::desk::Desk;
+use crate::installation::Installation;
+use crate::params::Params;
+use crate::problem::Problem;
+use crate::session::{Cookie, digest};
+use crate::settings::Settings;
+
+/// The form, in place of a page that needs somebody who is known.
+pub(super) fn page(settings: &Settings, word: &str, wanted: &Uri, why: Option<&str>) -> Answer {
+    let wanted = wanted
+        .path_and_query()
+        .map_or(ROOT, |wanted| wanted.as_str());
+    let by_proxy = settings.user_header.is_some();
+    let content = html! {
+        h1 { "Log in" }
+        @if let Some(why) = why { div class="box bad" role="alert" { p { (why) } } }
+        @if by_proxy { p { "The proxy in front of this server says who you are, and it has not: come through it, or log in with a token." } }
+        form method="post" action="/console/login" {
+            input type="hidden" name="word" value=(word);
+            input type="hidden" name="to" value=(wanted);
+            fieldset {
+                legend { "Token" }
+                div class="fields" {
+                    label { "A token with the role read or operate"
+                        input class="why" type="password" name="token" required autocomplete="current-password" autofocus; }
+                    button class="do" type="submit" { "Log in" }
+                }
+            }
+        }
+        p class="note" { "Tokens are made with " code { "triad token NAME --role operate" } "." }
+    };
+    let page = layout::document("Log in", &settings.name, &html! {}, &content);
+    answer::of(StatusCode::UNAUTHORIZED, HTML, page.into_string())
+}
+
+/// Begins a session, if the token is one.
+pub(super) fn begin<I: Installation>(
+    desk: &Desk<I>,
+    keys: &dyn Keys,
+    form: &Params,
+) -> Result<Answer, Problem> {
+    let token = digest(form.one("token").unwrap_or_default().trim().as_bytes());
+    let to = form.one("to").unwrap_or(ROOT);
+    if keys.of(&token).is_none() {
+        let word = form.one("word").unwrap_or_default();
+        let wanted: Uri = to.parse().unwrap_or_default();
+        let why = "This token is not known here, or has neither of the roles.";
+        return Ok(page(&desk.settings, word, &wanted, Some(why)));
+    }
+    let cookie = desk.sessions.begin(token)?;
+    let mut answer = redirect("/console/");
+    let headers = answer.headers_mut();
+    // Nowhere but here.
+    let is_here = to.starts_with("/console") && !to.contains(['\\', '\r', '\n']);
+    if let (true, Ok(to)) = (is_here, HeaderValue::try_from(to)) {
+        headers.insert(LOCATION, to);
+    }
+    if let Some(set) = cookie.set(&desk.settings) {
+        headers.insert(SET_COOKIE, set);
+    }
+    Ok(answer)
+}
+
+/// Ends a session.
+pub(super) fn end<I: Installation>(
+    desk: &Desk<I>,
+    cookie: Option<&Cookie>,
+) -> Result<Answer, Problem> {
+    if let Some(cookie) = cookie {
+        desk.sessions.end(cookie);
+    }
+    Ok(redirect("/console/login"))
+}

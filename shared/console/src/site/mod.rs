@@ -1,0 +1,240 @@
+//! The pages, under `/console`: server-rendered HTML. Every page has an address, and works without scripts
+//! but for what changes while it is looked at.
+
+mod act;
+mod bars;
+mod causes;
+mod downstreams;
+mod graph;
+mod layout;
+mod letters;
+mod login;
+mod order;
+mod orders;
+mod overview;
+mod text;
+mod workflows;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use maud::Markup;
+
+use crate::answer::{self, Answer};
+use crate::caller::{Caller, Keys, Role};
+use crate::desk::Desk;
+use crate::installation::Installation;
+use crate::params::{Params, segments};
+use crate::problem::Problem;
+use crate::session::Cookie;
+
+/// What every path of the pages begins with.
+pub(crate) const ROOT: &str = "/console";
+/// Nothing but what comes from here, and no script in a page.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const HTML: &str = "text/html; charset=utf-8";
+
+/// One who looks at a page.
+pub(crate) struct Visit<'a, I> {
+    pub(crate) desk: &'a Arc<Desk<I>>,
+    pub(crate) caller: Caller,
+    /// The word for the forms of this browser.
+    pub(crate) word: String,
+    pub(crate) query: Params,
+    /// Whether the browser is here by a session, which can be ended.
+    pub(crate) is_session: bool,
+}
+
+impl<I: Installation> Visit<'_, I> {
+    /// Whether acts are offered.
+    pub(crate) fn may_act(&self) -> bool {
+        self.caller.role == Role::Operate && !self.desk.settings.read_only
+    }
+}
+
+/// Answers a request; a problem is a page too.
+pub(crate) async fn answer<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    request: Request<Bytes>,
+    keys: &dyn Keys,
+) -> Answer {
+    let mut answer = match route(desk, request, keys).await {
+        Ok(answer) => answer,
+        Err(problem) => {
+            let page = layout::problem(&problem).into_string();
+            answer::told(&problem, answer::of(problem.status, HTML, page))
+        }
+    };
+    let headers = answer.headers_mut();
+    let always: [(HeaderName, &'static str); 4] = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    for (name, value) in always {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn route<I: Installation>(
+    desk: &Arc<Desk<I>>,
+    request: Request<Bytes>,
+    keys: &dyn Keys,
+) -> Result<Answer, Problem> {
+    let (head, body) = request.into_parts();
+    let path = segments(head.uri.path().strip_prefix(ROOT).unwrap_or_default())?;
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    if let ["assets", name] = path.as_slice() {
+        return asset(name);
+    }
+    let reads = matches!(head.method, Method::GET | Method::HEAD);
+    if !reads && head.method != Method::POST {
+        return Err(Problem::method("GET, HEAD, POST"));
+    }
+    let _place = desk.enter()?;
+    let sent = Cookie::of(&head.headers);
+    let form = match reads {
+        true => Params::default(),
+        false => sent_form(desk, sent.as_ref(), &head.headers, &body)?,
+    };
+    match path.as_slice() {
+        ["login"] if !reads => return login::begin(desk, keys, &form),
+        ["logout"] if !reads => return login::end(desk, sent.as_ref()),
+        _ => {}
+    }
+    let (cookie, is_new) = match sent {
+        Some(cookie) => (cookie, false),
+        None => (Cookie::new()?, true),
+    };
+    let word = desk.sessions.word(&cookie);
+    let caller = desk
+        .sessions
+        .caller(&head.headers, keys, &desk.settings, true);
+    let mut answer = match caller {
+        None => login::page(&desk.settings, &word, &head.uri, None),
+        Some(_) if path == ["login"] => redirect("/console/"),
+        Some(caller) => {
+            let visit = Visit {
+                desk,
+                is_session: !keys.is_open() && desk.settings.user_header.is_none(),
+                caller,
+                word,
+                query: Params::of(head.uri.query().unwrap_or_default().as_bytes())?,
+            };
+            let shown = match reads {
+                true => look(&visit, &path).await,
+                false => act(&visit, &path, &form).await,
+            };
+            page(&visit, shown)
+        }
+    };
+    if let (true, Some(set)) = (is_new, cookie.set(&desk.settings)) {
+        answer.headers_mut().insert(SET_COOKIE, set);
+    }
+    Ok(answer)
+}
+
+/// A page, or the problem in place of it, in the frame that all have.
+fn page<I: Installation>(visit: &Visit<'_, I>, shown: Result<layout::Page, Problem>) -> Answer {
+    match shown {
+        Ok(shown) => answer::of(
+            StatusCode::OK,
+            HTML,
+            layout::frame(visit, shown).into_string(),
+        ),
+        Err(problem) => {
+            let shown = layout::Page::new(problem.title(), layout::told(&problem));
+            let page = layout::frame(visit, shown).into_string();
+            answer::told(&problem, answer::of(problem.status, HTML, page))
+        }
+    }
+}
+
+/// A form that a page of this server has sent: it has the word of its browser.
+fn sent_form<I: Installation>(
+    desk: &Desk<I>,
+    cookie: Option<&Cookie>,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Params, Problem> {
+    let site = headers
+        .get("sec-fetch-site")
+        .and_then(|site| site.to_str().ok());
+    let is_other = matches!(site, Some("cross-site" | "same-site"));
+    let form = Params::of(body)?;
+    if is_other || !desk.sessions.is_word(cookie, form.one("word")) {
+        let text = "this form was not sent by a page of this server, or the server was started anew since: load the page again";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "csrf", text));
+    }
+    Ok(form)
+}
+
+async fn look<I: Installation>(
+    visit: &Visit<'_, I>,
+    path: &[&str],
+) -> Result<layout::Page, Problem> {
+    match path {
+        [] => overview::page(visit).await,
+        ["causes"] => causes::page(visit).await,
+        ["orders"] => orders::page(visit).await,
+        ["orders", id] => order::page(visit, id).await,
+        ["workflows"] => workflows::list(visit).await,
+        ["workflows", name, version] => workflows::one(visit, name, version).await,
+        ["downstreams"] => downstreams::page(visit).await,
+        ["dead-letters"] => letters::list(visit).await,
+        ["dead-letters", topic, partition, offset] => {
+            letters::one(visit, &format!("{topic}/{partition}/{offset}")).await
+        }
+        _ => Err(Problem::no_path()),
+    }
+}
+
+async fn act<I: Installation>(
+    visit: &Visit<'_, I>,
+    path: &[&str],
+    form: &Params,
+) -> Result<layout::Page, Problem> {
+    match path {
+        ["act"] => act::orders(visit, form).await,
+        ["downstreams", "act"] => downstreams::act(visit, form).await,
+        ["dead-letters", "act"] => letters::act(visit, form).await,
+        _ => Err(Problem::no_path()),
+    }
+}
+
+fn redirect(to: &'static str) -> Answer {
+    let mut answer = answer::of(StatusCode::SEE_OTHER, HTML, Bytes::new());
+    answer
+        .headers_mut()
+        .insert(LOCATION, HeaderValue::from_static(to));
+    answer
+}
+
+fn asset(name: &str) -> Result<Answer, Problem> {
+    let (media, content) = match name {
+        "console.css" => (
+            "text/css; charset=utf-8",
+            include_str!("../assets/console.css"),
+        ),
+        "console.js" => (
+            "text/javascript; charset=utf-8",
+            include_str!("../assets/console.js"),
+        ),
+        "icon.svg" => ("image/svg+xml", include_str!("../assets/icon.svg")),
+        _ => return Err(Problem::no_path()),
+    };
+    Ok(answer::of(StatusCode::OK, media, content))
+}
+
+/// Markup that shows nothing.
+pub(crate) fn nothing() -> Markup {
+    maud::html! {}
+}

@@ -1,0 +1,205 @@
+//! One order, with everything that is known of it.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use triad_core::{Failure, Order};
+use triad_operator::find::by_id;
+use triad_operator::inputs::{self, InputsError};
+use triad_operator::next::{self, Next};
+use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
+
+use super::{Visit, act, bars, graph, layout::Page, orders, text};
+use crate::installation::Installation;
+use crate::params::{in_path, order_id};
+use crate::problem::Problem;
+use crate::versions::pinned;
+
+pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
+    let id = order_id(id)?;
+    let (desk, timing) = (visit.desk, visit.desk.of.operator().timing());
+    let text = format!(
+        "there is no order {id}, or it has expired; what was not taken is among the dead letters"
+    );
+    let order = by_id(desk.of.store(), id.clone()).await?;
+    let order = order.ok_or_else(|| Problem::missing("no-such-order", text))?;
+    let workflow = pinned(desk, &order.workflow).await.ok();
+    let given = match inputs::of(desk.of.store(), &order, timing).await {
+        Ok(given) => {
+            let mut given = given.json();
+            desk.settings.hidden.mask_record(&mut given);
+            Ok(given)
+        }
+        Err(InputsError::Store(e)) => return Err(e.into()),
+        Err(other) => Err(other.to_string()),
+    };
+    let next = next::of(&order, &timing);
+    let content = html! {
+        h1 { "Order " (order.id) }
+        (facts(&order))
+        (what_next(&next))
+        h2 { "Workflow" }
+        @match &workflow {
+            Some(workflow) => (graph::of_order(workflow, &order)),
+            None => p { "Its definition is not stored any more." },
+        }
+        (steps(&order))
+        h2 { "Timeline" }
+        (bars::of(&order, desk.now()))
+        (history(&order, !desk.settings.hidden.is_empty()))
+        (payloads(&given))
+    };
+    let advised: Vec<&str> = next.iter().flat_map(|one| one.acts).copied().collect();
+    let behind = match visit.may_act() {
+        true => act::of_one(visit, order.id.as_str(), &advised),
+        false => super::nothing(),
+    };
+    let events = format!("/v1/operate/events?order={}", in_path(id.as_str()));
+    let title = format!("Order {id}");
+    Ok(Page::new(title, content)
+        .at("/console/orders")
+        .live(events)
+        .behind(behind))
+}
+
+fn facts(order: &Order) -> Markup {
+    html! {
+        dl class="facts" {
+            dt { "State" } dd id="state" { (orders::states(order)) }
+            @if let Some(cause) = order.state.cause() {
+                dt { "Cause" } dd { a href=(by_cause(order, cause)) { (cause.fingerprint()) } " " (cause.message) }
+            }
+            @if let Some(hold) = &order.paused {
+                dt { "Paused" } dd { (text::at(hold.at)) " by " (hold.act.by) ": " (hold.act.why) }
+            }
+            @if let Some(hold) = &order.closed {
+                dt { "Closed" } dd { (text::at(hold.at)) " by " (hold.act.by) ": " (hold.act.why) }
+            }
+            dt { "Workflow" } dd { a href=(text::version_path(&order.workflow)) { (order.workflow.name) " " (text::short(order.workflow.hash.as_str())) } }
+            dt { "Submitted" } dd { (text::at(order.submitted_at)) }
+            @if let Some(at) = order.state.finished_at() {
+                dt { "Finished" } dd { (text::at(at)) " after " (text::since(order.submitted_at, at)) }
+            } @else if let Some(at) = order.complete_by() {
+                dt { "Due" } dd { (text::at(at)) }
+            }
+            @if let Some(at) = order.deadline {
+                dt { "Deadline" } dd { (text::at(at)) @if let Some(late) = order.late_since { ", late since " (text::at(late)) } }
+            }
+            dt { "Attempts" } dd { (order.attempts()) }
+            @if order.round > 0 { dt { "Round" } dd { (order.round) } }
+            @if let Some(claim) = order.state.locked_by() {
+                dt { "Held by" } dd { (claim.instance().unwrap_or(&claim.0)) }
+            }
+            @if let Some(trace) = &order.traceparent { dt { "Trace" } dd { code { (trace) } } }
+        }
+    }
+}
+
+/// The address of the orders that failed for the same cause.
+fn by_cause(order: &Order, cause: &Failure) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("state", order.state.name());
+    query.append_pair("cause", &cause.fingerprint());
+    format!("/console/orders?{}", query.finish())
+}
+
+fn what_next(next: &[Next]) -> Markup {
+    html! {
+        h2 { "What happens next" }
+        ul {
+            @for one in next {
+                li {
+                    @if let Some(at) = one.at { (text::at(at)) ": " }
+                    (one.what)
+                    @if !one.acts.is_empty() { span class="soft" { " (" (one.acts.join(", ")) ")" } }
+                }
+            }
+        }
+    }
+}
+
+fn steps(order: &Order) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Steps" {
+            table {
+                caption { "Steps" }
+                thead { tr {
+                    th scope="col" { "Step" } th scope="col" { "State" } th class="number" scope="col" { "Attempt" }
+                    th class="number" scope="col" { "Calls" } th class="number" scope="col" { "Failures" }
+                    th scope="col" { "Last error" }
+                } }
+                tbody {
+                    @for step in &order.steps {
+                        tr id={ "step-" (step.step) } {
+                            td { (step.step) }
+                            td { (text::step_state(&step.state)) @if step.in_doubt { " " span class="state warn" { "in doubt" } } }
+                            td class="number" { (attempt(&step.state).map_or_else(String::new, |a| a.to_string())) }
+                            td class="number" { (calls_in_words(step.action, step.compensation)) }
+                            td class="number" { (step.action.failures + step.compensation.failures) }
+                            td { (step.error.as_ref().map_or_else(String::new, ToString::to_string)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn history(order: &Order, hides: bool) -> Markup {
+    // A line may tell of an input that was replaced, as text.
+    let shown = match hides {
+        true => {
+            let mut shown = order.clone();
+            shown.incidents.iter_mut().for_each(|line| line.note = None);
+            timeline(&shown)
+        }
+        false => timeline(order),
+    };
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Timeline" {
+            table {
+                caption { "Everything that the record knows, oldest first" }
+                thead { tr { th scope="col" { "Time" } th scope="col" { "What" } } }
+                tbody { @for entry in shown { tr { td { (text::exactly_at(entry.at)) } td { (entry.what) } } } }
+            }
+        }
+        @for gap in gaps(order) { p class="note" { "Nothing is kept of " (gap) "." } }
+    }
+}
+
+/// What the order was given, what its steps ask, with which keys, and what they were answered.
+fn payloads(given: &Result<Value, String>) -> Markup {
+    html! {
+        h2 { "Inputs, outputs, and keys to search a service's logs with" }
+        @match given {
+            Err(why) => p { "They cannot be shown: " (why) "." },
+            Ok(given) => {
+                details { summary { "Details of the order" } pre tabindex="0" { (pretty(&given["details"])) } }
+                @for call in given["calls"].as_array().into_iter().flatten() {
+                    @let step = call["step"].as_str().unwrap_or_default();
+                    @let direction = call["direction"].as_str().unwrap_or_default();
+                    details {
+                        summary { (step) ", " (name_of(direction)) ": " (call["agent"].as_str().unwrap_or_default()) "/" (call["action"].as_str().unwrap_or_default()) }
+                        p { "Key " code { (call["idempotency_key"].as_str().unwrap_or_default()) } }
+                        @if let Some(why) = call["why"].as_str() { p { "No input now: " (why) } }
+                        @else { h3 { "Input" } pre tabindex="0" { (pretty(&call["input"])) } }
+                        @if direction == "forward" && !given["outputs"][step].is_null() {
+                            h3 { "Output" } pre tabindex="0" { (pretty(&given["outputs"][step])) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn name_of(direction: &str) -> &str {
+    match direction {
+        "forward" => "action",
+        "undo" => "compensation",
+        other => other,
+    }
+}
+
+pub(super) fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}

@@ -1,0 +1,136 @@
+//! A list of orders, page by page, with what may be done to them.
+
+use maud::{Markup, html};
+use triad_core::{Order, ProcessState};
+use triad_operator::pages::{Page as Found, page as find};
+use triad_operator::{find::by_id, next};
+
+use super::{Visit, act, layout::Page, text};
+use crate::installation::Installation;
+use crate::params::{FILTER, order_id, sent_cursor};
+use crate::problem::Problem;
+
+pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
+    let (filter, (limit, from)) = (visit.query.filter()?, visit.query.page()?);
+    let store = visit.desk.of.store();
+    let mut found = find(store, &filter, limit, from.as_ref(), visit.desk.now()).await?;
+    // A whole id is found however many orders there are.
+    if let (Some(id), None) = (&filter.id, &from)
+        && let Ok(id) = order_id(id)
+        && !found.orders.iter().any(|order| order.id == id)
+        && let Some(order) = by_id(store, id).await?
+    {
+        found.orders.insert(0, order);
+    }
+    let content = html! {
+        h1 { "Orders" }
+        (filter_form(visit))
+        form method="post" action="/console/act" {
+            (table(&found, visit))
+            (pages(&found, visit))
+            @if visit.may_act() && !found.orders.is_empty() { (act::fields(visit, !filter.is_empty())) }
+        }
+        (text::unreadable(&found.skipped))
+    };
+    let shown = Page::new("Orders", content).at("/console/orders");
+    Ok(match from {
+        None => shown.live("/v1/operate/events"),
+        Some(_) => shown,
+    })
+}
+
+fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
+    let said = |name: &str| visit.query.one(name).unwrap_or_default();
+    let names = ProcessState::NAMES.into_iter().chain(["Paused"]);
+    html! {
+        form method="get" action="/console/orders" role="search" aria-label="Which orders" {
+            fieldset {
+                legend { "Which orders" }
+                div class="fields" {
+                    label { "State" select name="state" {
+                        option value="" { "any" }
+                        @for name in names {
+                            option value=(name) selected[said("state").eq_ignore_ascii_case(name)] { (name) }
+                        }
+                    } }
+                    label { "Cause" input name="cause" value=(said("cause")) placeholder="permanent/charge/*"; }
+                    label { "Workflow" input name="workflow" value=(said("workflow")); }
+                    label { "Older than" input name="older_than" value=(said("older_than")) placeholder="2h" size="6"; }
+                    label { "In the id" input name="id" value=(said("id")); }
+                    button type="submit" { "Show" }
+                }
+            }
+        }
+    }
+}
+
+fn table<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
+    html! {
+        @if found.orders.is_empty() {
+            p { @if found.sampled { "None among those that were looked at." } @else { "No orders." } }
+        } @else {
+            div class="scroll" tabindex="0" role="region" aria-label="Orders" {
+                table {
+                    thead { tr {
+                        @if visit.may_act() {
+                            th scope="col" { input type="checkbox" data-all="orders" aria-label="All orders of this page"; }
+                        }
+                        th scope="col" { "Order" } th scope="col" { "State" } th scope="col" { "Workflow" }
+                        th scope="col" { "Submitted" } th class="number" scope="col" { "Failures" }
+                        th scope="col" { "Cause, or waits for" }
+                    } }
+                    tbody { @for order in &found.orders { (row(order, visit.may_act())) } }
+                }
+            }
+        }
+    }
+}
+
+fn row(order: &Order, may_act: bool) -> Markup {
+    let why = match order.state.cause() {
+        Some(cause) => cause.to_string(),
+        None => next::waits_for(order).unwrap_or_default(),
+    };
+    html! {
+        tr {
+            @if may_act {
+                td { input type="checkbox" name="orders" value=(order.id) aria-label={ "Order " (order.id) }; }
+            }
+            td class="id" { (text::order_link(&order.id)) }
+            td { (states(order)) }
+            td { a href=(text::version_path(&order.workflow)) { (order.workflow.name) } }
+            td { (text::at(order.submitted_at)) }
+            td class="number" { (order.failure_count()) }
+            td { (why) }
+        }
+    }
+}
+
+/// Its process state, and what operators have set.
+pub(super) fn states(order: &Order) -> Markup {
+    html! {
+        (text::state(order.state.name()))
+        @if order.paused.is_some() { " " span class="state warn" { "paused" } }
+        @if order.closed.is_some() { " " span class="state none" { "closed" } }
+        @if order.late_since.is_some() { " " span class="state warn" { "late" } }
+    }
+}
+
+fn pages<I: Installation>(found: &Found, visit: &Visit<'_, I>) -> Markup {
+    let query = visit.query.query(&[&FILTER[..], &["limit"]].concat());
+    let join = if query.is_empty() { "" } else { "&" };
+    html! {
+        @if found.sampled {
+            p class="note" { "A sample: no index answers this, and " (found.looked_at) " records were looked at. The next page goes on looking." }
+        }
+        div class="pages" {
+            span class="soft" { (found.orders.len()) " orders" @if found.next.is_some() { ", and more" } }
+            @if visit.query.one("cursor").is_some() {
+                a href={ "/console/orders?" (query) } { "First page" }
+            }
+            @if let Some(next) = &found.next {
+                a rel="next" href={ "/console/orders?" (query) (join) "cursor=" (sent_cursor(next)) } { "Next page" }
+            }
+        }
+    }
+}

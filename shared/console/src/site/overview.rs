@@ -1,0 +1,133 @@
+//! The overview: what is under way, what waits, and what needs an operator.
+
+use maud::{Markup, html};
+use triad_operator::causes::{Causes, among};
+use triad_operator::counts::{Counts, Sample, counts};
+use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
+
+use super::{Visit, causes, layout::Page, text};
+use crate::acts::downstreams::unknown;
+use crate::installation::Installation;
+use crate::problem::Problem;
+
+/// Rows of the index that are looked at for the most frequent causes.
+const ROWS: usize = 2_000;
+/// Causes that are shown.
+const CAUSES: usize = 10;
+
+pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
+    let (store, now) = (visit.desk.of.store(), visit.desk.now());
+    let counts = counts(store, now).await?;
+    let sample = visit.desk.sample().await?;
+    let mut top = among(store, &triad_operator::find::Filter::default(), now, ROWS).await?;
+    top.groups.truncate(CAUSES);
+    let published = Published::read(store).await.map_err(unknown)?;
+    let mut all = Vec::new();
+    for agent in published.agents() {
+        all.push(downstreams::view(store, &agent).await?);
+    }
+    let waiting = downstreams::waiting(store, now).await?;
+    let content = html! {
+        h1 { "Overview" }
+        (tiles(&counts, &sample))
+        (by_cause(&top, visit))
+        (held(&all, &waiting))
+        (of_sample(&sample))
+    };
+    Ok(Page::new("Overview", content)
+        .at("/console/")
+        .live("/v1/operate/events"))
+}
+
+fn tiles(counts: &Counts, sample: &Sample) -> Markup {
+    let least = |more: bool| if more { "≥ " } else { "" };
+    html! {
+        ul class="tiles" aria-label="Orders" {
+            @for one in &counts.needing {
+                li {
+                    a href={ "/console/orders?state=" (one.state) } {
+                        span class="figure" { (least(one.more)) (one.orders) }
+                        (text::state(one.state))
+                    }
+                    @if let Some(at) = one.oldest { div class="soft" { "oldest " (text::at(at)) } }
+                }
+            }
+            li {
+                a href="/console/orders?state=Processing" {
+                    span class="figure" { (least(counts.under_way.more)) (counts.under_way.orders) }
+                    span class="label" { "under way" }
+                }
+                @if counts.under_way.overdue > 0 {
+                    div class="state bad" { (counts.under_way.overdue) " overdue" }
+                }
+            }
+            li {
+                span class="figure" { (sample.p50_ms.map_or_else(|| "–".to_owned(), text::span)) }
+                span class="label" { "p50, submission to end" }
+                div class="soft" { "p99 " (sample.p99_ms.map_or_else(|| "–".to_owned(), text::span)) }
+            }
+            li {
+                span class="figure" { (least(sample.sampled)) (sample.finished) }
+                span class="label" { "finished in the last minute" }
+                div class="soft" { (least(sample.sampled)) (sample.submitted) " submitted" }
+            }
+        }
+    }
+}
+
+fn by_cause<I: Installation>(top: &Causes, visit: &Visit<'_, I>) -> Markup {
+    html! {
+        h2 { "What needs an operator" }
+        @if top.groups.is_empty() { p { "No order does." } }
+        @else {
+            (causes::table(&top.groups, visit.desk.now()))
+            p { a href="/console/causes" { "All causes" } }
+        }
+    }
+}
+
+fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
+    html! {
+        h2 { "Downstreams" }
+        @if all.is_empty() { p { "No workflow is published." } }
+        @else {
+            ul class="tiles" aria-label="Downstreams" {
+                @for one in all {
+                    li {
+                        a href="/console/downstreams" { (one.downstream) }
+                        div {
+                            (text::state(one.record.breaker.name()))
+                            @if one.record.forced.is_some() { " " span class="state warn" { "set by hand" } }
+                            @if !one.record.paused.is_empty() { " " span class="state warn" { "steps paused" } }
+                        }
+                        @for waits in waiting.iter().filter(|w| w.waiting_for == one.downstream.as_str()) {
+                            div class="soft" { (waits.pressure.waiting) " wait" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_sample(sample: &Sample) -> Markup {
+    html! {
+        h2 { "Orders by state" }
+        @if sample.sampled {
+            p class="note" { "Among the first " (sample.looked_at) " orders of the table, looked at four times a minute: nothing but all of it would tell the whole." }
+        } @else {
+            p class="note" { (sample.looked_at) " orders are stored." }
+        }
+        ul class="tiles" aria-label="Orders by state" {
+            @for (name, orders) in &sample.states {
+                li {
+                    a href={ "/console/orders?state=" (name) } {
+                        span class="figure" { (orders) }
+                        (text::state(name))
+                    }
+                }
+            }
+        }
+        p { a href="/console/dead-letters" { "Dead letters" } " · " a href="/console/orders" { "All orders" } }
+    }
+}

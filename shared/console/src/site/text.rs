@@ -1,0 +1,134 @@
+//! Small parts of pages: moments, spans, states, links.
+
+use maud::{Markup, html};
+use triad_core::{OrderId, StepState, Timestamp, Work, WorkflowRef};
+use triad_operator::json::moment;
+use triad_operator::timeline::state_in_words;
+use triad_workflow::Millis;
+
+use crate::params::in_path;
+
+/// A moment: exact for machines and in the title; the browser shows it in the reader's zone.
+pub(super) fn at(at: Timestamp) -> Markup {
+    let exact = moment(at);
+    html! { time datetime=(exact) title=(exact) { (exact) } }
+}
+
+/// A moment that is shown with its milliseconds.
+pub(super) fn exactly_at(at: Timestamp) -> Markup {
+    let exact = moment(at);
+    html! { time class="exact" datetime=(exact) title=(exact) { (exact) } }
+}
+
+/// A moment that may not be.
+pub(super) fn maybe_at(moment: Option<Timestamp>) -> Markup {
+    moment.map_or_else(super::nothing, at)
+}
+
+/// A span, as people say it.
+pub(super) fn span(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+        3_600_000..86_400_000 => {
+            format!(
+                "{} h {} min",
+                millis / 3_600_000,
+                millis % 3_600_000 / 60_000
+            )
+        }
+        _ => format!(
+            "{} d {} h",
+            millis / 86_400_000,
+            millis % 86_400_000 / 3_600_000
+        ),
+    }
+}
+
+/// How long something has lasted.
+pub(super) fn since(from: Timestamp, now: Timestamp) -> String {
+    let Millis(lasted) = now.since(from);
+    span(lasted)
+}
+
+/// The class by which a process state, or a breaker's, is coloured.
+pub(super) fn class_of(state: &str) -> &'static str {
+    match state {
+        "Processed" | "closed" | "done" => "good",
+        "Error" | "CompensationFailed" | "open" | "failed" => "bad",
+        "Compensating" | "Compensated" | "Paused" | "half-open" | "refused" => "warn",
+        "Processing" => "busy",
+        _ => "none",
+    }
+}
+
+/// A state with its colour; the word says it too.
+pub(super) fn state(name: &str) -> Markup {
+    html! { span class={ "state " (class_of(name)) } { (name) } }
+}
+
+/// The class of a step's state.
+pub(super) fn class_of_step(state: &StepState) -> &'static str {
+    match state {
+        StepState::Waiting | StepState::Skipped => "none",
+        StepState::Acting(Work::Failed { .. })
+        | StepState::Refused { .. }
+        | StepState::Ambiguous { .. }
+        | StepState::NotCompensated { .. } => "bad",
+        StepState::Acting(Work::Deferred { .. })
+        | StepState::Compensating { .. }
+        | StepState::Compensated { .. } => "warn",
+        StepState::Acting(Work::Due { .. } | Work::Out(_)) => "busy",
+        StepState::Completed { .. } => "good",
+    }
+}
+
+/// A step's state with its colour.
+pub(super) fn step_state(state: &StepState) -> Markup {
+    html! { span class={ "state " (class_of_step(state)) } { (state_in_words(state)) } }
+}
+
+/// A link to an order's page.
+pub(super) fn order_link(id: &OrderId) -> Markup {
+    html! { a href={ "/console/orders/" (in_path(id.as_str())) } { (id) } }
+}
+
+/// The address of a version's page.
+pub(super) fn version_path(version: &WorkflowRef) -> String {
+    let (name, hash) = (
+        in_path(version.name.as_str()),
+        in_path(version.hash.as_str()),
+    );
+    format!("/console/workflows/{name}/{hash}")
+}
+
+/// A hash in short; the whole one is in the title.
+pub(super) fn short(hash: &str) -> Markup {
+    let beginning: String = hash.chars().take(12).collect();
+    html! { code title=(hash) { (beginning) } }
+}
+
+/// What could not be read, if anything.
+pub(super) fn unreadable(skipped: &triad_operator::find::Skipped) -> Markup {
+    let number = skipped.unreadable.len() as u64 + skipped.others;
+    html! {
+        @if number > 0 {
+            div class="box warn" {
+                p { (number) " records cannot be read:" }
+                ul { @for one in skipped.unreadable.iter().take(20) { li { (one.order_id) ": " (one.why) } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span;
+
+    #[test]
+    fn spans_are_said_as_people_say_them() {
+        let said = [7, 1_250, 61_000, 3_720_000, 90_000_000].map(span);
+        assert_eq!(said, ["7 ms", "1.2 s", "1 min 1 s", "1 h 2 min", "1 d 1 h"]);
+    }
+}

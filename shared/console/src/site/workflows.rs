@@ -1,0 +1,107 @@
+//! Workflows: their versions, drawn, what differs between two, and the orders on each.
+
+use maud::html;
+use triad_core::WorkflowRef;
+use triad_operator::changes::changes;
+use triad_operator::versions::counted;
+use triad_runtime::ports::OperatorStore;
+use triad_workflow::hash::canonical_json;
+
+use super::{Visit, graph, layout::Page, order::pretty, text};
+use crate::installation::Installation;
+use crate::params::in_path;
+use crate::problem::Problem;
+use crate::settings::SAMPLE;
+use crate::versions::definition;
+
+pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
+    let found = counted(visit.desk.of.store(), visit.desk.now(), SAMPLE).await?;
+    let content = html! {
+        h1 { "Workflows" }
+        @if found.versions.is_empty() { p { "None is published." } }
+        @if found.sampled {
+            p class="note" { "Orders are counted among the first " (found.looked_at) " of the table: a sample." }
+        }
+        div class="scroll" tabindex="0" role="region" aria-label="Versions" {
+            table {
+                thead { tr {
+                    th scope="col" { "Workflow" } th scope="col" { "Version" } th scope="col" { "Published" }
+                    th scope="col" { "Present" } th class="number" scope="col" { "Under way" }
+                    th class="number" scope="col" { "Finished" }
+                } }
+                tbody {
+                    @for one in &found.versions {
+                        @let named = WorkflowRef { name: one.workflow.clone(), hash: one.version.clone() };
+                        tr {
+                            td { a href=(text::version_path(&named)) { (one.workflow) } }
+                            td { (text::short(one.version.as_str())) }
+                            td { (text::at(one.published_at)) }
+                            td { @if one.present { "yes" } }
+                            td class="number" { (one.under_way) }
+                            td class="number" { (one.finished) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Ok(Page::new("Workflows", content).at("/console/workflows"))
+}
+
+pub(super) async fn one<I: Installation>(
+    visit: &Visit<'_, I>,
+    name: &str,
+    version: &str,
+) -> Result<Page, Problem> {
+    let (named, workflow) = definition(visit.desk, name, version).await?;
+    let stored = visit.desk.of.store().versions().await?;
+    let others: Vec<_> = stored
+        .into_iter()
+        .filter(|one| one.definition.name == named.name && one.definition != named)
+        .collect();
+    let against = visit.query.one("against");
+    let differs = match against {
+        None => None,
+        Some(against) => {
+            let (before, workflow_before) = definition(visit.desk, name, against).await?;
+            Some((before, changes(&workflow_before, &workflow)))
+        }
+    };
+    let json: serde_json::Value = serde_json::from_str(&canonical_json(&workflow.definition))?;
+    let title = format!("Workflow {}", named.name);
+    let content = html! {
+        h1 { (title) }
+        dl class="facts" {
+            dt { "Version" } dd { code { (named.hash) } }
+            @if let Some(say) = &workflow.definition.description { dt { "Description" } dd { (say) } }
+            @if let Some(within) = workflow.complete_within { dt { "Complete within" } dd { (within) } }
+            dt { "Calls at most" } dd { (workflow.worst_case_calls()) " in one round" }
+            dt { "Orders" } dd { a href={ "/console/orders?workflow=" (in_path(named.name.as_str())) } { "of this workflow" } }
+        }
+        h2 { "Steps" }
+        (graph::of_workflow(&workflow))
+        @if let Some((before, lines)) = &differs {
+            h2 { "Changed since " (text::short(before.hash.as_str())) }
+            @if lines.is_empty() { p { "Nothing." } }
+            @else { ul { @for line in lines { li { code { (line) } } } } }
+        }
+        @if !others.is_empty() {
+            h2 { "Compare with another version" }
+            form method="get" {
+                div class="fields" {
+                    label { "Version" select name="against" {
+                        @for one in &others {
+                            option value=(one.definition.hash) selected[against == Some(one.definition.hash.as_str())] { (one.definition.hash) }
+                        }
+                    } }
+                    button type="submit" { "Compare" }
+                }
+            }
+        }
+        @if visit.may_act() {
+            p class="note" { "To move orders to this version: choose them in their list, and the act migrate, to workflow " code { (named.name) } " and version " code { (named.hash) } "." }
+        }
+        details { summary { "Definition" } pre tabindex="0" { (pretty(&json)) } }
+    };
+    Ok(Page::new(title, content).at("/console/workflows"))
+}

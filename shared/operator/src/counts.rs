@@ -1,0 +1,150 @@
+//! Orders counted by state, at a cost that has a bound: what a page shows that is read again and again.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use triad_core::Attention;
+use triad_core::due::SHARDS;
+use triad_core::{ProcessState, Timestamp};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{StateStore, StoreError};
+
+use crate::status::{UnderWay, under_way};
+
+/// Orders counted by state, from the indexes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Orders that need an operator, by state: Error, CompensationFailed and Paused.
+    pub needing: Vec<Needing>,
+    /// Orders that are not finished, or whose end is not confirmed yet.
+    pub under_way: UnderWay,
+}
+
+/// Orders in one state that need an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Needing {
+    /// The state's name.
+    pub state: &'static str,
+    /// How many were counted.
+    pub orders: u64,
+    /// Whether there are more than were counted.
+    pub more: bool,
+    /// Since when the one that has waited longest needs an operator; `None` if there is none.
+    pub oldest: Option<Timestamp>,
+}
+
+/// Counts orders by state. One page of each shard of the attention index is read for each of its states,
+/// and at most two of each shard of the due index: 80 reads, some 1,500 rows of each shard at most.
+///
+/// # Errors
+/// The store's own.
+pub async fn counts<S>(store: &S, now: Timestamp) -> Result<Counts, StoreError>
+where
+    S: StateStore + OperatorStore,
+{
+    let mut needing = Vec::new();
+    for kind in Attention::ALL {
+        needing.push(needing_of(store, kind).await?);
+    }
+    Ok(Counts {
+        needing,
+        under_way: under_way(store, now).await?,
+    })
+}
+
+async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Needing, StoreError> {
+    let mut all = Needing {
+        state: kind.name(),
+        orders: 0,
+        more: false,
+        oldest: None,
+    };
+    for shard in 0..SHARDS {
+        let page = store.attention(kind, shard, None).await?;
+        all.orders += page.rows.len() as u64;
+        all.more |= page.next.is_some();
+        let first = page.rows.first().map(|row| row.at);
+        all.oldest = all.oldest.into_iter().chain(first).min();
+    }
+    Ok(all)
+}
+
+/// What a part of the table tells: nothing but the whole of it would tell how many orders ended well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sample {
+    /// How many records were looked at: the first ones, in the store's own order.
+    pub looked_at: u64,
+    /// Whether there are more records than were looked at.
+    pub sampled: bool,
+    /// How many of them are in each state, by its name.
+    pub states: BTreeMap<&'static str, u64>,
+    /// How many of them were submitted in the last minute.
+    pub submitted: u64,
+    /// How many of them finished in the last minute.
+    pub finished: u64,
+    /// Milliseconds from submission to end that half of those that are Processed took at most; `None` if
+    /// none is.
+    pub p50_ms: Option<u64>,
+    /// The same of 99 in 100.
+    pub p99_ms: Option<u64>,
+}
+
+/// The last minute, in milliseconds.
+const MINUTE: u64 = 60_000;
+
+/// Looks at the first records of the table, until `most` were looked at; it ends with the page of the table
+/// that reaches the bound.
+///
+/// # Errors
+/// The store's own.
+pub async fn sample<S: StateStore>(
+    store: &S,
+    most: u64,
+    now: Timestamp,
+) -> Result<Sample, StoreError> {
+    let mut sample = Sample {
+        looked_at: 0,
+        sampled: false,
+        states: ProcessState::NAMES
+            .into_iter()
+            .map(|name| (name, 0))
+            .collect(),
+        submitted: 0,
+        finished: 0,
+        p50_ms: None,
+        p99_ms: None,
+    };
+    let (mut took, mut page) = (Vec::new(), None);
+    loop {
+        let got = store.list(None, page).await?;
+        for order in &got.orders {
+            sample.looked_at += 1;
+            *sample.states.entry(order.state.name()).or_default() += 1;
+            sample.submitted += u64::from(now.since(order.submitted_at).0 < MINUTE);
+            let Some(at) = order.state.finished_at() else {
+                continue;
+            };
+            sample.finished += u64::from(now.since(at).0 < MINUTE);
+            if matches!(order.state, ProcessState::Processed { .. }) {
+                took.push(at.since(order.submitted_at).0);
+            }
+        }
+        match got.next {
+            Some(next) if sample.looked_at < most => page = Some(next),
+            next => {
+                sample.sampled = next.is_some();
+                break;
+            }
+        }
+    }
+    took.sort_unstable();
+    sample.p50_ms = share(&took, 50);
+    sample.p99_ms = share(&took, 99);
+    Ok(sample)
+}
+
+/// The value that so many in a hundred of sorted ones do not exceed.
+fn share(sorted: &[u64], percent: usize) -> Option<u64> {
+    let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted.get(at).copied()
+}

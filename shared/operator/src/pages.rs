@@ -1,0 +1,247 @@
+//! Orders that fit a filter, page by page: each page has a bound of its own, and says where the next one
+//! begins.
+//!
+//! A page costs in proportion to what it shows, and never more than its bounds, however many orders are
+//! stored. Where no index answers the question, a page may hold fewer orders than were asked for, or none:
+//! [`Page::sampled`] says so, and the next page goes on looking.
+
+use serde::{Deserialize, Serialize};
+use triad_core::due::SHARDS;
+use triad_core::{Order, OrderId, Timestamp};
+use triad_runtime::ports::{OperatorStore, Unreadable};
+use triad_runtime::{DuePage, StateStore, StoreError};
+
+use crate::attention::{Place, Rows};
+use crate::find::{Filter, StateFilter};
+use crate::skipped::Skipped;
+
+/// Most orders of one page.
+pub const MAX_PAGE: usize = 500;
+/// Most records and index rows that are looked at for one page, but for those that come with the last read.
+pub const MAX_LOOKED_AT: usize = 2_000;
+/// Most pages of an index or the table that are read for one page.
+pub const MAX_READS: usize = 64;
+/// Records read at once.
+const BATCH: usize = 100;
+
+/// Where a page begins. It means something for the filter alone that it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor(At);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum At {
+    /// Behind this row of the attention index.
+    #[serde(rename = "n")]
+    Needing(Place),
+    /// At this page of this shard of the due index.
+    #[serde(rename = "u")]
+    UnderWay(u32, Option<String>),
+    /// At this page of the table, behind so many of its records.
+    #[serde(rename = "t")]
+    Table(Option<String>, usize),
+}
+
+/// Why there is no page.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The cursor belongs to another question.
+    #[error("the cursor is of another filter")]
+    Cursor,
+}
+
+/// Orders of one page.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The orders, at most as many as were asked for and [`MAX_PAGE`]. Those that need an operator come
+    /// oldest first; all others as the store has them.
+    pub orders: Vec<Order>,
+    /// Where the next page begins; `None` after the last one.
+    pub next: Option<Cursor>,
+    /// Whether a bound ended the search before the page was full: further orders may fit.
+    pub sampled: bool,
+    /// How many records and rows were looked at.
+    pub looked_at: usize,
+    /// Records and rows that were passed over, because they cannot be read.
+    pub skipped: Skipped,
+}
+
+/// A page of the orders that fit, at most `limit`, beginning at `from`.
+///
+/// # Errors
+/// [`PageError::Store`], but not [`StoreError::Item`] about a single record; [`PageError::Cursor`] if
+/// `from` is of a filter that is answered in another way.
+pub async fn page<S>(
+    store: &S,
+    filter: &Filter,
+    limit: usize,
+    from: Option<&Cursor>,
+    now: Timestamp,
+) -> Result<Page, PageError>
+where
+    S: StateStore + OperatorStore,
+{
+    let mut making = Making {
+        store,
+        filter,
+        limit: limit.clamp(1, MAX_PAGE),
+        now,
+        reads: 0,
+        page: Page::default(),
+    };
+    if filter.attention().is_some() {
+        making.needing(from).await?;
+    } else if filter
+        .state
+        .is_some_and(StateFilter::is_of_orders_under_way)
+    {
+        making.under_way(from).await?;
+    } else {
+        making.table(from).await?;
+    }
+    let Making { page, limit, .. } = making;
+    Ok(Page {
+        sampled: page.next.is_some() && page.orders.len() < limit,
+        ..page
+    })
+}
+
+/// A page that is being made.
+struct Making<'a, S> {
+    store: &'a S,
+    filter: &'a Filter,
+    limit: usize,
+    now: Timestamp,
+    reads: usize,
+    page: Page,
+}
+
+impl<S: StateStore + OperatorStore> Making<'_, S> {
+    fn room(&self) -> usize {
+        self.limit - self.page.orders.len()
+    }
+
+    /// Whether the search goes on.
+    fn goes_on(&self) -> bool {
+        self.room() > 0 && self.page.looked_at < MAX_LOOKED_AT && self.reads < MAX_READS
+    }
+
+    async fn needing(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {
+        let kinds = self.filter.attention().unwrap_or_default();
+        let mut rows = match from {
+            None => Rows::of(self.store, &kinds),
+            Some(Cursor(At::Needing(place))) => Rows::behind(self.store, &kinds, place),
+            Some(_) => return Err(PageError::Cursor),
+        };
+        let mut is_more = true;
+        while is_more && self.goes_on() {
+            let mut ids = Vec::new();
+            let wanted = self.room().min(BATCH);
+            while ids.len() < wanted && self.page.looked_at < MAX_LOOKED_AT {
+                let Some((_, row)) = rows.next().await? else {
+                    is_more = false;
+                    break;
+                };
+                self.page.looked_at += 1;
+                if self.filter.fits_row(&row, self.now) {
+                    ids.push(row.order);
+                }
+            }
+            self.reads += 1;
+            self.load(ids).await?;
+        }
+        let place = rows.place().cloned();
+        let begun = place.map(|place| Cursor(At::Needing(place)));
+        self.page.next = begun.or_else(|| from.cloned()).filter(|_| is_more);
+        let skipped = rows.skipped();
+        self.page.skipped.add(skipped.unreadable);
+        self.page.skipped.others += skipped.others;
+        Ok(())
+    }
+
+    async fn under_way(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {
+        let (mut shard, mut at) = match from {
+            None => (0, None),
+            Some(Cursor(At::UnderWay(shard, page))) => (*shard, page.clone()),
+            Some(_) => return Err(PageError::Cursor),
+        };
+        while shard < SHARDS && self.goes_on() {
+            let most = u32::try_from(self.room().min(BATCH)).unwrap_or(1);
+            let until = Timestamp(u64::MAX);
+            let DuePage { rows, next } = self.store.due(shard, until, most, at).await?;
+            self.reads += 1;
+            self.page.looked_at += rows.len();
+            let fits = |workflow: Option<&_>| {
+                let name: Option<&triad_workflow::WorkflowName> = workflow;
+                name.is_none_or(|name| self.filter.fits_workflow(name.as_str()))
+            };
+            let rows = rows.into_iter();
+            let rows =
+                rows.filter(|row| fits(row.workflow.as_ref()) && self.filter.fits_id(&row.order));
+            let ids = rows.map(|row| row.order).collect();
+            self.load(ids).await?;
+            shard += u32::from(next.is_none());
+            at = next;
+        }
+        self.page.next = (shard < SHARDS).then_some(Cursor(At::UnderWay(shard, at)));
+        Ok(())
+    }
+
+    async fn table(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {
+        let (mut at, mut behind) = match from {
+            None => (None, 0),
+            Some(Cursor(At::Table(page, behind))) => (page.clone(), *behind),
+            Some(_) => return Err(PageError::Cursor),
+        };
+        let mut is_more = true;
+        while is_more && self.goes_on() {
+            let state = self.filter.state.map(|state| state.name().to_owned());
+            let got = self.store.list(state, at.clone()).await?;
+            self.reads += 1;
+            self.page.skipped.add(got.unreadable);
+            let found = got.orders.len();
+            let mut left = got.orders.into_iter().skip(behind);
+            while self.room() > 0
+                && let Some(order) = left.next()
+            {
+                behind += 1;
+                self.page.looked_at += 1;
+                self.take(order);
+            }
+            if behind >= found {
+                is_more = got.next.is_some();
+                (at, behind) = (got.next, 0);
+            }
+        }
+        self.page.next = is_more.then_some(Cursor(At::Table(at, behind)));
+        Ok(())
+    }
+
+    /// Reads records, and takes those that fit.
+    async fn load(&mut self, ids: Vec<OrderId>) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let loaded = self.store.load(ids.clone()).await;
+        for (id, order) in ids.into_iter().zip(loaded) {
+            match order {
+                Ok(Some(order)) => self.take(order),
+                Ok(None) => {}
+                Err(StoreError::Item(why)) => self.page.skipped.add([Unreadable {
+                    order_id: id.to_string(),
+                    why,
+                }]),
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, order: Order) {
+        if self.filter.fits(&order, self.now) {
+            self.page.orders.push(order);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Pages of orders have each once, cost what their bounds say, and go on where the one before ended.
+
+use triad_core::{ProcessState, Timestamp};
+use triad_operator::causes::among;
+use triad_operator::counts::{counts, sample};
+use triad_operator::find::Filter;
+use triad_operator::pages::{Cursor, MAX_LOOKED_AT, PageError, page};
+use triad_sim::Ports;
+
+use super::support::{error, hold, order, run, workflow};
+
+const NOW: Timestamp = Timestamp(100_000);
+
+fn in_state(name: &str) -> Filter {
+    Filter {
+        state: Some(name.parse().expect("a state")),
+        ..Filter::default()
+    }
+}
+
+/// The ids of all pages, and how many pages there are. Each cursor is written down and read again.
+async fn all(store: &Ports, filter: &Filter, limit: usize) -> (Vec<String>, usize) {
+    let (mut ids, mut pages, mut from) = (Vec::new(), 0, None);
+    loop {
+        let found = page(store, filter, limit, from.as_ref(), NOW).await;
+        let found = found.expect("the store works");
+        assert!(found.orders.len() <= limit && found.looked_at <= MAX_LOOKED_AT + limit);
+        ids.extend(found.orders.iter().map(|o| o.id.to_string()));
+        pages += 1;
+        let Some(next) = found.next else {
+            return (ids, pages);
+        };
+        let text = serde_json::to_string(&next).expect("it has a form");
+        from = Some(serde_json::from_str::<Cursor>(&text).expect("it can be read"));
+    }
+}
+
+/// Orders in Error, three of each moment; others under way and processed.
+async fn world(store: &Ports) {
+    let workflow = workflow("w", "go");
+    for n in 0..45_u64 {
+        let state = error(50_000 + n / 3, if n % 2 == 0 { "even" } else { "odd" });
+        order(store, &workflow, &format!("e{n:02}"), |o| o.state = state).await;
+        order(store, &workflow, &format!("u{n:02}"), |_| {}).await;
+    }
+    order(store, &workflow, "done", |o| {
+        o.state = ProcessState::Processed {
+            at: Timestamp(3_000),
+        };
+    })
+    .await;
+    order(store, &workflow, "held", |o| o.paused = Some(hold(4_000))).await;
+}
+
+#[test]
+fn every_order_is_on_one_page_and_those_in_error_come_oldest_first() {
+    run(async |store: Ports| {
+        world(&store).await;
+        for limit in [1, 4, 45, 100] {
+            let (ids, pages) = all(&store, &in_state("Error"), limit).await;
+            assert_eq!(ids.len(), 45, "limit {limit}");
+            let moments: Vec<u64> = ids
+                .iter()
+                .map(|id| id[1..].parse::<u64>().expect("a number") / 3)
+                .collect();
+            assert!(moments.is_sorted(), "limit {limit}: {ids:?}");
+            assert!(pages >= 45_usize.div_ceil(limit));
+            let mut once = ids.clone();
+            once.sort();
+            once.dedup();
+            assert_eq!(once.len(), 45, "limit {limit}");
+        }
+        for (filter, wanted) in [
+            (in_state("Pending"), 46),
+            (in_state("Paused"), 1),
+            (in_state("Processed"), 1),
+            (Filter::default(), 92),
+            (
+                Filter {
+                    id: Some("07".into()),
+                    ..Filter::default()
+                },
+                2,
+            ),
+        ] {
+            let (mut ids, _) = all(&store, &filter, 7).await;
+            let found = ids.len();
+            ids.sort();
+            ids.dedup();
+            assert_eq!((found, ids.len()), (wanted, wanted), "{filter:?}");
+        }
+    });
+}
+
+#[test]
+fn a_cursor_of_another_question_is_refused() {
+    run(async |store: Ports| {
+        world(&store).await;
+        let first = page(&store, &in_state("Error"), 3, None, NOW).await;
+        let cursor = first.expect("the store works").next;
+        let other = page(&store, &in_state("Pending"), 3, cursor.as_ref(), NOW).await;
+        assert_eq!(other.map(|_| ()), Err(PageError::Cursor));
+    });
+}
+
+#[test]
+fn counts_and_samples_say_where_they_end() {
+    run(async |store: Ports| {
+        world(&store).await;
+        let counted = counts(&store, NOW).await.expect("the store works");
+        let found: Vec<u64> = counted.needing.iter().map(|n| n.orders).collect();
+        assert!(
+            found[0] >= 16 && found[1] == 0 && found[2] == 1,
+            "{found:?}"
+        );
+        assert!(
+            found[0] == 45 || counted.needing[0].more,
+            "one page of each shard"
+        );
+        assert_eq!(counted.needing[0].oldest, Some(Timestamp(50_000)));
+        assert_eq!(counted.under_way.orders, 46);
+        let part = sample(&store, 10, NOW).await.expect("the store works");
+        assert!(part.sampled && part.looked_at >= 10 && part.looked_at < 92);
+        let whole = sample(&store, 1_000, NOW).await.expect("the store works");
+        assert!(!whole.sampled);
+        assert_eq!((whole.states["Error"], whole.states["Processed"]), (45, 1));
+        assert_eq!(whole.p50_ms, Some(2_000));
+        let few = among(&store, &Filter::default(), NOW, 9)
+            .await
+            .expect("the store works");
+        assert!(few.more && few.groups.iter().map(|g| g.orders).sum::<u64>() == 9);
+        let every = among(&store, &Filter::default(), NOW, 45)
+            .await
+            .expect("the store works");
+        assert!(!every.more && every.groups.len() == 2);
+    });
+}

@@ -1,0 +1,214 @@
+//! Chromium without a window, driven by its own protocol over two pipes: no port, no driver beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::poll::{PATIENCE, until};
+use crate::skipped::skipped;
+
+/// Where Debian, and others, put it.
+const PLACES: [&str; 3] = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+];
+
+/// A browser with one page, killed when dropped.
+pub struct Browser {
+    _child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    session: Option<String>,
+    asked: u64,
+    _profile: TempDir,
+}
+
+fn installed() -> Option<PathBuf> {
+    let found = PLACES.iter().map(Path::new).find(|place| place.exists());
+    if found.is_none() {
+        skipped("browser", "no Chromium; apt-get install chromium");
+    }
+    found.map(Path::to_owned)
+}
+
+impl Browser {
+    /// Starts one with an empty page; `None`, and a note, if there is no Chromium here.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start() -> Option<Self> {
+        let program = installed()?;
+        let profile = TempDir::new().expect("a directory");
+        // The protocol is spoken over the descriptors 3 and 4, one message to a NUL.
+        let script = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", script])
+            .arg(program)
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+            ])
+            .args(["--no-first-run", "--disable-dev-shm-usage", "--lang=en-GB"])
+            .args(["--remote-debugging-pipe", "--window-size=1280,900"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank")
+            .env("HOME", profile.path())
+            .env("TZ", "Europe/Berlin")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = child.stdout.take().expect("a pipe");
+        let mut browser = Self {
+            _child: child,
+            input,
+            output: BufReader::new(output),
+            session: None,
+            asked: 0,
+            _profile: profile,
+        };
+        let page = json!({"url": "about:blank"});
+        let page = browser.ask("Target.createTarget", page).await;
+        let attach = json!({"targetId": page["targetId"], "flatten": true});
+        let session = browser.ask("Target.attachToTarget", attach).await;
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        browser.ask("Page.enable", json!({})).await;
+        Some(browser)
+    }
+
+    /// Asks for one thing, and waits for its answer.
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        let mut message = json!({"id": self.asked, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        let sent = self.input.write_all(&bytes).await;
+        sent.expect("the browser takes it");
+        let answer = tokio::time::timeout(PATIENCE, self.answer()).await;
+        answer.unwrap_or_else(|_| panic!("no answer to {method}"))
+    }
+
+    async fn answer(&mut self) -> Value {
+        loop {
+            let mut bytes = Vec::new();
+            let read = self.output.read_until(0, &mut bytes).await;
+            assert!(read.expect("it can be read") > 0, "the browser has ended");
+            bytes.pop();
+            let said: Value = serde_json::from_slice(&bytes).expect("JSON");
+            if said["id"] == self.asked {
+                assert!(said["error"].is_null(), "{said}");
+                return said["result"].clone();
+            }
+        }
+    }
+
+    /// What an expression is in the page.
+    ///
+    /// # Panics
+    /// When it throws.
+    pub async fn value(&mut self, expression: &str) -> Value {
+        let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let said = self.ask("Runtime.evaluate", params).await;
+        assert!(said["exceptionDetails"].is_null(), "{expression}: {said}");
+        said["result"]["value"].clone()
+    }
+
+    /// The text of the first element that a selector fits; empty without one.
+    pub async fn text(&mut self, selector: &str) -> String {
+        let selector = Value::from(selector);
+        let found = format!("(document.querySelector({selector})?.innerText ?? '').trim()");
+        self.value(&found)
+            .await
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// The texts of all elements that a selector fits.
+    pub async fn texts(&mut self, selector: &str) -> Vec<String> {
+        let selector = Value::from(selector);
+        let found =
+            format!("[...document.querySelectorAll({selector})].map(e => e.innerText.trim())");
+        let found = self.value(&found).await;
+        let texts = found.as_array().into_iter().flatten();
+        texts
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// Goes to an address, and waits for the page.
+    pub async fn go(&mut self, address: &str) {
+        self.value("window.before = true").await;
+        self.ask("Page.navigate", json!({"url": address})).await;
+        self.loaded().await;
+    }
+
+    /// Clicks on what a selector fits; if it leads to another page, waits for that.
+    pub async fn click(&mut self, selector: &str, leads_away: bool) {
+        self.value("window.before = true").await;
+        let selector = Value::from(selector);
+        self.value(&format!("document.querySelector({selector}).click()"))
+            .await;
+        if leads_away {
+            self.loaded().await;
+        }
+    }
+
+    /// Writes into a field.
+    pub async fn write(&mut self, selector: &str, text: &str) {
+        let (selector, text) = (Value::from(selector), Value::from(text));
+        self.value(&format!(
+            "document.querySelector({selector}).value = {text}"
+        ))
+        .await;
+    }
+
+    async fn loaded(&mut self) {
+        let ready = "window.before === undefined && document.readyState === 'complete'";
+        until("the page is there", async || {
+            // While one page takes the place of another there may be nobody to ask.
+            let params = json!({"expression": ready, "returnByValue": true});
+            let said = self.ask("Runtime.evaluate", params).await;
+            (said["result"]["value"] == true).then_some(())
+        })
+        .await;
+    }
+
+    /// Shows the page as narrow or wide, light or dark.
+    pub async fn look(&mut self, width: u32, scheme: &str) {
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.ask("Emulation.setDeviceMetricsOverride", size).await;
+        let dark = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.ask("Emulation.setEmulatedMedia", dark).await;
+    }
+
+    /// Saves what the page looks like, at most so many pixels high.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    pub async fn save(&mut self, file: &Path, most: u64) {
+        let size = self
+            .value("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+            .await;
+        let height = size[1].as_u64().unwrap_or(900).min(most);
+        let clip = json!({"x": 0, "y": 0, "width": size[0], "height": height, "scale": 1});
+        let params = json!({"format": "png", "clip": clip, "captureBeyondViewport": true});
+        let said = self.ask("Page.captureScreenshot", params).await;
+        let bytes = STANDARD.decode(said["data"].as_str().unwrap_or_default());
+        std::fs::write(file, bytes.expect("an image")).expect("it is saved");
+    }
+}
