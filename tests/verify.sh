@@ -7,7 +7,7 @@
 #
 # Needs a C compiler, make and zlib's headers (librdkafka is built from source); with --all also
 # curl, jq, OpenSSL's headers with pkg-config or else perl (its TLS), and python3 with venv (the other
-# clients; for kafkajs Node with npm). What was left out is listed at the end. Ends with 0 if all that was
+# clients; for kafkajs Node with npm; Chromium). What was left out is listed at the end. Ends with 0 if all that was
 # checked is well and what was left out is in tests/skips-allowed.txt; with 3 if more was left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -8,10 +8,13 @@ pub(crate) mod downstreams;
 pub(crate) mod letters;
 pub(crate) mod orders;
 
+use serde_json::{Value, json};
 use triad_core::OperatorAct;
 use triad_operator::Rate;
+use triad_operator::correction::Difference;
 
 use crate::caller::Caller;
+use crate::hidden::{Hidden, SHOWN};
 use crate::problem::Problem;
 use crate::settings::RATE;
 
@@ -39,4 +42,17 @@ fn act(caller: &Caller, by: Option<&str>, why: &str) -> Result<OperatorAct, Prob
 
 fn rate(rate: Option<u32>) -> Result<Rate, Problem> {
     Rate::new(rate.unwrap_or(RATE)).map_err(|e| Problem::bad("bad-rate", e.to_string()))
+}
+
+/// One place at which inputs differ, without what is hidden.
+pub(crate) fn difference(one: &Difference, hidden: &Hidden) -> Value {
+    let shown = |value: &Option<Value>| {
+        let mut value = value.clone().unwrap_or_default();
+        hidden.mask(&mut value);
+        match hidden.hides_place(&one.path) && !value.is_null() {
+            true => SHOWN.into(),
+            false => value,
+        }
+    };
+    json!({"path": one.path, "before": shown(&one.before), "after": shown(&one.after)})
 }

@@ -12,10 +12,10 @@ use triad_runtime::Clock;
 use triad_runtime::ports::OperatorStore;
 use triad_workflow::StepId;
 
-use super::{act, rate};
+use super::{act, difference, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
-use crate::hidden::{Hidden, SHOWN};
+use crate::hidden::Hidden;
 use crate::installation::Installation;
 use crate::params::{self, order_id};
 use crate::problem::Problem;
@@ -387,17 +387,4 @@ impl Done {
         done["differences"] = differences.collect::<Vec<_>>().into();
         Ok(done)
     }
-}
-
-/// One place at which inputs differ, without what is hidden.
-pub(crate) fn difference(one: &Difference, hidden: &Hidden) -> Value {
-    let shown = |value: &Option<Value>| {
-        let mut value = value.clone().unwrap_or_default();
-        hidden.mask(&mut value);
-        match hidden.hides_place(&one.path) && !value.is_null() {
-            true => SHOWN.into(),
-            false => value,
-        }
-    };
-    json!({"path": one.path, "before": shown(&one.before), "after": shown(&one.after)})
 }

@@ -6,7 +6,8 @@ use triad_operator::outcome::Verdict;
 
 use super::layout::{Page, who, word};
 use super::{Visit, text};
-use crate::acts::orders::{Act, Done, FilterForm, Request, carry_out, difference};
+use crate::acts::difference;
+use crate::acts::orders::{Act, Done, FilterForm, Request, carry_out};
 use crate::installation::Installation;
 use crate::params::{FILTER, Params};
 use crate::problem::Problem;
