@@ -252,7 +252,7 @@ async fn a_target_without_room_is_filled_once_it_has_some() {
 #[tokio::test]
 async fn a_backup_under_load_runs_to_the_end() {
     let place = Place::new().await;
-    slow(&place, 300).await;
+    slow(&place, 1_500).await;
     let mut serve = place.serve().await;
     let all = orders("kept", 200);
     under_way(&serve, &all).await;
