@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use triad_core::due::SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
-use triad_runtime::ports::{AttentionRow, OperatorStore, Unreadable};
+use triad_runtime::ports::{AttentionRow, OperatorStore};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::Millis;
 
@@ -321,20 +321,11 @@ impl<S: StateStore> Taker<'_, S> {
 
     async fn load(&mut self) -> Result<(), StoreError> {
         let ids = std::mem::take(&mut self.ids);
-        if ids.is_empty() || self.found.more {
+        if self.found.more {
             return Ok(());
         }
-        let loaded = self.store.load(ids.clone()).await;
-        for (id, order) in ids.into_iter().zip(loaded) {
-            match order {
-                Ok(Some(order)) => self.take(order),
-                Ok(None) => {}
-                Err(StoreError::Item(why)) => self.found.skipped.add([Unreadable {
-                    order_id: id.to_string(),
-                    why,
-                }]),
-                Err(other) => return Err(other),
-            }
+        for order in self.found.skipped.readable(self.store, ids).await? {
+            self.take(order);
         }
         Ok(())
     }

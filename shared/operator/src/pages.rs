@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use triad_core::due::SHARDS;
 use triad_core::{Order, OrderId, Timestamp};
-use triad_runtime::ports::{OperatorStore, Unreadable};
+use triad_runtime::ports::OperatorStore;
 use triad_runtime::{DuePage, StateStore, StoreError};
 
 use crate::attention::{Place, Rows};
@@ -221,20 +221,8 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
 
     /// Reads records, and takes those that fit.
     async fn load(&mut self, ids: Vec<OrderId>) -> Result<(), StoreError> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let loaded = self.store.load(ids.clone()).await;
-        for (id, order) in ids.into_iter().zip(loaded) {
-            match order {
-                Ok(Some(order)) => self.take(order),
-                Ok(None) => {}
-                Err(StoreError::Item(why)) => self.page.skipped.add([Unreadable {
-                    order_id: id.to_string(),
-                    why,
-                }]),
-                Err(other) => return Err(other),
-            }
+        for order in self.page.skipped.readable(self.store, ids).await? {
+            self.take(order);
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! What a search met and could not read.
 
+use triad_core::{Order, OrderId};
 use triad_runtime::ports::Unreadable;
+use triad_runtime::{StateStore, StoreError};
 
 /// Most records and rows that one search names because they cannot be read. Further ones are only
 /// counted, in [`Skipped::others`].
@@ -17,6 +19,33 @@ pub struct Skipped {
 }
 
 impl Skipped {
+    /// Reads records; those that cannot be read are noted here, and those that are gone left out.
+    ///
+    /// # Errors
+    /// As [`StateStore::load`], if the store cannot be read.
+    pub(crate) async fn readable<S: StateStore>(
+        &mut self,
+        store: &S,
+        ids: Vec<OrderId>,
+    ) -> Result<Vec<Order>, StoreError> {
+        let mut orders = Vec::with_capacity(ids.len());
+        if ids.is_empty() {
+            return Ok(orders);
+        }
+        let loaded = store.load(ids.clone()).await;
+        for (id, order) in ids.into_iter().zip(loaded) {
+            match order {
+                Ok(order) => orders.extend(order),
+                Err(StoreError::Item(why)) => self.add([Unreadable {
+                    order_id: id.to_string(),
+                    why,
+                }]),
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(orders)
+    }
+
     pub(crate) fn add(&mut self, unreadable: impl IntoIterator<Item = Unreadable>) {
         for one in unreadable {
             // An order may be in more than one part of an index.
