@@ -5,7 +5,8 @@
     benchmarks/profile.py --orders 5000 --top 30
 
 Needs perf (Debian: linux-perf) and the right to use it. A sample belongs to the part of the innermost frame
-that is no part of the standard library: what a crate allocates or copies is its own.
+that is no part of the standard library: what a crate allocates or copies is its own, where the stack says
+who asked for it, and "memory" otherwise.
 """
 
 import argparse
@@ -54,7 +55,8 @@ def part_of(frames):
         for name, pattern in PARTS:
             if pattern.search(frame):
                 return name
-    return "other"
+    # Its caller is not known: the stack has no frame pointers there.
+    return "memory" if frames and LIBRARY.match(frames[0]) else "other"
 
 
 def ready(url, within=30):

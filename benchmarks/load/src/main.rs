@@ -77,7 +77,11 @@ fn main() -> Result<()> {
     let figures = runtime.block_on(LocalSet::new().run_until(run(args)))?;
     println!("{figures}");
     if figures["failed"] != 0 {
-        bail!("{} orders had no good answer: {}", figures["failed"], figures["errors"]);
+        bail!(
+            "{} orders had no good answer: {}",
+            figures["failed"],
+            figures["errors"]
+        );
     }
     Ok(())
 }
@@ -122,7 +126,8 @@ async fn client(run: Rc<RefCell<Run>>) {
             let number = run.next;
             run.next += 1;
             let rate = run.args.rate;
-            let planned = rate.map(|rate| run.began + Duration::from_secs_f64(number as f64 / rate));
+            let planned =
+                rate.map(|rate| run.began + Duration::from_secs_f64(number as f64 / rate));
             (number, planned)
         };
         if let Some(planned) = since {
@@ -141,7 +146,10 @@ async fn client(run: Rc<RefCell<Run>>) {
         match answered {
             Ok(()) => {
                 let took = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-                run.latencies.saturating_record(took);
+                // It grows with what it is told: no latency is too long for it.
+                if let Err(error) = run.latencies.record(took) {
+                    run.told.push(error.to_string());
+                }
             }
             Err(error) => {
                 run.failed += 1;
