@@ -65,8 +65,9 @@ pub struct Batch {
     pub partition: i32,
     /// The batch.
     pub bytes: Vec<u8>,
-    /// Whether its sender can bring it back: then it is read and acknowledged at once, and is durable soon
-    /// after. All that was acknowledged before something durable is durable, too.
+    /// Whether its sender can bring it back: then it is acknowledged at once, and durable soon after. It is
+    /// read at once, too, unless something before it in its partition is not durable yet. All that was
+    /// acknowledged before something durable is durable, too.
     pub is_restorable: bool,
 }
 

@@ -72,7 +72,8 @@ pub(crate) struct Store {
 pub(crate) enum Kept {
     /// Once it is durable.
     First,
-    /// At once: its sender can bring it back. What lies before it in its partition is read then, too.
+    /// It is acknowledged at once: its sender can bring it back. It is read at once, too, unless something
+    /// before it in its partition is not durable yet.
     Soon,
 }
 
@@ -192,8 +193,12 @@ impl Store {
                         self.pending.push_back((lsn, id, log.next));
                         lsn
                     }
-                    Kept::Soon => {
+                    Kept::Soon if log.high_watermark == appended.base_offset => {
                         log.high_watermark = log.next;
+                        0
+                    }
+                    Kept::Soon => {
+                        self.pending.push_back((lsn, id, log.next));
                         0
                     }
                 }

@@ -465,6 +465,7 @@ fn what_can_be_brought_back_is_read_at_once_and_kept_with_what_follows() {
     let mut store = open(dir.path());
     let first = append(&mut store, NOBODY, &value(0, 100)).unwrap();
     assert!(first.lsn > 0, "it waits for the disk");
+    settle(&mut store);
     let soon = append_restorable(&mut store, &value(1, 100)).unwrap();
     assert_eq!((soon.base_offset, soon.lsn), (1, 0), "it does not");
     let log = topic(&mut store);
@@ -472,9 +473,13 @@ fn what_can_be_brought_back_is_read_at_once_and_kept_with_what_follows() {
     assert_eq!(readable(&mut store), 2);
     let last = append(&mut store, NOBODY, &value(2, 100)).unwrap();
     assert_eq!(readable(&mut store), 2, "not before it is durable");
+    let behind = append_restorable(&mut store, &value(3, 100)).unwrap();
+    assert_eq!((behind.base_offset, behind.lsn), (3, 0));
+    assert_eq!(readable(&mut store), 2, "nor what lies behind it");
     while store.durable_to() < last.lsn {
         store.advance();
     }
+    settle(&mut store);
     drop(store);
-    check(&mut open(dir.path()), 3);
+    check(&mut open(dir.path()), 4);
 }
