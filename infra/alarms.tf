@@ -10,14 +10,38 @@ locals {
 
   # One occurrence is one too many.
   single_occurrences = {
-    for metric, alarm in {
-      OrderError         = "error-orders"
-      CompensationFailed = "stuck-compensations"
-      DeadLetter         = "dead-letters"
-      BreakerOpen        = "open-breakers"
-      InvariantBreach    = "broken-invariants"
-      Misconfigured      = "misconfigured"
-    } : metric => alarm if var.alarms.enabled
+    for alarm, of in {
+      error-orders = {
+        metric     = "triad_orders_ended_total"
+        dimensions = { state = "Error" }
+        what       = "an order ended in Error: triad list --by-cause says why, triad resubmit has it done again"
+      }
+      stuck-compensations = {
+        metric     = "triad_orders_ended_total"
+        dimensions = { state = "CompensationFailed" }
+        what       = "an order is half compensated: retry the compensation (triad retry-undo), or settle it by hand"
+      }
+      dead-letters = {
+        metric     = "triad_dead_letters_total"
+        dimensions = {}
+        what       = "a record could not be taken: triad dead-letters says why"
+      }
+      open-breakers = {
+        metric     = "triad_breaker_openings_total"
+        dimensions = {}
+        what       = "a circuit breaker opened: its orders wait until the service answers; triad downstreams"
+      }
+      broken-invariants = {
+        metric     = "triad_invariant_breaches_total"
+        dimensions = {}
+        what       = "an invariant does not hold, a fault of the software: keep the log line and report it"
+      }
+      misconfigured = {
+        metric     = "triad_misconfigured_total"
+        dimensions = {}
+        what       = "a handler cannot go on until rights, credentials, tables or topics are mended: its log says what"
+      }
+    } : alarm => of if var.alarms.enabled
   }
 }
 
@@ -79,10 +103,11 @@ resource "aws_cloudwatch_metric_alarm" "throttles" {
 
 resource "aws_cloudwatch_metric_alarm" "occurrence" {
   for_each            = local.single_occurrences
-  alarm_name          = "${var.name_prefix}${each.value}"
-  alarm_description   = "Triad: ${local.metrics[each.key]}."
+  alarm_name          = "${var.name_prefix}${each.key}"
+  alarm_description   = "Triad: ${each.value.what}."
   namespace           = local.metric_namespace
-  metric_name         = each.key
+  metric_name         = each.value.metric
+  dimensions          = each.value.dimensions
   statistic           = "Sum"
   period              = 60
   evaluation_periods  = 1
@@ -100,7 +125,8 @@ resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
   alarm_name          = "${var.name_prefix}supervisor-silent"
   alarm_description   = "No sweep of the Supervisor has read the whole due index for ${var.alarms.supervisor_silent_minutes} minutes: overdue orders may not be found."
   namespace           = local.metric_namespace
-  metric_name         = "SweepDone"
+  metric_name         = "triad_sweeps_total"
+  dimensions          = { result = "whole" }
   statistic           = "Sum"
   period              = 60
   evaluation_periods  = var.alarms.supervisor_silent_minutes
@@ -108,6 +134,24 @@ resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
   comparison_operator = "LessThanThreshold"
   threshold           = 1
   treat_missing_data  = "breaching"
+  alarm_actions       = local.alarm_actions
+  ok_actions          = local.alarm_actions
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_metric_alarm" "overdue" {
+  count               = var.alarms.enabled ? 1 : 0
+  alarm_name          = "${var.name_prefix}overdue-orders"
+  alarm_description   = "An order has been overdue for more than ${var.alarms.overdue_seconds} s: sweeps do not get through, or its record cannot be read; the Supervisor's log says which."
+  namespace           = local.metric_namespace
+  metric_name         = "triad_oldest_due_seconds"
+  statistic           = "Maximum"
+  period              = 60
+  evaluation_periods  = 5
+  datapoints_to_alarm = 5
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = var.alarms.overdue_seconds
+  treat_missing_data  = "notBreaching"
   alarm_actions       = local.alarm_actions
   ok_actions          = local.alarm_actions
   tags                = var.tags

@@ -27,6 +27,7 @@ PRICES = {
     "log_gb_month": 0.03,
     "alarm_month": 0.10,
     "metric_month": 0.30,
+    "dashboard_month": 3.00,
     "key_month": 1.00,
     "key_requests_million": 3.00,
     "schedule_million": 1.00,
@@ -48,6 +49,7 @@ def arguments() -> argparse.Namespace:
     add("--orders", type=int, required=True, help="orders a month")
     add("--steps", type=int, default=3, help="steps of an order")
     add("--agents", type=int, default=3, help="configured agents")
+    add("--workflows", type=int, default=1, help="workflows that orders name")
     add("--write-units", type=float, default=11, help="DynamoDB write units an order")
     add("--read-units", type=float, default=4, help="DynamoDB read units an order")
     add("--details-kb", type=float, default=1, help="stored order details, KB an order")
@@ -112,7 +114,10 @@ def estimate(a: argparse.Namespace, p: dict[str, float]) -> list[tuple[str, str,
     invocations = handled + called + SWEEPS
     units = poller_units(a)
     logs = a.orders * a.log_bytes / gb
-    alarms = (4 + a.agents) + 2 * (4 + a.agents) + 5
+    alarms = (4 + a.agents) + 2 * (4 + a.agents) + 6
+    # Series, where most orders end well and little is delivered again: docs/METRICS.md has what each metric is
+    # told by.
+    metrics = 22 + 5 * a.workflows + 7 * a.agents
     return [
         ("DynamoDB writes", f"{writes:,.0f} units", writes / million * p["write_units_million"]),
         ("DynamoDB reads", f"{reads:,.0f} units", reads / million * p["read_units_million"]),
@@ -139,8 +144,8 @@ def estimate(a: argparse.Namespace, p: dict[str, float]) -> list[tuple[str, str,
         ),
         (
             "Alarms and metrics",
-            f"{alarms} alarms, 7 metrics",
-            alarms * p["alarm_month"] + 7 * p["metric_month"],
+            f"{alarms} alarms, {metrics} metrics",
+            alarms * p["alarm_month"] + metrics * p["metric_month"] + p["dashboard_month"],
         ),
         (
             "Key and secrets",

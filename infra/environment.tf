@@ -43,6 +43,7 @@ locals {
     TRIAD_RETENTION         = var.timing.retention
     TRIAD_DETAILS_RETENTION = var.timing.details_retention
     TRIAD_LOG               = var.log_filter
+    TRIAD_METRICS_NAMESPACE = local.metric_namespace
   }
 
   # Submission sets orders beyond them aside; the Scheduler and the Supervisor let them in.

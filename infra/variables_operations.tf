@@ -53,6 +53,7 @@ variable "alarms" {
     lag_records: records that a function is behind, for five minutes.
     errors: failed invocations of a function in five minutes. throttles: throttled ones.
     supervisor_silent_minutes: minutes without a finished sweep.
+    overdue_seconds: how long an order may be overdue, for five minutes.
     actions: ARNs that are told besides the alerts topic.
   EOT
   type = object({
@@ -61,12 +62,13 @@ variable "alarms" {
     errors                    = optional(number, 5)
     throttles                 = optional(number, 1)
     supervisor_silent_minutes = optional(number, 5)
+    overdue_seconds           = optional(number, 300)
     actions                   = optional(list(string), [])
   })
   default  = {}
   nullable = false
   validation {
-    condition     = var.alarms.lag_records >= 1 && var.alarms.errors >= 1 && var.alarms.throttles >= 1
+    condition     = var.alarms.lag_records >= 1 && var.alarms.errors >= 1 && var.alarms.throttles >= 1 && var.alarms.overdue_seconds >= 1
     error_message = "alarms: thresholds are 1 or more."
   }
   validation {
@@ -79,6 +81,13 @@ variable "alarms" {
     )
     error_message = "alarms.supervisor_silent_minutes: must be more than the minutes between two sweeps (supervisor_schedule), or the alarm rings between them."
   }
+}
+
+variable "dashboard" {
+  description = "False makes no dashboard in CloudWatch."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "supervisor_schedule" {

@@ -53,6 +53,7 @@ run "the_supervisors_clock_alerts_and_kept_records" {
       for alarm in concat(
         values(aws_cloudwatch_metric_alarm.lag), values(aws_cloudwatch_metric_alarm.errors), values(aws_cloudwatch_metric_alarm.throttles),
         values(aws_cloudwatch_metric_alarm.occurrence), aws_cloudwatch_metric_alarm.supervisor_silent,
+        aws_cloudwatch_metric_alarm.overdue,
       ) : alarm.alarm_actions == toset(["arn:aws:sns:eu-west-1:111122223333:triad-alerts"]) && alarm.ok_actions == alarm.alarm_actions
     ])
     error_message = "every alarm tells the alerts topic, and when it is over"
@@ -105,19 +106,23 @@ run "alarms" {
     error_message = "throttles of every function"
   }
   assert {
-    condition = { for a in aws_cloudwatch_metric_alarm.occurrence : a.alarm_name => "${a.namespace} ${a.metric_name} ${a.threshold}" } == {
-      triad-error-orders        = "Triad/triad OrderError 1"
-      triad-stuck-compensations = "Triad/triad CompensationFailed 1"
-      triad-dead-letters        = "Triad/triad DeadLetter 1"
-      triad-open-breakers       = "Triad/triad BreakerOpen 1"
-      triad-broken-invariants   = "Triad/triad InvariantBreach 1"
-      triad-misconfigured       = "Triad/triad Misconfigured 1"
+    condition = {
+      for a in aws_cloudwatch_metric_alarm.occurrence :
+      a.alarm_name => "${a.namespace} ${a.metric_name} ${jsonencode(a.dimensions)} ${a.threshold}"
+      } == {
+      triad-error-orders        = "Triad/triad triad_orders_ended_total {\"state\":\"Error\"} 1"
+      triad-stuck-compensations = "Triad/triad triad_orders_ended_total {\"state\":\"CompensationFailed\"} 1"
+      triad-dead-letters        = "Triad/triad triad_dead_letters_total {} 1"
+      triad-open-breakers       = "Triad/triad triad_breaker_openings_total {} 1"
+      triad-broken-invariants   = "Triad/triad triad_invariant_breaches_total {} 1"
+      triad-misconfigured       = "Triad/triad triad_misconfigured_total {} 1"
     }
     error_message = "Error orders, stuck compensations, dead letters, open breakers, broken invariants, a wrong installation: one is one too many"
   }
   assert {
     condition = (
-      aws_cloudwatch_metric_alarm.supervisor_silent[0].metric_name == "SweepDone" &&
+      aws_cloudwatch_metric_alarm.supervisor_silent[0].metric_name == "triad_sweeps_total" &&
+      aws_cloudwatch_metric_alarm.supervisor_silent[0].dimensions == tomap({ result = "whole" }) &&
       aws_cloudwatch_metric_alarm.supervisor_silent[0].comparison_operator == "LessThanThreshold" &&
       aws_cloudwatch_metric_alarm.supervisor_silent[0].treat_missing_data == "breaching" &&
       aws_cloudwatch_metric_alarm.supervisor_silent[0].evaluation_periods == 4
@@ -129,12 +134,21 @@ run "alarms" {
     error_message = "further receivers"
   }
   assert {
-    condition = length(aws_cloudwatch_log_metric_filter.this) == 48 && alltrue([
-      for f in aws_cloudwatch_log_metric_filter.this :
-      f.pattern == "{ $.fields.metric = \"${f.name}\" }" && f.metric_transformation[0].name == f.name &&
-      f.metric_transformation[0].namespace == "Triad/triad" && f.metric_transformation[0].value == "1"
-    ])
-    error_message = "seven metrics from the logs of six functions"
+    condition = (
+      aws_cloudwatch_metric_alarm.overdue[0].metric_name == "triad_oldest_due_seconds" && aws_cloudwatch_metric_alarm.overdue[0].threshold == 300 &&
+      aws_cloudwatch_metric_alarm.overdue[0].namespace == "Triad/triad" && aws_cloudwatch_metric_alarm.overdue[0].statistic == "Maximum"
+    )
+    error_message = "an order that stays overdue is an alarm"
+  }
+  assert {
+    condition     = alltrue([for f in aws_lambda_function.this : f.environment[0].variables.TRIAD_METRICS_NAMESPACE == "Triad/triad"])
+    error_message = "every function tells its metrics in this installation's namespace"
+  }
+  assert {
+    condition = aws_cloudwatch_dashboard.this[0].dashboard_name == "triad" && length(jsondecode(aws_cloudwatch_dashboard.this[0].dashboard_body).widgets) == 23 && contains([
+      for w in jsondecode(aws_cloudwatch_dashboard.this[0].dashboard_body).widgets : try(w.properties.metrics[0][0].expression, "")
+    ], "SEARCH('{\"Triad/triad\",workflow,state} MetricName=\"triad_orders_ended_total\"', 'Sum', 60)")
+    error_message = "a dashboard over all of it"
   }
   assert {
     condition     = length(terraform_data.workflows) == 0
@@ -145,13 +159,14 @@ run "alarms" {
 run "no_alarms" {
   command = plan
   variables {
-    alarms     = { enabled = false }
-    log_filter = "warn"
+    alarms    = { enabled = false }
+    dashboard = false
   }
   assert {
     condition = (
       length(aws_cloudwatch_metric_alarm.lag) + length(aws_cloudwatch_metric_alarm.errors) + length(aws_cloudwatch_metric_alarm.throttles) +
-      length(aws_cloudwatch_metric_alarm.occurrence) + length(aws_cloudwatch_metric_alarm.supervisor_silent) == 0
+      length(aws_cloudwatch_metric_alarm.occurrence) + length(aws_cloudwatch_metric_alarm.supervisor_silent) +
+      length(aws_cloudwatch_metric_alarm.overdue) + length(aws_cloudwatch_dashboard.this) == 0
     )
     error_message = "none"
   }

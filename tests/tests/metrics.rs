@@ -1,99 +1,36 @@
-//! What is counted from the logs: the lines that the code writes, in the form in which functions write
-//! them, held against the metric filters that infra/metrics.tf makes.
+//! What is measured: that the code tells of every metric in the table, that the page, the dashboards and
+//! the alarms name what there is, and that `triad serve` and `triad-worker` offer it.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tracing_subscriber::util::SubscriberInitExt;
-use triad_bootstrap::logging::{Form, lines};
 use triad_core::{Accepted, Order, OrderId, Timestamp, WorkflowRef};
+use triad_metrics::emf::Embedded;
+use triad_runtime::metric::{self, Kind};
 use triad_runtime::settings::Settings;
-use triad_runtime::supervisor::{Report, Supervisor};
+use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, Created, DefinitionStore, NewOrder, StateStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::engines::{Store, workflow};
+use triad_tests::http::client;
+use triad_tests::orders::order;
+use triad_tests::poll::until;
+use triad_tests::process::Process;
 use triad_workflow::Millis;
 use triad_workflow::hash::canonical_json;
 
-const FILTERS: &str = include_str!("../../infra/metrics.tf");
-const NAMES: &str = include_str!("../../shared/runtime/src/metric.rs");
+use crate::serve::Place;
+
 /// Simulated worlds that are run at most until every metric of a handler has been met.
 const SEEDS: u64 = 600;
+/// What the loops tell that read topics, which the simulated world has not.
+const OF_LOOPS: [&str; 2] = ["triad_oldest_record_age_seconds", "triad_lag_records"];
+/// A fault of the software: no seed has one.
+const OF_FAULTS: [&str; 1] = ["triad_invariant_breaches_total"];
 
-/// The metrics that a filter is made for.
-fn filtered() -> BTreeSet<&'static str> {
-    let (_, block) = FILTERS.split_once("metrics = {").expect("the metrics");
-    let (block, _) = block.split_once('}').expect("their end");
-    let names = block.lines().filter_map(|line| line.split_once('='));
-    names.map(|(name, _)| name.trim()).collect()
-}
-
-/// The metrics that the code has names for.
-fn named() -> BTreeSet<&'static str> {
-    let consts = NAMES.lines().filter(|line| line.starts_with("pub const "));
-    consts
-        .map(|line| line.split('"').nth(1).expect("a text"))
-        .collect()
-}
-
-/// Where a filter looks for the metric's name in a line: `{ $.a.b = "NAME" }` is `/a/b`.
-fn place() -> String {
-    let mut lines = FILTERS
-        .lines()
-        .filter_map(|l| l.trim().strip_prefix("pattern"));
-    let pattern = lines
-        .next()
-        .expect("a pattern")
-        .trim_start_matches([' ', '=']);
-    let selector = pattern
-        .strip_prefix(r#""{ $."#)
-        .and_then(|p| p.strip_suffix(r#" = \"${each.value.metric}\" }""#));
-    let selector = selector.unwrap_or_else(|| panic!("{pattern} is another form of pattern"));
-    format!("/{}", selector.replace('.', "/"))
-}
-
-#[test]
-fn every_metric_of_the_code_has_its_filter_and_every_filter_its_metric() {
-    assert_eq!(filtered(), named());
-    assert!(named().len() > 5, "they are found");
-}
-
-/// What a log has been written.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// The metrics that filters count in the lines since the last time.
-    fn counted(&self) -> BTreeSet<String> {
-        let bytes = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let text = String::from_utf8(bytes).expect("text");
-        let mut counted = BTreeSet::new();
-        for line in text.lines() {
-            let json: Value = serde_json::from_str(line).expect("a line is JSON");
-            let found = json.pointer(&place()).and_then(Value::as_str);
-            // A name that stands elsewhere in the line is counted by nobody.
-            if found.is_none() {
-                assert!(!line.contains(r#""metric":"#), "{line}");
-            }
-            counted.extend(found.map(str::to_owned));
-        }
-        counted
-    }
+fn names() -> BTreeSet<&'static str> {
+    metric::ALL.iter().map(|metric| metric.name).collect()
 }
 
 /// An order that has failed oftener than it may: a fault of the software, as the Supervisor meets it.
@@ -137,60 +74,220 @@ async fn sweep_over_a_breach() {
     );
     let report = supervisor.sweep(Millis(60_000)).await;
     assert_eq!((report.found, report.written), (1, 1), "{report:?}");
+    let late = report.oldest_due.map(|due| due.0);
+    assert_eq!(late, Some(past.0), "since when it is due");
+}
+
+/// The metrics that the lines tell of. Each stands under all its labels, and CloudWatch is told its unit.
+fn told(lines: &[String]) -> BTreeSet<&'static str> {
+    let mut told = BTreeSet::new();
+    for line in lines {
+        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        let about = &line["_aws"]["CloudWatchMetrics"][0];
+        for one in about["Metrics"].as_array().expect("metrics") {
+            let name = one["Name"].as_str().expect("a name");
+            let metric = metric::ALL.iter().find(|metric| metric.name == name);
+            let metric = metric.unwrap_or_else(|| panic!("{name} is not in the table"));
+            assert_eq!(about["Dimensions"][0], json!(metric.labels), "{name}");
+            for label in metric.labels {
+                assert!(line[label].is_string(), "{name} by {label}: {line}");
+            }
+            let is_classes = line[name]["Values"].is_array();
+            assert_eq!(is_classes, metric.kind == Kind::Histogram, "{name}");
+            told.insert(metric.name);
+        }
+    }
+    told
 }
 
 #[test]
-fn every_metric_is_counted_from_a_line_that_the_code_writes_at_the_usual_level() {
-    let log = Log::default();
-    let into = log.clone();
-    let _logging = lines(Form::Json, None, move || into.clone()).set_default();
-    let mut counted = BTreeSet::new();
-    // The handlers, in the simulated world, until they have written all that they can.
-    let of_others = ["InvariantBreach", "SweepDone"];
-    let wanted = named().len() - of_others.len();
+fn the_code_tells_of_every_metric_of_the_table_and_of_no_other() {
+    let embedded = Embedded::new("Triad/test").expect("a namespace");
+    metric::describe();
+    let mut met = BTreeSet::new();
+    // The handlers, in the simulated world, until they have told all that they can.
+    let wanted = names().len() - OF_LOOPS.len() - OF_FAULTS.len();
     for seed in 0..SEEDS {
-        let _ = triad_sim::run(seed, triad_sim::Options::default());
-        counted.extend(log.counted());
-        if counted.len() == wanted {
+        metrics::with_local_recorder(&embedded, || {
+            let _ = triad_sim::run(seed, triad_sim::Options::default());
+        });
+        met.extend(told(&embedded.lines(1)));
+        if met.len() == wanted {
             break;
         }
     }
-    assert!(of_others.iter().all(|name| !counted.contains(*name)));
+    assert!(OF_FAULTS.iter().all(|name| !met.contains(*name)));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(sweep_over_a_breach());
-    Report::default().log(true);
-    counted.extend(log.counted());
-    let counted: BTreeSet<&str> = counted.iter().map(String::as_str).collect();
-    assert_eq!(counted, filtered());
+    metrics::with_local_recorder(&embedded, || runtime.block_on(sweep_over_a_breach()));
+    met.extend(told(&embedded.lines(1)));
+    met.extend(OF_LOOPS);
+    let left: Vec<_> = names().difference(&met).copied().collect();
+    assert!(left.is_empty(), "nobody tells of {left:?}");
+}
+
+/// The page has a row for each, as the table has it.
+#[test]
+fn the_page_lists_every_metric() {
+    let page = include_str!("../../docs/METRICS.md");
+    let rows: BTreeMap<&str, &str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `triad_").map(|rest| (line, rest)))
+        .map(|(line, rest)| (rest.split('`').next().expect("a name"), line))
+        .collect();
+    assert_eq!(rows.len(), metric::ALL.len(), "each has one row");
+    for metric in metric::ALL {
+        let labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
+        let kind = format!("{:?}", metric.kind).to_lowercase();
+        let row = format!(
+            "| `{}` | {kind} | {} | {} | {} |",
+            metric.name,
+            metric.unit.as_str(),
+            labels.join(", "),
+            metric.help
+        );
+        let short = metric.name.trim_start_matches("triad_");
+        assert_eq!(rows.get(short).copied(), Some(&*row), "the page's row");
+    }
+}
+
+/// Names of metrics in a text: what begins with the prefix, without what Prometheus adds to histograms.
+fn named_in(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in text.match_indices("triad_") {
+        let end = |c: char| !(c.is_ascii_lowercase() || c == '_');
+        let name = text[at..].split(end).next().expect("a first part");
+        let bare = ["_bucket", "_sum", "_count"].iter();
+        let bare = bare.filter_map(|suffix| name.strip_suffix(suffix));
+        let known = |name: &str| names().contains(name);
+        found.insert(bare.clone().find(|n| known(n)).unwrap_or(name).to_owned());
+    }
+    found
 }
 
 #[test]
-fn a_sweep_that_was_not_whole_is_not_counted_as_done() {
-    let log = Log::default();
-    let into = log.clone();
-    let _logging = lines(Form::Json, None, move || into.clone()).set_default();
-    let whole = Report::default();
-    let cut = Report {
-        truncated: true,
-        found: 7,
-        ..whole
-    };
-    let unread = Report {
-        unread: 1,
-        failed: 1,
-        ..whole
-    };
-    for always in [true, false] {
-        cut.log(always);
-        unread.log(always);
-        assert_eq!(log.counted(), BTreeSet::new());
+fn dashboards_and_alarms_name_metrics_that_there_are() {
+    let texts = [
+        include_str!("../../dashboards/grafana.json"),
+        include_str!("../../dashboards/alerts.yaml"),
+        include_str!("../../infra/dashboard.tf"),
+        include_str!("../../infra/alarms.tf"),
+    ];
+    let mut all = BTreeSet::new();
+    for text in texts {
+        let found = named_in(text);
+        assert!(found.len() > 2, "they are found");
+        for name in &found {
+            assert!(names().contains(name.as_str()), "there is no {name}");
+        }
+        all.extend(found);
     }
-    whole.log(true);
-    assert_eq!(log.counted(), BTreeSet::from(["SweepDone".to_owned()]));
-    // A worker that finds nothing says so to those alone who ask for it.
-    whole.log(false);
-    assert_eq!(log.counted(), BTreeSet::new());
+    let unseen: Vec<_> = names().into_iter().filter(|n| !all.contains(*n)).collect();
+    assert!(unseen.is_empty(), "no dashboard shows {unseen:?}");
+}
+
+/// The samples of a metric: its labels and value.
+fn samples<'a>(text: &'a str, name: &str) -> Vec<(&'a str, f64)> {
+    let of_it = text.lines().filter_map(|line| line.strip_prefix(name));
+    of_it
+        .filter(|rest| rest.starts_with(['{', ' ']))
+        .map(|rest| {
+            let (labels, value) = rest.rsplit_once(' ').expect("a value");
+            (labels, value.parse().expect("a number"))
+        })
+        .collect()
+}
+
+async fn read(address: &str) -> Option<String> {
+    let answer = client().get(format!("http://{address}/metrics")).send();
+    let answer = answer.await.ok()?.error_for_status().ok()?;
+    assert!(
+        answer.headers()["content-type"]
+            .to_str()
+            .is_ok_and(|t| t.starts_with("text/plain"))
+    );
+    answer.text().await.ok()
+}
+
+#[tokio::test]
+async fn serve_offers_what_it_measures() {
+    let place = Place::new().await;
+    place.configure(&json!({ "metrics": "127.0.0.1:0" }));
+    let serve = place.serve().await;
+    let address = said_address(&serve.process);
+    for n in 0..3 {
+        let (status, _) = serve.submit(&order(&format!("o-{n}"), 1)).await;
+        assert_eq!(status, 201);
+    }
+    let text = until("three orders have ended", async || {
+        let text = read(&address).await?;
+        let ended = samples(&text, "triad_orders_ended_total");
+        (ended.iter().map(|(_, n)| n).sum::<f64>() >= 3.0).then_some(text)
+    })
+    .await;
+    let ended = samples(&text, "triad_orders_ended_total");
+    assert_eq!(
+        ended,
+        [(r#"{workflow="order-fulfilment",state="Processed"}"#, 3.0)]
+    );
+    let accepted = samples(&text, "triad_orders_accepted_total");
+    assert_eq!(accepted, [(r#"{workflow="order-fulfilment"}"#, 3.0)]);
+    let called: f64 = samples(&text, "triad_call_duration_seconds_count")
+        .iter()
+        .map(|(_, n)| n)
+        .sum();
+    let attempted: f64 = samples(&text, "triad_attempts_total")
+        .iter()
+        .map(|(_, n)| n)
+        .sum();
+    assert!(
+        attempted >= 15.0 && called >= attempted,
+        "{attempted} attempts, {called} calls"
+    );
+    assert!(
+        samples(&text, "triad_sweeps_total")
+            .iter()
+            .any(|(l, _)| l.contains("whole"))
+    );
+    for name in OF_LOOPS {
+        let of_topics = samples(&text, name);
+        assert!(
+            of_topics.iter().any(|(l, _)| l.contains("\"scheduler\"")),
+            "{name}: {of_topics:?}"
+        );
+        assert!(
+            of_topics.iter().all(|(_, n)| *n <= 60.0),
+            "{name}: {of_topics:?}"
+        );
+    }
+    for metric in metric::ALL {
+        if !samples(&text, metric.name).is_empty() {
+            assert!(
+                text.contains(&format!("# HELP {} ", metric.name)),
+                "{}",
+                metric.name
+            );
+        }
+    }
+    let elsewhere = client().get(format!("http://{address}/")).send().await;
+    assert_eq!(elsewhere.expect("it answers").status(), 404);
+    let posted = client()
+        .post(format!("http://{address}/metrics"))
+        .send()
+        .await;
+    assert_eq!(posted.expect("it answers").status(), 405);
+    serve.stop().await;
+}
+
+/// The address that the log says.
+fn said_address(process: &Process) -> String {
+    let said = process.err();
+    let line = said.iter().find(|line| line.contains("\"metrics\""));
+    let line: Value = serde_json::from_str(line.expect("it is said")).expect("JSON");
+    line["fields"]["address"]
+        .as_str()
+        .expect("an address")
+        .to_owned()
 }

@@ -95,7 +95,7 @@ impl Serve {
         (status, answer.text().await.expect("a body"))
     }
 
-    async fn submit(&self, order: &Value) -> (u16, Value) {
+    pub(crate) async fn submit(&self, order: &Value) -> (u16, Value) {
         let path = "/v1/orders?wait=30s";
         let (status, body) = self.post(path, "application/json", order.to_string()).await;
         (status, serde_json::from_str(&body).expect("JSON"))

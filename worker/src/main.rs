@@ -3,6 +3,7 @@
 //! Exit codes: 0 stopped by a signal, 1 something failed for good, 2 the command line or a setting is
 //! wrong.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use anyhow::Result;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{Account, Config, ConfigError, Wiring, environment, http_remotes, logging};
+use triad_metrics::prometheus::Endpoint;
 use triad_runtime::agent::Remotes;
 use triad_worker::Function;
 use triad_worker::serving;
@@ -43,6 +45,9 @@ struct Arguments {
     /// Time between the Supervisor's sweeps
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
     sweep_every: Millis,
+    /// Offer metrics to Prometheus at http://ADDRESS/metrics
+    #[arg(long, value_name = "ADDRESS", env = "TRIAD_METRICS")]
+    metrics: Option<SocketAddr>,
 }
 
 /// Bound of the wait between two looks for a broker.
@@ -94,6 +99,11 @@ async fn run(args: Arguments) -> Result<()> {
             stop.cancel();
         }
     });
+    if let Some(address) = args.metrics {
+        let endpoint = Endpoint::start(address).await?;
+        tracing::info!(address = %endpoint.address(), "metrics");
+        tokio::spawn(endpoint.serve(stop.clone()));
+    }
     wait_for_broker(&config, &stop).await;
     let wiring = Wiring::new(config).await?;
     serving::say(&args.functions, &wiring.config);

@@ -46,6 +46,10 @@ pub struct File {
     /// TRIAD_CONSOLE_HIDDEN.
     #[serde(default)]
     console_hidden: Vec<String>,
+    /// Where metrics are offered to Prometheus, address and port; without it nowhere. Variable:
+    /// TRIAD_METRICS.
+    #[serde(default)]
+    metrics: Option<String>,
     /// Where the Kafka port listens: an address of loopback, since it has no login; without it on
     /// 127.0.0.1:9092. Variable: TRIAD_KAFKA.
     #[serde(default)]
@@ -215,6 +219,7 @@ impl File {
                 self.console_user_header.clone(),
             ),
             ("TRIAD_CONSOLE_HIDDEN", Some(self.console_hidden.join(","))),
+            ("TRIAD_METRICS", self.metrics.clone()),
             ("TRIAD_KAFKA", self.kafka.clone()),
             ("TRIAD_PARTITIONS", self.partitions.map(count)),
             ("TRIAD_AGENTS", json(&self.agents, self.agents.is_empty())),
@@ -279,6 +284,7 @@ tls: {certificate: tls/cert.pem, key: tls/key.pem}
 console: read-only
 console_user_header: x-forwarded-user
 console_hidden: [card, iban]
+metrics: 127.0.0.1:9464
 kafka: 127.0.0.1:9093
 partitions: 8
 agents: {bank: {base_url: "http://bank.example"}}
@@ -314,6 +320,7 @@ backlog_wait: 6s
             ("TRIAD_LOG_BYTES", "1000000"),
             ("TRIAD_MAX_IN_FLIGHT", "100"),
             ("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", r#"{"line":2}"#),
+            ("TRIAD_METRICS", "127.0.0.1:9464"),
             ("TRIAD_PARTITIONS", "8"),
             ("TRIAD_QUEUE_WITHIN", "50s"),
             ("TRIAD_REPLY_TOPICS", "reply.shop,reply.bank"),

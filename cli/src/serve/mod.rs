@@ -19,6 +19,7 @@ use triad_consume::Broker as _;
 use triad_core::topics;
 use triad_ingress::{Ends, MAX_WAITING, Server};
 use triad_kafka::{Topic, create_topics};
+use triad_metrics::prometheus::Endpoint;
 use triad_worker::Function;
 
 use crate::console;
@@ -126,6 +127,12 @@ impl Machine {
     async fn start(mut settings: Settings) -> Result<Self> {
         let data = settings.data.clone();
         let lock = lock(&data)?;
+        let stop = CancellationToken::new();
+        if let Some(address) = settings.metrics {
+            let endpoint = Endpoint::start(address).await?;
+            tracing::info!(address = %endpoint.address(), "metrics");
+            tokio::spawn(endpoint.serve(stop.clone()));
+        }
         let kind = Kind::of(Some(Kind::Sqlite), Some(&data))?;
         let broker = start_broker(&settings)?;
         let mut stored = Stored::start(
@@ -146,7 +153,6 @@ impl Machine {
         let agents = settings.config.agents.clone();
         let serves = move |agent: &_| agents.contains_key(agent);
         files.publish(&wiring.store, &serves).await?.log();
-        let stop = CancellationToken::new();
         let submission = Arc::new(wiring.submission());
         let store = wiring.store.clone();
         let mut http = settings.http;

@@ -29,6 +29,8 @@ pub struct Settings {
     pub http: triad_ingress::Settings,
     /// The operators' API and pages; `None`: there are none.
     pub console: Option<triad_console::Settings>,
+    /// Where metrics are offered; `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// The Kafka port.
     pub kafka: SocketAddr,
     /// Partitions of new topics.
@@ -98,6 +100,7 @@ impl Settings {
         };
         let http = address("TRIAD_HTTP", "127.0.0.1:7070");
         let kafka = address("TRIAD_KAFKA", "127.0.0.1:9092");
+        let metrics = get("TRIAD_METRICS").map(|_| address("TRIAD_METRICS", "127.0.0.1:9464"));
         if !kafka.ip().is_loopback() {
             problems.push(format!(
                 "TRIAD_KAFKA: {kafka} can be reached from other machines, and the Kafka port has no login: listen on 127.0.0.1"
@@ -174,6 +177,7 @@ impl Settings {
             },
             http,
             console,
+            metrics,
             kafka,
             partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
             log_bytes,

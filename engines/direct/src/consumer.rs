@@ -48,6 +48,8 @@ struct State {
 struct Reader {
     /// The offset of the next record that is to be read from the log.
     position: i64,
+    /// The partition's end, as of the last read.
+    end: i64,
     /// What was read and not handed over yet.
     at_hand: Option<Batches>,
     is_paused: bool,
@@ -87,6 +89,7 @@ impl DirectConsumer {
         for partition in 0..count {
             state.partitions.entry(partition).or_insert(Reader {
                 position: position_of(partition),
+                end: 0,
                 at_hand: None,
                 is_paused: false,
             });
@@ -123,9 +126,14 @@ impl DirectConsumer {
         let mut state = self.state();
         for part in parts {
             match part {
-                Part::Batches { partition, bytes } => {
+                Part::Batches {
+                    partition,
+                    bytes,
+                    end,
+                } => {
                     if let Some(reader) = state.partitions.get_mut(&partition) {
                         let (topic, from) = (self.topic.clone(), reader.position);
+                        reader.end = end;
                         reader.at_hand = Some(Batches::new(topic, partition, bytes, from));
                     }
                 }
@@ -279,6 +287,12 @@ impl Consumer for DirectConsumer {
 
     fn note(&self, notes: &[Note]) {
         self.offsets().note(notes);
+    }
+
+    fn unread(&self) -> Option<u64> {
+        let state = self.state();
+        let left = |reader: &Reader| u64::try_from(reader.end - reader.position).unwrap_or(0);
+        (!state.partitions.is_empty()).then(|| state.partitions.values().map(left).sum())
     }
 
     fn assignment(&self) -> &Assignment {

@@ -18,6 +18,7 @@ async fn main() -> Result<(), RunError> {
             let time = Millis::from(invocation.deadline.remaining() * 4 / 5);
             let report = supervisor.sweep(time).await;
             report.log(true);
+            lambda::tell_metrics();
             match report.unread {
                 0 => Ok::<Report, String>(report),
                 // Neither silence nor success: the alarms on both are for this.

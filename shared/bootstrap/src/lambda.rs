@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use triad_aws::Account;
 use triad_core::Timestamp;
 use triad_lambda::{
     BatchMode, Invocation, ParsedRecord, Progress, RecordOutcome, RunConfig, RunError,
 };
+use triad_metrics::emf::Embedded;
 use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{self, Cause, dead_letter};
 use triad_runtime::deaths;
@@ -22,8 +24,15 @@ use crate::logging;
 use crate::reader::environment;
 use crate::wiring::Wiring;
 
-/// Cold start of a function: starts the log, reads the configuration from the environment, logs in
-/// to Kafka and makes the clients, all in Lambda's init phase.
+/// The variable with the namespace of CloudWatch under which functions tell their metrics. Without it they
+/// tell none.
+const METRICS_NAMESPACE: &str = "TRIAD_METRICS_NAMESPACE";
+
+/// The metrics of this process, if it tells any.
+static METRICS: OnceLock<Embedded> = OnceLock::new();
+
+/// Cold start of a function: starts log and metrics, reads the configuration from the environment, logs
+/// in to Kafka and makes the clients, all in Lambda's init phase.
 ///
 /// # Errors
 /// [`RunError::Init`] if the configuration is wrong (all problems are in the message), the Kafka
@@ -34,12 +43,28 @@ use crate::wiring::Wiring;
 pub async fn start() -> Result<Wiring, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
+        if let Some(namespace) = environment(METRICS_NAMESPACE) {
+            let metrics = Embedded::start(&namespace);
+            let metrics = metrics.map_err(|e| format!("{METRICS_NAMESPACE}: {e}"))?;
+            METRICS.get_or_init(|| metrics);
+        }
         let mut config =
             Config::read(&environment, Account::of_function()).map_err(|e| e.to_string())?;
         config.kafka.login = config.auth.log_in(&config.account).await?;
         Wiring::new(config).await.map_err(|e| e.to_string())
     })
     .await
+}
+
+/// Prints what was measured since the last call, for CloudWatch to count. At the end of an invocation: a
+/// sandbox may be frozen or taken away afterwards.
+pub fn tell_metrics() {
+    let Some(metrics) = METRICS.get() else { return };
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let lines = metrics.lines(u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+    for line in lines {
+        println!("{line}");
+    }
 }
 
 /// What a handler is told about its invocation: its deadline, and where to note what is done.
@@ -92,8 +117,11 @@ where
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
         let journal = journal.clone();
         // Boxed: the handlers' futures are deep, and the runtime wraps them deeper still.
-        let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> =
-            Box::pin(async move { batch(&bus, &journal, &*handle, records, &invocation).await });
+        let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> = Box::pin(async move {
+            let outcomes = batch(&bus, &journal, &*handle, records, &invocation).await;
+            tell_metrics();
+            outcomes
+        });
         work
     })
     .await
@@ -219,14 +247,6 @@ async fn put_aside<B: Bus>(
     place: usize,
     invocation: &Invocation,
 ) -> RecordOutcome {
-    tracing::warn!(
-        metric = triad_runtime::metric::DEAD_LETTER,
-        topic = record.topic,
-        partition = record.partition,
-        offset = record.offset,
-        cause = cause.message,
-        "record dead-lettered"
-    );
     let letter = dead_letter(record, cause, SystemClock.now());
     match dead_letter::send(bus, vec![((), letter)]).await.pop() {
         None => {

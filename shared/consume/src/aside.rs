@@ -7,7 +7,7 @@ use triad_runtime::dead_letter::replay::UNREADABLE_BATCH;
 use triad_runtime::dead_letter::{self, Cause, dead_letter};
 use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{BusError, Clock, Handled, InputRecord, metric};
+use triad_runtime::{BusError, Clock, Handled, InputRecord};
 
 use crate::broker::Broker;
 use crate::found::Unreadable;
@@ -134,7 +134,6 @@ impl<B: Broker> Aside<B> {
         let unsent = dead_letter::send(&self.bus()?, vec![((), messages)]).await;
         unsent.into_iter().try_for_each(|((), why)| Err(why))?;
         tracing::error!(
-            metric = metric::DEAD_LETTER,
             topic = record.topic,
             partition = record.partition,
             offset = record.offset,

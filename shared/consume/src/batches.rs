@@ -69,6 +69,7 @@ where
             watch: Watch::new(config.max_records),
             fresh: VecDeque::new(),
             commits: Commits::default(),
+            oldest: None,
         };
         tasks.spawn(async move {
             let ended = lane.run(&stop).await;
@@ -101,6 +102,8 @@ struct InHand<B: Broker, F> {
     /// Read while a handler was at work.
     fresh: VecDeque<Item>,
     commits: Commits,
+    /// When the oldest record that the handler has was written, in milliseconds since 1970.
+    oldest: Option<i64>,
 }
 
 impl<B, F, R> InHand<B, F>
@@ -119,6 +122,7 @@ where
                 () = stop.cancelled() => return Ok(()),
                 _ = commits.tick() => {
                     self.commits.commit(self.lane.consumer());
+                    self.measure();
                     continue;
                 }
                 () = sleep_until(due) => None,
@@ -129,6 +133,11 @@ where
                 self.work(batch).await;
             }
         }
+    }
+
+    fn measure(&self) {
+        let waiting = || self.stuck.oldest().into_iter().chain(self.oldest).min();
+        self.lane.measure(waiting);
     }
 
     /// A batch: what is due again, then what has come.
@@ -197,6 +206,7 @@ where
             self.watch.take_together(self.lane.consumer(), &records);
         }
         let alone = records.len() == 1;
+        self.oldest = records.iter().map(|record| record.timestamp_ms).min();
         let records = Arc::new(records);
         let mut answers = match records.is_empty() {
             true => Vec::new(),
@@ -221,6 +231,7 @@ where
                 }
             }
         }
+        self.oldest = None;
         self.settle(worked);
     }
 
@@ -242,6 +253,7 @@ where
                 worked = &mut working => break worked,
                 _ = polls.tick() => {
                     self.commits.commit(self.lane.consumer());
+                    self.measure();
                     if polled.elapsed() >= POLL_EVERY {
                         polled = Instant::now();
                         self.fresh.extend(self.lane.at_hand());

@@ -80,6 +80,10 @@ pub trait Consumer: Send + Sync + 'static {
     /// told ([`Assignment::take_met`]). Waits as [`commit_and_wait`](Self::commit_and_wait) does.
     fn note(&self, notes: &[Note]);
 
+    /// Records that lie in the consumer's partitions and were not handed over yet, as far as it knows without
+    /// asking the broker; for metrics. `None` where it knows of no partition.
+    fn unread(&self) -> Option<u64>;
+
     /// What the loop and the consumer tell each other of the partitions.
     fn assignment(&self) -> &Assignment;
 }

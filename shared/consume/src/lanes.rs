@@ -16,6 +16,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use triad_core::Timestamp;
+use triad_runtime::system::SystemClock;
+use triad_runtime::{Clock, metric};
 
 use crate::aside::Item;
 use crate::broker::{Broker, Consumer};
@@ -64,6 +67,7 @@ pub(crate) struct Lane<C> {
     precedence: Precedence,
     /// When the normal lane has yielded for as long as it may, also to who asks it again meanwhile.
     yields_until: Mutex<Option<Instant>>,
+    topic: String,
     address: String,
 }
 
@@ -78,6 +82,7 @@ pub(crate) fn join_lanes<B: Broker>(
             consumer: joined(&config.broker, group, topic)?,
             precedence: precedence.clone(),
             yields_until: Mutex::default(),
+            topic: topic.to_owned(),
             address: config.broker.address().to_owned(),
         })
     };
@@ -168,6 +173,17 @@ impl<C: Consumer> Lane<C> {
             // It is met again by whoever waits for the next record.
             Found::Failed { .. } => None,
         }
+    }
+
+    /// Tells metrics what lies before this lane. `oldest` is when the oldest record in hand was written, in
+    /// milliseconds since 1970; one before that does not say it.
+    pub(crate) fn measure(&self, oldest: impl FnOnce() -> Option<i64>) {
+        if !metric::is_measured() {
+            return;
+        }
+        let written = oldest().and_then(|at| u64::try_from(at).ok());
+        let age = written.map(|at| SystemClock.now().since(Timestamp(at)));
+        metric::reads(&self.topic, age, self.consumer.unread());
     }
 
     pub(crate) fn consumer(&self) -> &C {

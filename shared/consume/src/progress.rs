@@ -1,6 +1,6 @@
 //! Which records of each partition are under way, and so which offset may be committed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use triad_runtime::InputRecord;
@@ -15,7 +15,8 @@ pub(crate) struct UnderWay(Mutex<BTreeMap<Partition, Progress>>);
 
 #[derive(Debug, Default)]
 struct Progress {
-    open: BTreeSet<i64>,
+    /// When each was written, in milliseconds since 1970, by offset.
+    open: BTreeMap<i64, i64>,
     /// One more than the offset seen last.
     next: i64,
     /// What was stored last.
@@ -28,7 +29,7 @@ impl UnderWay {
         let mut all = self.lock();
         let progress = all.entry(item.partition()).or_default();
         let offset = item.record().offset;
-        progress.open.insert(offset);
+        progress.open.insert(offset, item.record().timestamp_ms);
         // After a rebalance a partition may come back at an earlier offset. What was stored of it
         // then is not any more.
         progress.next = item.next();
@@ -77,6 +78,12 @@ impl UnderWay {
         moved
     }
 
+    /// When the oldest of what is under way was written, in milliseconds since 1970.
+    pub(crate) fn oldest(&self) -> Option<i64> {
+        let all = self.lock();
+        all.values().flat_map(|p| p.open.values()).min().copied()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Partition, Progress>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +92,9 @@ impl UnderWay {
 impl Progress {
     /// The offset before which all is done.
     fn done(&self) -> i64 {
-        self.open.first().copied().unwrap_or(self.next)
+        self.open
+            .first_key_value()
+            .map_or(self.next, |(offset, _)| *offset)
     }
 }
 

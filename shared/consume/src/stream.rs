@@ -272,6 +272,7 @@ async fn commit_now_and_then(
             commits.stored();
         }
         commits.commit(lane.consumer());
+        lane.measure(|| under_way.oldest());
     }
 }
 

@@ -58,6 +58,12 @@ impl Stuck {
         waiting.map(|w| w.at).min()
     }
 
+    /// When the oldest of what waits was written, in milliseconds since 1970.
+    pub(crate) fn oldest(&self) -> Option<i64> {
+        let waiting = self.0.values().flat_map(|w| &w.items);
+        waiting.map(|item| item.record().timestamp_ms).min()
+    }
+
     /// Takes what is due, at most `max`; what is to be handed over alone comes alone.
     pub(crate) fn take_due(&mut self, now: Instant, max: usize) -> Vec<Item> {
         let is_due = |w: &&mut Waiting| w.at <= now && !w.items.is_empty();

@@ -8,7 +8,7 @@ use triad_runtime::BusError;
 
 use crate::bus::KafkaBus;
 use crate::config::KafkaConfig;
-use crate::consumer::{commit, join, note, store};
+use crate::consumer::{commit, join, note, store, unread};
 use crate::error::KafkaError;
 use crate::source::{Found, Source};
 
@@ -68,6 +68,10 @@ impl Consumer for GroupConsumer {
 
     fn note(&self, notes: &[Note]) {
         note(self.0.consumer(), notes);
+    }
+
+    fn unread(&self) -> Option<u64> {
+        unread(self.0.consumer())
     }
 
     fn assignment(&self) -> &Assignment {

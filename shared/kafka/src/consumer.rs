@@ -8,7 +8,7 @@ use triad_consume::{COMMIT_WITHIN, Note};
 use crate::config::KafkaConfig;
 use crate::context::Context;
 use crate::error::{KafkaError, of_topic, unusable};
-use crate::native::{commit_within, marks};
+use crate::native::{commit_within, high_watermark, marks};
 use crate::source::Source;
 
 // Commits what is stored before partitions are taken away, and takes back what is noted of them: who
@@ -82,6 +82,20 @@ pub(crate) fn commit(consumer: &BaseConsumer<Context>, mode: CommitMode) {
             tracing::warn!(%error, "offsets could not be committed; records may come again");
         }
     }
+}
+
+/// Records between where the consumer is and the ends of its partitions, as fetches told them.
+pub(crate) fn unread(consumer: &BaseConsumer<Context>) -> Option<u64> {
+    let positions = consumer.position().ok()?;
+    let elements = positions.elements();
+    let behind = elements.iter().filter_map(|one| {
+        let Offset::Offset(position) = one.offset() else {
+            return None;
+        };
+        let end = high_watermark(consumer, &(one.topic().to_owned(), one.partition()))?;
+        u64::try_from(end - position).ok()
+    });
+    (!elements.is_empty()).then(|| behind.sum())
 }
 
 /// Commits positions with what is in hand from there on. Blocks for at most 5 s.

@@ -20,6 +20,7 @@ use triad_core::Timestamp;
 use triad_core::due::{SHARDS, aside_shard};
 use triad_workflow::{Millis, WorkflowName};
 
+use crate::metric;
 use crate::ports::{StateStore, StoreError};
 use crate::settings::AdmissionSettings;
 
@@ -123,6 +124,7 @@ impl AdmissionGate {
             // Above the cap in all nobody is admitted, whatever the workflow.
             let enough = self.settings.in_flight.unwrap_or(u32::MAX);
             let (total, per_workflow) = count(store, enough).await?;
+            metric::in_flight(total, enough);
             self.learn(total, per_workflow, now);
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

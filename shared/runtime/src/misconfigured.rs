@@ -51,6 +51,7 @@ impl Misconfigured {
     pub fn note(&self, answers: &[Handled]) {
         for answer in answers {
             if let Handled::Redeliver(why) = answer {
+                metric::redelivered(self.handler, why);
                 self.note_why(why);
             }
         }
@@ -68,6 +69,11 @@ impl Misconfigured {
 
     /// Takes in why a record was not taken.
     pub fn note_why(&self, why: &Redelivery) {
+        match why {
+            Redelivery::Store(why) => metric::store_failed(self.handler, why),
+            Redelivery::Unsent(why) => metric::bus_failed(self.handler, why),
+            _ => {}
+        }
         if why.needs_an_operator() {
             let mut met = self.lock();
             met.why.get_or_insert_with(|| why.to_string());
@@ -78,8 +84,8 @@ impl Misconfigured {
     pub async fn tell<B: Bus, C: Clock>(&self, bus: &B, clock: &C) {
         let now = clock.now();
         let Some(why) = self.take(now) else { return };
+        metric::misconfigured(self.handler);
         tracing::error!(
-            metric = metric::MISCONFIGURED,
             handler = self.handler,
             why,
             "work stands still until the installation is mended"

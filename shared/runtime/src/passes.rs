@@ -75,7 +75,10 @@ async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [
     for (carried, result) in writers.into_iter().zip(store.commit(writes).await) {
         let outcome = match result {
             Ok(Written::Written) => Outcome::Written,
-            Ok(Written::Conflict) => Outcome::Conflict,
+            Ok(Written::Conflict) => {
+                metric::lost_a_race();
+                Outcome::Conflict
+            }
             Err(e) => {
                 carried.unwritten = Some(e);
                 Outcome::Unknown
@@ -142,8 +145,8 @@ async fn confirm<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut
 /// Says loudly that an invariant does not hold.
 pub(crate) fn report_breaches(breaches: &[Breach]) {
     for breach in breaches {
+        metric::breached(breach.invariant);
         tracing::error!(
-            metric = metric::INVARIANT_BREACH,
             invariant = breach.invariant,
             seen = breach.seen,
             "INVARIANT BREACH"

@@ -100,6 +100,8 @@ pub enum Part {
         partition: i32,
         /// Their bytes.
         bytes: Vec<u8>,
+        /// The offset that the next record of the partition gets.
+        end: i64,
     },
     /// The offset is before the first that is kept, or behind the last.
     OutOfRange {

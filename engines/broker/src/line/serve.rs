@@ -191,7 +191,11 @@ fn read_now(core: &mut Core, wanted: &Wanted) -> Result<Vec<Part>, LineError> {
             Ok(Read::Bytes(0)) => {}
             Ok(Read::Bytes(count)) => {
                 left = left.saturating_sub(count);
-                parts.push(Part::Batches { partition, bytes });
+                parts.push(Part::Batches {
+                    partition,
+                    bytes,
+                    end: log.high_watermark,
+                });
             }
             Ok(Read::OutOfRange) => parts.push(Part::OutOfRange {
                 partition,

@@ -251,22 +251,6 @@ run "skew_that_is_no_duration" {
   expect_failures = [var.timing]
 }
 
-run "logs_too_quiet_for_the_alarms" {
-  command = plan
-  variables {
-    log_filter = "warn"
-  }
-  expect_failures = [var.log_filter]
-}
-
-run "log_filter_of_one_target_alone" {
-  command = plan
-  variables {
-    log_filter = "triad_runtime=debug"
-  }
-  expect_failures = [var.log_filter]
-}
-
 run "triad_variable_by_the_back_door" {
   command = plan
   variables {

@@ -448,6 +448,7 @@ impl Guard {
         if known.record.breaker.name() != record.breaker.name() {
             known.window.clear();
         }
+        crate::metric::breaker_is(&self.agent, record.breaker.name());
         known.record = record;
         known.version = version;
         known.read_at = Some(now);
@@ -531,7 +532,8 @@ impl Guard {
         E: Entropy,
     {
         if record.breaker.name() == "open" {
-            tracing::warn!(metric = crate::metric::BREAKER_OPEN, agent = %self.agent, change = record.last.what, "circuit breaker");
+            crate::metric::breaker_opened(&self.agent);
+            tracing::warn!(agent = %self.agent, change = record.last.what, "circuit breaker");
         } else {
             tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
         }

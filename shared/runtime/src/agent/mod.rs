@@ -40,6 +40,8 @@ use usage::Counted;
 pub use usage::{CLASSES_MS, Usage};
 use work::Worked;
 
+/// By which name alerts and metrics call this handler.
+const HANDLER: &str = "agent";
 /// Answers that an agent process remembers, to answer a redelivered request without a call.
 const REMEMBERED: usize = 4_096;
 
@@ -140,7 +142,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             settings,
             remembered: Mutex::new(LruCache::new(remembered)),
             in_hand: InHand::default(),
-            misconfigured: Misconfigured::new("agent"),
+            misconfigured: Misconfigured::new(HANDLER),
         }
     }
 
@@ -202,14 +204,6 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let (request, remote) = match self.decode(record) {
             Ok(found) => found,
             Err(cause) => {
-                tracing::warn!(
-                    metric = metric::DEAD_LETTER,
-                    topic = record.topic,
-                    partition = record.partition,
-                    offset = record.offset,
-                    cause = cause.message,
-                    "record dead-lettered"
-                );
                 let letter = dead_letter(record, &cause, self.clock.now());
                 let mut unsent = dead_letter::send(&self.bus, vec![((), letter)]).await;
                 return unsent.pop().map_or(Handled::Done, |((), why)| why.into());
@@ -223,6 +217,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         );
         let _in_hand = self.in_hand.take(&done).await;
         let taken = self.clock.now();
+        metric::taken_up(HANDLER, std::slice::from_ref(record), taken);
         let span = Span::of(&request, self.settings.timing.skew, taken);
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
@@ -242,6 +237,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 Err(e) => return e.into(),
             },
         };
+        metric::attempted(&request.agent, request.direction, worked.name());
         match worked {
             Worked::Answer(calls, outcome) => {
                 // What was deferred may be done when it is delivered again.

@@ -103,6 +103,18 @@ pub(super) enum Came {
     Unanswered,
 }
 
+impl Came {
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Unanswered => "unanswered",
+        }
+    }
+}
+
 /// The counts of one agent.
 #[derive(Debug)]
 pub(super) struct Counted(Mutex<Usage>);

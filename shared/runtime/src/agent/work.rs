@@ -11,6 +11,7 @@ use super::Agent;
 use super::guard::{Ports, Seen, Wait};
 use super::usage::{Came, Counted};
 use crate::control::ControlStore;
+use crate::metric;
 use crate::ports::{Bus, Clock, Entropy};
 use crate::remote::{AnyRemote, Call, Fault};
 
@@ -22,6 +23,32 @@ pub(super) enum Worked {
     Silence,
     /// The process must stop before complete-by: deliver the request again.
     Interrupted,
+}
+
+impl Worked {
+    /// Its name in metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Answer(_, Outcome::Succeeded { .. }) => "succeeded",
+            Self::Answer(
+                _,
+                Outcome::Failed {
+                    maybe_applied: false,
+                    ..
+                },
+            ) => "failed",
+            Self::Answer(
+                _,
+                Outcome::Failed {
+                    maybe_applied: true,
+                    ..
+                },
+            ) => "in_doubt",
+            Self::Answer(_, Outcome::Deferred { .. }) => "deferred",
+            Self::Silence => "silent",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// Why no more call is made for a request.
@@ -198,8 +225,10 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             }
             Either::Right(_) => Came::Unanswered,
         };
+        let took = self.clock.now().since(began);
+        metric::called(&request.agent, came.name(), took);
         if let Some(running) = running {
-            running.ends(came, self.clock.now().since(began));
+            running.ends(came, took);
         }
         match answer {
             Either::Left((Ok(output), _)) => Called::Answered(output),

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use triad_core::message::{Alert, AlertKind, SOURCE};
 use triad_core::{Envelope, Timestamp, topics};
 
+use crate::metric;
 use crate::record::InputRecord;
 
 pub use letter::{Entry, Letter, LetterId};
@@ -60,7 +61,8 @@ pub fn made() -> u64 {
     MADE.load(Ordering::Relaxed)
 }
 
-/// The dead letter of a record, and its alert, in this order; neither is sent yet: [`send()`] does that.
+/// The dead letter of a record, and its alert, in this order; neither is sent yet: [`send()`] does that. The
+/// log and the metrics are told of it.
 ///
 /// Key and value are the record's own, byte for byte, up to [`MAX_VALUE_BYTES`] of the value, so
 /// that the record can be replayed after a fix. Cause and place of the record are in headers. Both
@@ -69,6 +71,15 @@ pub fn made() -> u64 {
 #[must_use]
 pub fn dead_letter(record: &InputRecord, cause: &Cause, now: Timestamp) -> [Envelope; 2] {
     MADE.fetch_add(1, Ordering::Relaxed);
+    metric::dead_lettered(&record.topic, cause.code);
+    tracing::warn!(
+        topic = record.topic,
+        partition = record.partition,
+        offset = record.offset,
+        code = cause.code,
+        cause = cause.message,
+        "record dead-lettered"
+    );
     let id = LetterId::of(record).to_string();
     let message = triad_core::failure::cut(&cause.message, 1024);
     let header = |name: &str, value: String| (name.to_owned(), Some(value.into_bytes()));

@@ -26,6 +26,8 @@ use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
 use intake::Intake;
 
+/// By which name alerts and metrics call this handler.
+const HANDLER: &str = "scheduler";
 /// Times that an event is decided: once on a copy, then on the record.
 const MAX_ROUNDS: usize = 6;
 /// Times that a lost race is run again before the record is left for redelivery.
@@ -111,7 +113,7 @@ where
                 at: Mutex::default(),
             },
             freed: Mutex::default(),
-            misconfigured: Misconfigured::new("scheduler"),
+            misconfigured: Misconfigured::new(HANDLER),
             store,
             bus,
             clock,
@@ -126,6 +128,7 @@ where
     /// Then orders that waited for room are started, as far as there is room now; an empty batch
     /// does only that. What fails of those is not in the answer: the Supervisor finds it.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
+        metric::taken_up(HANDLER, records, self.clock.now());
         let answers = self.handle_all(records, false).await;
         for lane in [Priority::High, Priority::Normal] {
             // Bounded: what is started is under way, and there is room for so many only.
@@ -415,7 +418,7 @@ where
     /// Counts an end, and notes where the order is now.
     fn note(&self, before: &Snapshot, carried: &pass::Carried) {
         if carried.was_written {
-            metric::ended(&before.order, &carried.order);
+            metric::moved(&before.order, &carried.order, self.clock.now());
             let workflow = &carried.order.workflow.name;
             let has_ended = carried.order.state.is_finished() && !before.order.state.is_finished();
             if has_ended && self.settings.admission.per_workflow.contains_key(workflow) {
@@ -436,14 +439,6 @@ where
         let mut letters = Vec::new();
         for (index, cause) in batch.letters.drain(..) {
             let record = &batch.records[index];
-            tracing::warn!(
-                metric = metric::DEAD_LETTER,
-                topic = record.topic,
-                partition = record.partition,
-                offset = record.offset,
-                cause = cause.message,
-                "record dead-lettered"
-            );
             letters.push((index, dead_letter(record, &cause, now)));
         }
         for (index, why) in dead_letter::send(&self.bus, letters).await {

@@ -13,6 +13,7 @@ use triad_workflow::{Millis, Workflow};
 use super::intake::{Candidate, Entry};
 use super::{Known, Scheduler};
 use crate::control::ControlStore;
+use crate::metric;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use crate::pressure;
 use crate::record::InputRecord;
@@ -149,6 +150,9 @@ where
     /// Tells operators what is held back, now and then and only while something is.
     pub(super) async fn tell_pressure(&self) {
         let now = self.clock.now();
+        if metric::is_measured() {
+            metric::held_back(&self.intake.pressure());
+        }
         {
             let mut at = self.told.at.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.is_waiting() || now.since(*at) < pressure::EVERY {

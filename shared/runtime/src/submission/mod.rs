@@ -16,6 +16,7 @@ use crate::admission::AdmissionGate;
 use crate::backlog::Backlog;
 use crate::definitions::Definitions;
 use crate::handled::{Handled, Redelivery};
+use crate::metric;
 use crate::misconfigured::Misconfigured;
 use crate::ports::{Bus, Clock, Created, DefinitionStore, NewOrder, StateStore, StoreError};
 use crate::record::InputRecord;
@@ -23,6 +24,9 @@ use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
 use outgoing::ToSend;
 pub use submitted::Submitted;
+
+/// By which name alerts and metrics call this handler.
+const HANDLER: &str = "submission";
 
 /// The Submission handler: stores the orders that the topics `orders` and `orders.high` bring.
 #[derive(Debug)]
@@ -83,7 +87,7 @@ where
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
             gate: AdmissionGate::new(settings.admission.clone()),
             backlog: Backlog::new(settings.unstarted),
-            misconfigured: Misconfigured::new("submission"),
+            misconfigured: Misconfigured::new(HANDLER),
             store,
             bus,
             clock,
@@ -113,9 +117,11 @@ where
     }
 
     async fn take(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
+        metric::taken_up(HANDLER, records, self.clock.now());
         let answers = self.take_all(records, source).await;
         for answer in &answers {
             if let Submitted::Later(why) = answer {
+                metric::redelivered(HANDLER, why);
                 self.misconfigured.note_why(why);
             }
         }
@@ -294,6 +300,9 @@ where
         let mut to_send = Vec::new();
         let mut repeated = Vec::new();
         for (order, result) in wave.into_iter().zip(results) {
+            if let Ok(Created::Created) = &result {
+                metric::accepted(&order.accepted.workflow.name);
+            }
             match result {
                 Ok(Created::Created) if order.set_aside => {
                     to_send.push(ToSend::received(order.index, &order.record()));

@@ -61,7 +61,8 @@ impl ToSend {
 
     /// The status `rejected` of an order for which there is no room.
     pub(super) fn rejected(index: usize, accepted: &Accepted, why: &str, now: Timestamp) -> Self {
-        tracing::warn!(metric = metric::ORDER_REJECTED, order = %accepted.order_id, why, "order rejected");
+        metric::rejected();
+        tracing::warn!(order = %accepted.order_id, why, "order rejected");
         let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
         let trace = accepted.traceparent.as_deref();
         let status = render::rejected(
@@ -86,14 +87,6 @@ impl ToSend {
         sender: Option<Sender>,
         now: Timestamp,
     ) -> Self {
-        tracing::warn!(
-            metric = metric::DEAD_LETTER,
-            topic = record.topic,
-            partition = record.partition,
-            offset = record.offset,
-            cause = %refusal,
-            "record dead-lettered"
-        );
         let cause = Cause::new(refusal.code(), refusal.to_string());
         let rejected = sender.map(|(id, topic)| {
             let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);

@@ -27,6 +27,9 @@ use crate::unreadable::{self, Unreadable};
 
 pub use drive::Driven;
 
+/// By which name alerts and metrics call this handler.
+const HANDLER: &str = "supervisor";
+
 /// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors
 /// may sweep at once.
 #[derive(Debug)]
@@ -64,6 +67,8 @@ pub struct Report {
     pub unread: usize,
     /// Orders that were set aside for their workflow's cap, and that this sweep let in.
     pub admitted: usize,
+    /// Since when the most overdue order that was met had been due; `None` if none was.
+    pub oldest_due: Option<Timestamp>,
     /// Whether the sweep stopped at its limit of time or of rows before it had read every shard.
     pub truncated: bool,
 }
@@ -79,7 +84,7 @@ where
     pub fn new(store: S, bus: B, clock: C, entropy: E, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
-            misconfigured: Misconfigured::new("supervisor"),
+            misconfigured: Misconfigured::new(HANDLER),
             store,
             bus,
             clock,
@@ -98,7 +103,9 @@ where
     ///
     /// A failure never ends a sweep: it is logged and counted in [`Report::failed`].
     pub async fn sweep(&self, time: Millis) -> Report {
+        let began = self.clock.now();
         let report = self.sweep_all(time).await;
+        report.tell(began, self.clock.now());
         self.misconfigured.tell(&self.bus, &self.clock).await;
         report
     }
@@ -208,6 +215,8 @@ where
         let mut unreadable = Unreadable::new();
         let found = self.load(ids, report, &mut unreadable).await;
         let now = self.clock.now();
+        let oldest = found.iter().filter_map(|read| read.order.due).min();
+        report.oldest_due = [report.oldest_due, oldest].into_iter().flatten().min();
         let found = self.revoke(found, now, report).await;
         let mut passes: Vec<(Snapshot, Carried)> = found
             .into_iter()
@@ -222,7 +231,7 @@ where
                 .unsent
                 .iter()
                 .for_each(|e| self.misconfigured.note_bus(e));
-            report.count(&read, &carried);
+            report.count(&read, &carried, now);
             if let Task::Ended(End::Illegal(illegal)) = carried.pass.task() {
                 unreadable.push((read.order.id.clone(), illegal.to_string()));
             }
@@ -330,8 +339,7 @@ impl Report {
         self.unread == 0 && !self.truncated
     }
 
-    /// Writes the sweep's line into the log: with [`metric::SWEEP_DONE`] if it was whole, as an error if
-    /// a shard could not be read, as a warning if it was cut short. Where nothing was due and nothing
+    /// Writes the sweep's line into the log: as an error if a shard could not be read, as a warning if it was cut short. Where nothing was due and nothing
     /// failed, the line is at level `debug`, unless `always` asks for it at `info`.
     pub fn log(&self, always: bool) {
         let report = self;
@@ -340,19 +348,28 @@ impl Report {
         } else if self.truncated {
             tracing::warn!(?report, "sweep: cut short, not every shard was read");
         } else if always || self.found > 0 || self.failed > 0 {
-            tracing::info!(metric = metric::SWEEP_DONE, ?report, "sweep");
+            tracing::info!(?report, "sweep");
         } else {
-            tracing::debug!(metric = metric::SWEEP_DONE, ?report, "sweep");
+            tracing::debug!(?report, "sweep");
         }
     }
 
+    fn tell(&self, began: Timestamp, ended: Timestamp) {
+        let result = match (self.unread > 0, self.truncated) {
+            (true, _) => "unread",
+            (false, true) => "truncated",
+            (false, false) => "whole",
+        };
+        metric::swept(result, self.found, self.oldest_due, (began, ended));
+    }
+
     /// Counts what came of one record.
-    fn count(&mut self, read: &Snapshot, carried: &Carried) {
+    fn count(&mut self, read: &Snapshot, carried: &Carried, now: Timestamp) {
         match carried.pass.task() {
             Task::Ended(End::Done(done)) => {
                 self.written += usize::from(done.was_written);
                 self.confirmed += usize::from(done.was_confirmed);
-                self.ended(read, done);
+                self.ended(read, done, now);
                 if let Some(e) = &carried.unconfirmed {
                     self.failed += 1;
                     log_failure(e);
@@ -361,7 +378,7 @@ impl Report {
             Task::Ended(End::Unsent(done)) => {
                 self.written += usize::from(done.was_written);
                 self.failed += 1;
-                self.ended(read, done);
+                self.ended(read, done, now);
                 if let Some(e) = &carried.unsent {
                     tracing::warn!(order = %read.order.id, error = %e, "a message could not be sent; the next sweep sends it again");
                 }
@@ -386,9 +403,9 @@ impl Report {
         }
     }
 
-    fn ended(&self, read: &Snapshot, done: &pass::Carried) {
+    fn ended(&self, read: &Snapshot, done: &pass::Carried, now: Timestamp) {
         if done.was_written {
-            metric::ended(&read.order, &done.order);
+            metric::moved(&read.order, &done.order, now);
         }
     }
 }

@@ -1,0 +1,154 @@
+//! The endpoint that Prometheus reads: `GET /metrics`, in its text format 0.0.4.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use triad_runtime::metric;
+
+/// Connections at once. Those that come while there are as many wait to be taken.
+const CONNECTIONS: usize = 16;
+/// Longest time of a connection, whoever holds it open: 60 s. A reader that comes more often may keep it.
+const CONNECTED_FOR: Duration = Duration::from_secs(60);
+/// Longest time for a request's head: 10 s.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How often values of histograms are put into their classes where nobody reads: 5 s.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// Wait before the next connection is taken when one could not be: the process has too many files open.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// Why there is no endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The address cannot be listened on: it is taken, or is not of this machine.
+    #[error("metrics cannot be offered on {address}: {error}")]
+    Listen {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The process has a recorder of metrics already.
+    #[error("metrics are recorded already")]
+    Recorded,
+    /// The classes of histograms are refused.
+    #[error("metrics cannot be recorded: {0}")]
+    Classes(#[from] BuildError),
+}
+
+/// The endpoint. Dropped without [`serve`](Self::serve) nothing is answered.
+#[derive(Debug)]
+pub struct Endpoint {
+    listener: TcpListener,
+    address: SocketAddr,
+    rendered: PrometheusHandle,
+}
+
+impl Endpoint {
+    /// Listens on an address (port 0: any that is free), and has everything measured from now on. Once
+    /// for a process.
+    ///
+    /// # Errors
+    /// [`EndpointError`].
+    pub async fn start(address: SocketAddr) -> Result<Self, EndpointError> {
+        let refused = |error| EndpointError::Listen { address, error };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let recorder = PrometheusBuilder::new()
+            .set_buckets(&metric::BUCKETS_SECONDS)?
+            .build_recorder();
+        let rendered = recorder.handle();
+        metrics::set_global_recorder(recorder).map_err(|_| EndpointError::Recorded)?;
+        metric::describe();
+        Ok(Self {
+            listener,
+            address,
+            rendered,
+        })
+    }
+
+    /// The address that is listened on, with its port.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop`. What is being answered then is broken off.
+    pub async fn serve(self, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.accept() => {}
+            () = keep_up(&self.rendered) => {}
+        }
+    }
+
+    async fn accept(&self) {
+        let mut open = JoinSet::new();
+        loop {
+            while open.len() >= CONNECTIONS {
+                open.join_next().await;
+            }
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    open.spawn(answer(stream, self.rendered.clone()));
+                }
+                Err(e) => {
+                    tracing::warn!(error = %e, "a reader of metrics could not be taken");
+                    sleep(AFTER_FAILURE).await;
+                }
+            }
+            while open.try_join_next().is_some() {}
+        }
+    }
+}
+
+async fn keep_up(rendered: &PrometheusHandle) {
+    let mut ticks = interval(UPKEEP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        rendered.run_upkeep();
+    }
+}
+
+async fn answer(stream: TcpStream, rendered: PrometheusHandle) {
+    let service = service_fn(|request| {
+        let response = respond(&request, &rendered);
+        async { Ok::<_, Infallible>(response) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .serve_connection(TokioIo::new(stream), service);
+    // How it ended is its reader's business: whoever has lost an answer asks again.
+    let _ = timeout(CONNECTED_FOR, connection).await;
+}
+
+fn respond(request: &Request<Incoming>, rendered: &PrometheusHandle) -> Response<Full<Bytes>> {
+    let (status, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, rendered.render()),
+        (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+        _ => (
+            StatusCode::NOT_FOUND,
+            "metrics are at /metrics\n".to_owned(),
+        ),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let plain = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}

@@ -1,0 +1,171 @@
+//! The table of all metrics.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use metrics::{Key, KeyName, Label, Level, Metadata, Unit};
+
+/// Upper bounds of the classes of every histogram, in seconds, inclusive: from the time of one sync of a
+/// disk to the longest time that a step usually has.
+pub const BUCKETS_SECONDS: [f64; 16] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
+    600.0,
+];
+
+/// What a metric's values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A count that only grows.
+    Counter,
+    /// A value that rises and falls.
+    Gauge,
+    /// How often values of each size came, in classes with the bounds [`BUCKETS_SECONDS`].
+    Histogram,
+}
+
+/// One metric. Its name and its labels are a contract: dashboards and alarms are made on them.
+#[derive(Debug)]
+pub struct Metric {
+    /// Its name, as in Prometheus: with its unit at the end, and `_total` behind a counter's.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// The names of its labels. Their values are names from the configuration and from published
+    /// workflows, or words of the code; never anything that a record brings with it.
+    pub labels: &'static [&'static str],
+    /// What it counts or says, in one sentence.
+    pub help: &'static str,
+}
+
+/// A label's value.
+pub(super) type Value = Cow<'static, str>;
+
+/// Whether somebody takes the numbers.
+static MEASURED: AtomicBool = AtomicBool::new(false);
+static ANY: Metadata<'static> = Metadata::new("triad", Level::INFO, None);
+
+/// Whether [`describe`] was called: otherwise nobody takes the numbers, and none are made.
+#[must_use]
+pub fn is_measured() -> bool {
+    MEASURED.load(Ordering::Relaxed)
+}
+
+/// Tells the process's recorder every metric's unit and meaning, and has numbers made from now on. For
+/// shells, once, after they have installed their recorder.
+pub fn describe() {
+    metrics::with_recorder(|recorder| {
+        for metric in ALL {
+            let (name, unit) = (KeyName::from_const_str(metric.name), Some(metric.unit));
+            let help = metric.help.into();
+            match metric.kind {
+                Kind::Counter => recorder.describe_counter(name, unit, help),
+                Kind::Gauge => recorder.describe_gauge(name, unit, help),
+                Kind::Histogram => recorder.describe_histogram(name, unit, help),
+            }
+        }
+    });
+    MEASURED.store(true, Ordering::Relaxed);
+}
+
+impl Metric {
+    pub(super) fn add<const N: usize>(&self, count: u64, values: [Value; N]) {
+        if is_measured() {
+            let key = self.key(values);
+            metrics::with_recorder(|r| r.register_counter(&key, &ANY).increment(count));
+        }
+    }
+
+    pub(super) fn set<const N: usize>(&self, to: f64, values: [Value; N]) {
+        if is_measured() {
+            let key = self.key(values);
+            metrics::with_recorder(|r| r.register_gauge(&key, &ANY).set(to));
+        }
+    }
+
+    pub(super) fn record<const N: usize>(&self, seconds: f64, values: [Value; N]) {
+        if is_measured() {
+            let key = self.key(values);
+            metrics::with_recorder(|r| r.register_histogram(&key, &ANY).record(seconds));
+        }
+    }
+
+    fn key<const N: usize>(&self, values: [Value; N]) -> Key {
+        debug_assert_eq!(self.labels.len(), N, "{}", self.name);
+        let labels = self.labels.iter().zip(values);
+        let labels: Vec<Label> = labels
+            .map(|(name, value)| Label::new(*name, value))
+            .collect();
+        Key::from_parts(self.name, labels)
+    }
+}
+
+macro_rules! table {
+    ($($const:ident = $kind:ident $name:literal in $unit:ident by $labels:expr, $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $const: Metric = Metric {
+                name: $name,
+                kind: Kind::$kind,
+                unit: Unit::$unit,
+                labels: &$labels,
+                help: $help,
+            };
+        )*
+
+        /// Every metric.
+        pub const ALL: &[&Metric] = &[$(&$const),*];
+    };
+}
+
+table! {
+    ORDERS_ACCEPTED = Counter "triad_orders_accepted_total" in Count by ["workflow"],
+        "Orders that were stored for the first time.";
+    ORDERS_REJECTED = Counter "triad_orders_rejected_total" in Count by [],
+        "Submissions that were rejected because they had waited too long for room.";
+    ORDERS_ENDED = Counter "triad_orders_ended_total" in Count by ["workflow", "state"],
+        "Orders that came to an end: Processed, Compensated, Error or CompensationFailed.";
+    ORDER_DURATION = Histogram "triad_order_duration_seconds" in Seconds by ["workflow", "state"],
+        "Time from an order's acceptance to its end; again from its acceptance where an operator had set it going again.";
+    ORDERS_IN_FLIGHT = Gauge "triad_orders_in_flight" in Count by [],
+        "Orders in flight, where a cap on them is set: as last counted, and what this process has let in since.";
+    ORDERS_IN_FLIGHT_LIMIT = Gauge "triad_orders_in_flight_limit" in Count by [],
+        "The cap on orders in flight, where one is set.";
+    ORDERS_WAITING = Gauge "triad_orders_waiting" in Count by ["agent", "lane"],
+        "Orders that a Scheduler holds back until an agent has room.";
+    ATTEMPTS = Counter "triad_attempts_total" in Count by ["agent", "direction", "outcome"],
+        "Attempts at steps that an agent has taken up, by what came of them: succeeded, failed, in_doubt, deferred, silent or interrupted.";
+    CALL_DURATION = Histogram "triad_call_duration_seconds" in Seconds by ["agent", "outcome"],
+        "Time that calls of services took, by what came of them: succeeded, refused, failed or unanswered. Its count is the number of calls.";
+    RECORD_WAIT = Histogram "triad_record_wait_seconds" in Seconds by ["handler", "topic"],
+        "Time from when a record was written until a handler took it up, which is one hop; of a record that comes again, each time.";
+    OLDEST_RECORD = Gauge "triad_oldest_record_age_seconds" in Seconds by ["topic"],
+        "Age of the oldest record that was read of a topic, or a lane, and is not done; 0 if all are.";
+    LAG = Gauge "triad_lag_records" in Count by ["topic"],
+        "Records of a topic, or a lane, that lie behind the ones that are done, in the partitions that this process reads.";
+    REDELIVERIES = Counter "triad_redeliveries_total" in Count by ["handler", "reason"],
+        "Records that were not done and are delivered again: store, bus, outside, raced, behind, time or room.";
+    ERRORS = Counter "triad_errors_total" in Count by ["handler", "port", "class"],
+        "Calls of the store and of the bus that failed: transient, configuration or item, and of the bus late as well.";
+    CONFLICTS = Counter "triad_conflicts_total" in Count by [],
+        "Conditional writes of records that another process was faster with.";
+    DEAD_LETTERS = Counter "triad_dead_letters_total" in Count by ["topic", "cause"],
+        "Records that were put into the topic of dead letters, by the topic from which they came.";
+    SWEEPS = Counter "triad_sweeps_total" in Count by ["result"],
+        "Sweeps of the Supervisor: whole, truncated, or unread where a part of the due index could not be read.";
+    SWEEP_DURATION = Histogram "triad_sweep_duration_seconds" in Seconds by [],
+        "Time that sweeps took.";
+    SWEEP_ORDERS = Gauge "triad_sweep_orders" in Count by [],
+        "Due orders that the last sweep met.";
+    OLDEST_DUE = Gauge "triad_oldest_due_seconds" in Seconds by [],
+        "How long the most overdue order of the last sweep had been due; 0 if there was none.";
+    BREAKER = Gauge "triad_breaker_open" in Count by ["agent"],
+        "State of an agent's circuit breaker as this process knows it: 0 closed, 0.5 half open, 1 open.";
+    BREAKER_OPENINGS = Counter "triad_breaker_openings_total" in Count by ["agent"],
+        "Times that an agent's circuit breaker has opened, as told by the process that tells operators.";
+    MISCONFIGURED = Counter "triad_misconfigured_total" in Count by ["handler"],
+        "Times that a handler said that its work stands still until somebody mends the installation; at most once in ten minutes.";
+    INVARIANT_BREACHES = Counter "triad_invariant_breaches_total" in Count by ["invariant"],
+        "Invariants that did not hold, which is a fault of the software.";
+}

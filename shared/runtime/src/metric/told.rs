@@ -1,0 +1,206 @@
+//! What handlers tell of, and which numbers that is.
+
+use triad_core::{Direction, Order, Priority, ProcessState, Timestamp};
+use triad_workflow::{AgentName, Millis, WorkflowName};
+
+use super::table::{self, Value, is_measured};
+use crate::handled::Redelivery;
+use crate::ports::{BusError, StoreError};
+use crate::pressure::Pressure;
+use crate::record::InputRecord;
+
+fn seconds(time: Millis) -> f64 {
+    time.0 as f64 / 1_000.0
+}
+
+fn named(name: &impl ToString) -> Value {
+    Value::Owned(name.to_string())
+}
+
+/// An order was stored for the first time.
+pub(crate) fn accepted(workflow: &WorkflowName) {
+    if is_measured() {
+        table::ORDERS_ACCEPTED.add(1, [named(workflow)]);
+    }
+}
+
+/// A submission was rejected for want of room.
+pub(crate) fn rejected() {
+    table::ORDERS_REJECTED.add(1, []);
+}
+
+/// A write has brought an order from `before` to `after`.
+pub(crate) fn moved(before: &Order, after: &Order, now: Timestamp) {
+    if before.state.is_finished() || !after.state.is_finished() {
+        return;
+    }
+    count_end(after, now);
+    if matches!(
+        after.state,
+        ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }
+    ) {
+        let cause = after.state.cause().map(ToString::to_string);
+        tracing::info!(order = %after.id, workflow = %after.workflow, state = after.state.name(), cause, "order needs an operator");
+    }
+}
+
+fn count_end(order: &Order, now: Timestamp) {
+    if is_measured() {
+        let labels = || [named(&order.workflow.name), order.state.name().into()];
+        table::ORDERS_ENDED.add(1, labels());
+        let took = now.since(order.submitted_at);
+        table::ORDER_DURATION.record(seconds(took), labels());
+    }
+}
+
+/// An agent has done with a request.
+pub(crate) fn attempted(agent: &AgentName, direction: Direction, outcome: &'static str) {
+    if is_measured() {
+        let labels = [named(agent), named(&direction), outcome.into()];
+        table::ATTEMPTS.add(1, labels);
+    }
+}
+
+/// A call of a service has ended.
+pub(crate) fn called(agent: &AgentName, outcome: &'static str, took: Millis) {
+    if is_measured() {
+        table::CALL_DURATION.record(seconds(took), [named(agent), outcome.into()]);
+    }
+}
+
+/// A handler has taken up records. Those that say not when they were written are left out.
+pub(crate) fn taken_up(handler: &'static str, records: &[InputRecord], now: Timestamp) {
+    if !is_measured() {
+        return;
+    }
+    for record in records {
+        if let Ok(written) = u64::try_from(record.timestamp_ms) {
+            let waited = now.since(Timestamp(written));
+            let labels = [handler.into(), named(&record.topic)];
+            table::RECORD_WAIT.record(seconds(waited), labels);
+        }
+    }
+}
+
+/// A record was not done and is delivered again.
+pub(crate) fn redelivered(handler: &'static str, why: &Redelivery) {
+    let reason = match why {
+        Redelivery::Store(_) => "store",
+        Redelivery::Unsent(_) => "bus",
+        Redelivery::Outside(_) => "outside",
+        Redelivery::Raced => "raced",
+        Redelivery::Behind => "behind",
+        Redelivery::OutOfTime => "time",
+        Redelivery::NoRoom(_) => "room",
+    };
+    table::REDELIVERIES.add(1, [handler.into(), reason.into()]);
+}
+
+/// A call of the store has failed.
+pub(crate) fn store_failed(handler: &'static str, why: &StoreError) {
+    let class = match why {
+        StoreError::Transient(_) => "transient",
+        StoreError::Configuration(_) => "configuration",
+        StoreError::Item(_) => "item",
+    };
+    table::ERRORS.add(1, [handler.into(), "store".into(), class.into()]);
+}
+
+/// A message was not sent.
+pub(crate) fn bus_failed(handler: &'static str, why: &BusError) {
+    let class = match why {
+        BusError::Transient(_) => "transient",
+        BusError::Late(_) => "late",
+        BusError::TooLarge(_) => "item",
+        BusError::Permanent(_) => "configuration",
+    };
+    table::ERRORS.add(1, [handler.into(), "bus".into(), class.into()]);
+}
+
+/// A conditional write came too late.
+pub(crate) fn lost_a_race() {
+    table::CONFLICTS.add(1, []);
+}
+
+/// A dead letter was made of a record from `topic`.
+pub(crate) fn dead_lettered(topic: &str, cause: &'static str) {
+    if is_measured() {
+        table::DEAD_LETTERS.add(1, [named(&topic), cause.into()]);
+    }
+}
+
+/// A sweep has ended; `oldest` is since when its most overdue order had been due.
+pub(crate) fn swept(
+    result: &'static str,
+    found: usize,
+    oldest: Option<Timestamp>,
+    (began, ended): (Timestamp, Timestamp),
+) {
+    table::SWEEPS.add(1, [result.into()]);
+    table::SWEEP_DURATION.record(seconds(ended.since(began)), []);
+    table::SWEEP_ORDERS.set(found as f64, []);
+    let overdue = oldest.map_or(Millis(0), |since| began.since(since));
+    table::OLDEST_DUE.set(seconds(overdue), []);
+}
+
+/// What is known of an agent's circuit breaker.
+pub(crate) fn breaker_is(agent: &AgentName, state: &str) {
+    if is_measured() {
+        let share = match state {
+            "open" => 1.0,
+            "half-open" => 0.5,
+            _ => 0.0,
+        };
+        table::BREAKER.set(share, [named(agent)]);
+    }
+}
+
+/// Operators are told that a circuit breaker has opened.
+pub(crate) fn breaker_opened(agent: &AgentName) {
+    if is_measured() {
+        table::BREAKER_OPENINGS.add(1, [named(agent)]);
+    }
+}
+
+/// How many orders are in flight under a cap.
+pub(crate) fn in_flight(orders: u32, limit: u32) {
+    table::ORDERS_IN_FLIGHT.set(f64::from(orders), []);
+    table::ORDERS_IN_FLIGHT_LIMIT.set(f64::from(limit), []);
+}
+
+/// What a Scheduler holds back.
+pub(crate) fn held_back(downstreams: &[Pressure]) {
+    if !is_measured() {
+        return;
+    }
+    for one in downstreams {
+        let agent = one.agent.as_ref().map_or("scheduler".into(), named);
+        let lane = match one.lane {
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        };
+        table::ORDERS_WAITING.set(one.waiting as f64, [agent, lane.into()]);
+    }
+}
+
+/// A handler stands still until somebody mends the installation.
+pub(crate) fn misconfigured(handler: &'static str) {
+    table::MISCONFIGURED.add(1, [handler.into()]);
+}
+
+/// An invariant does not hold.
+pub(crate) fn breached(invariant: &'static str) {
+    table::INVARIANT_BREACHES.add(1, [invariant.into()]);
+}
+
+/// What a loop that reads a topic has before it: how long its oldest record that is not done has been
+/// there, and how many it has not read yet, where that is known.
+pub fn reads(topic: &str, oldest: Option<Millis>, unread: Option<u64>) {
+    if !is_measured() {
+        return;
+    }
+    table::OLDEST_RECORD.set(oldest.map_or(0.0, seconds), [named(&topic)]);
+    if let Some(unread) = unread {
+        table::LAG.set(unread as f64, [named(&topic)]);
+    }
+}
