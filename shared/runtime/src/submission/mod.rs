@@ -4,6 +4,7 @@ mod outgoing;
 mod refused;
 mod room;
 mod submitted;
+mod traced;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
 use outgoing::ToSend;
 pub use submitted::Submitted;
+use traced::Opened;
 
 /// The Submission handler: stores the orders that the topics `orders` and `orders.high` bring.
 #[derive(Debug)]
@@ -125,6 +127,7 @@ where
 
     async fn take_all(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
         let mut answers = Vec::with_capacity(records.len());
+        let mut opened = self.opened(records);
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
         // Orders whose earlier record could not be held against the definitions for now: a later
         // one with other content must not get in before it.
@@ -136,6 +139,7 @@ where
                 }
                 Ok(Ok(order)) => {
                     let id = order.accepted.order_id.clone();
+                    opened.admitted(&order);
                     admitted.push((id.clone(), order));
                     Submitted::Accepted(id)
                 }
@@ -148,7 +152,7 @@ where
         }
         if source == Source::Topic {
             let letters = self.refuse(records, &admitted, &mut answers).await;
-            outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
+            self.send(letters, &mut opened, &mut answers).await;
         }
         let mut held = HeldKeys::new();
         for wave in waves(admitted) {
@@ -168,15 +172,17 @@ where
                 .map(|o| (o.index, o.accepted.order_id.clone()))
                 .collect();
             let (wave, rejected) = self.let_in(source, wave, &mut answers).await;
-            let mut to_send = self.store_wave(source, records, wave, &mut answers).await;
+            let stored = self.store_wave(source, records, wave, &opened, &mut answers);
+            let mut to_send = stored.await;
             to_send.extend(rejected);
-            outgoing::send(&self.bus, to_send, &self.misconfigured, &mut answers).await;
+            self.send(to_send, &mut opened, &mut answers).await;
             for (index, id) in members {
                 if !answers[index].is_done() {
                     held.hold(&id);
                 }
             }
         }
+        self.tell(source, records, &opened, &answers);
         answers
     }
 
@@ -241,6 +247,8 @@ where
         let first_due = timing.queue_within.0 + workflow.shortest_complete_within().0;
         let soon = timing.announce_within.min(Millis(first_due));
         let deadline = event.deadline(&workflow, now);
+        let traces = &self.settings.traces;
+        let trace = traces.of_submission(&event.order_id, record.trace());
         let due = now.plus(soon);
         let details = Value::Object(event.details);
         let accepted = Accepted {
@@ -251,7 +259,7 @@ where
             },
             priority,
             reply_topic: event.reply_topic,
-            traceparent: record.trace().map(|trace| trace.to_string()),
+            traceparent: trace.map(|trace| trace.to_string()),
             submitted_at: now,
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
@@ -280,6 +288,7 @@ where
         source: Source,
         records: &[InputRecord],
         wave: Vec<Admitted>,
+        opened: &Opened,
         answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         let new = wave
@@ -290,10 +299,13 @@ where
                 digest: o.digest.clone(),
             })
             .collect();
+        let tracing = self.tracing();
+        let began = tracing.now();
         let results = self.store.create(new).await;
         let mut to_send = Vec::new();
         let mut repeated = Vec::new();
         for (order, result) in wave.into_iter().zip(results) {
+            opened.created(&tracing, &order, began, &result);
             match result {
                 Ok(Created::Created) if order.set_aside => {
                     to_send.push(ToSend::received(order.index, &order.record()));
