@@ -1,5 +1,7 @@
 //! The export: batches out of the queue, posted one after the other.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +12,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use triad_runtime::traces::{TraceSink, TraceSpan};
+use triad_workflow::Millis;
 
 use crate::queue::Queue;
 use crate::settings::{ExportError, ExportSettings};
@@ -21,8 +24,9 @@ const BATCH: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(1);
 /// Posts of one batch before it is dropped.
 const MAX_TRIES: u32 = 5;
-/// Longest wait between two of them; the first waits [`SEND_EVERY`], and each twice as long as the last.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// After so many failures in a row the wait before the next post is the longest: [`SEND_EVERY`] times two
+/// to the power of it, half a minute. It begins with twice [`SEND_EVERY`].
+const MAX_DOUBLINGS: u32 = 5;
 /// Least time between two lines of the log about dropped spans.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -48,12 +52,50 @@ struct Inner {
 struct Sending {
     batch: Vec<TraceSpan>,
     tries: u32,
+    /// Posts that failed, or were broken off, since one was taken.
+    failures: u32,
+    /// Nothing is posted before.
+    not_before: Option<Instant>,
 }
 
 /// What the log says of dropped spans.
 struct Said {
     dropped: u64,
     at: Option<Instant>,
+}
+
+impl Sending {
+    /// Whether there is a batch to be posted now. It counts as failed until it is [`taken`](Self::taken).
+    fn next(&mut self, queue: &Queue) -> bool {
+        let now = Instant::now();
+        if self.not_before.is_some_and(|at| now < at) {
+            return false;
+        }
+        if self.tries >= MAX_TRIES {
+            self.drop_batch(queue);
+        }
+        if self.batch.is_empty() {
+            self.batch = queue.take(BATCH);
+        }
+        if self.batch.is_empty() {
+            return false;
+        }
+        self.tries += 1;
+        self.failures = self.failures.saturating_add(1);
+        let doublings = self.failures.min(MAX_DOUBLINGS);
+        self.not_before = Some(now + SEND_EVERY * 2_u32.pow(doublings));
+        true
+    }
+
+    fn taken(&mut self) {
+        *self = Self::default();
+    }
+
+    fn drop_batch(&mut self, queue: &Queue) {
+        queue.drops(self.batch.len());
+        self.batch.clear();
+        self.tries = 0;
+    }
 }
 
 /// Why a batch was not taken.
@@ -64,14 +106,22 @@ struct Refused {
 
 impl TraceSink for Exporter {
     fn ended(&self, span: TraceSpan) {
-        if self.0.queue.push(span) >= BATCH {
+        // Once for each batch: while the endpoint takes nothing, spans are only counted.
+        if self.0.queue.push(span) == BATCH {
             self.0.is_full.notify_one();
         }
+    }
+
+    fn flush(&self, within: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            // What is broken off stays in the queue.
+            let _ = tokio::time::timeout(within.as_duration(), self.0.send_all()).await;
+        })
     }
 }
 
 impl Exporter {
-    /// Makes an exporter. Nothing is sent before [`run`](Self::run) or [`flush`](Self::flush).
+    /// Makes an exporter. Nothing is sent before [`start`](Self::start) or a flush.
     ///
     /// # Errors
     /// [`ExportError`], by the setting that is wrong.
@@ -109,12 +159,6 @@ impl Exporter {
         tokio::spawn(async move { inner.run().await })
     }
 
-    /// Sends all that waits, for at most `within`. What is not sent by then stays in the queue.
-    pub async fn flush(&self, within: Duration) {
-        // What it was about to say is said with the next flush, or by the task.
-        let _ = tokio::time::timeout(within, self.0.send_all()).await;
-    }
-
     /// Spans that were dropped since the start: for want of room, or because the endpoint did not take
     /// them.
     #[must_use]
@@ -131,59 +175,30 @@ impl Exporter {
 
 impl Inner {
     async fn run(&self) {
-        let mut wait = SEND_EVERY;
         loop {
-            // While the endpoint refuses, a full queue is no reason to ask sooner.
-            if wait > SEND_EVERY {
-                tokio::time::sleep(wait).await;
-            } else {
-                let _ = tokio::time::timeout(wait, self.is_full.notified()).await;
-            }
-            wait = match self.send_all().await {
-                true => SEND_EVERY,
-                false => (wait * 2).min(LONGEST_WAIT),
-            };
+            let _ = tokio::time::timeout(SEND_EVERY, self.is_full.notified()).await;
+            self.send_all().await;
         }
     }
 
-    /// Sends batch after batch until nothing waits; false if the endpoint takes nothing for now.
-    /// Bounded by what waits: each turn takes a batch from the queue, or ends.
-    async fn send_all(&self) -> bool {
+    /// Sends batch after batch until nothing waits, or the endpoint takes nothing for now. Bounded by what
+    /// waits: each turn takes a batch from the queue, or ends. A post that is broken off counts as one
+    /// that failed, and its batch is kept.
+    async fn send_all(&self) {
         let mut sending = self.sending.lock().await;
-        loop {
-            // Posts that were broken off count as tries.
-            if sending.tries >= MAX_TRIES {
-                self.queue.drops(sending.batch.len());
-                sending.batch.clear();
-            }
-            if sending.batch.is_empty() {
-                sending.batch = self.queue.take(BATCH);
-                sending.tries = 0;
-            }
-            if sending.batch.is_empty() {
-                self.say(None);
-                return true;
-            }
-            sending.tries += 1;
+        while sending.next(&self.queue) {
             let refused = self.post(&sending.batch).await.err();
             let count = sending.batch.len();
-            match refused {
+            match &refused {
                 None => {
-                    sending.batch.clear();
+                    sending.taken();
                     let count = u64::try_from(count).unwrap_or(u64::MAX);
                     self.sent.fetch_add(count, Ordering::Relaxed);
                 }
-                Some(refused) if refused.may_pass && sending.tries < MAX_TRIES => {
-                    self.say(Some(&refused.why));
-                    return false;
-                }
-                Some(refused) => {
-                    sending.batch.clear();
-                    self.queue.drops(count);
-                    self.say(Some(&refused.why));
-                    return !refused.may_pass;
-                }
+                Some(refused) if refused.may_pass && sending.tries < MAX_TRIES => {}
+                Some(_) => sending.drop_batch(&self.queue),
             }
+            self.say(refused.map(|refused| refused.why).as_deref());
         }
     }
 

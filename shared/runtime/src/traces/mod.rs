@@ -13,10 +13,13 @@ mod told;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 pub use triad_core::TraceContext;
 use triad_core::{OrderId, Timestamp};
+use triad_workflow::Millis;
 
 pub(crate) use open::{Open, Told};
 pub(crate) use told::{
@@ -97,6 +100,11 @@ pub trait TraceSink: Send + Sync + 'static {
     /// Takes a span. It is called from the midst of handlers, so it must return at once: it neither waits
     /// nor fails, and drops what it has no room for.
     fn ended(&self, span: TraceSpan);
+
+    /// Sends on what it has taken, for at most `within` milliseconds. By default it keeps nothing.
+    fn flush(&self, _within: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Which orders are traced whose submitters have not decided it.
@@ -187,6 +195,14 @@ impl Traces {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Has the sink send on what it has taken, for at most `within` milliseconds: at the end of a process,
+    /// and before a sandbox is frozen.
+    pub async fn flush(&self, within: Millis) {
+        if let Some(on) = &self.0 {
+            on.sink.flush(within).await;
+        }
     }
 
     /// The trace of a new order: its submitter's, or one of its own, with the decision whether it is
