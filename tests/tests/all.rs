@@ -42,6 +42,7 @@ mod runtime_api;
 mod serve;
 mod skips;
 mod store_contract;
+mod traces;
 mod trial;
 mod unreadable;
 mod worker;

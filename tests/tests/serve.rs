@@ -88,11 +88,15 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn post(&self, path: &str, of_type: &str, body: String) -> (u16, String) {
-        let request = client().post(format!("{}{path}", self.http)).body(body);
+        let request = client().post(self.url(path)).body(body);
         let answer = request.header("content-type", of_type).send().await;
         let answer = answer.expect("it answers");
         let status = answer.status().as_u16();
         (status, answer.text().await.expect("a body"))
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.http)
     }
 
     pub(crate) async fn submit(&self, order: &Value) -> (u16, Value) {

@@ -37,6 +37,9 @@ const LOOK_FOR_ROOM: Duration = Duration::from_millis(100);
 /// Longest sweep; the next one goes on where it stopped.
 const SWEEP_TIME: Millis = Millis(20_000);
 
+/// Longest wait for the last spans at the end.
+const LAST_SPANS: Millis = Millis(2_000);
+
 /// Which handlers a worker runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Function {
@@ -51,7 +54,7 @@ pub enum Function {
 }
 
 /// Runs the named handlers until `stop`, then finishes the work that was begun; waits at most 5 s
-/// for messages that are not acknowledged. `remotes` are the services that agents call,
+/// for messages that are not acknowledged, and 2 s for spans of traces. `remotes` are the services that agents call,
 /// `sweep_every` is the time between two sweeps of the Supervisor.
 ///
 /// # Errors
@@ -104,6 +107,7 @@ pub async fn run_with<S: WholeStore, B: Broker>(
         }
     }
     B::flush(&wiring.bus, Duration::from_secs(5));
+    wiring.config.settings.traces.flush(LAST_SPANS).await;
     result
 }
 

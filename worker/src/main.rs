@@ -10,9 +10,13 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use triad_bootstrap::{Account, Config, ConfigError, Wiring, environment, http_remotes, logging};
+use triad_bootstrap::{
+    Account, Config, ConfigError, Sending, Wiring, environment, export_traces, http_remotes,
+    logging,
+};
 use triad_metrics::prometheus::Endpoint;
 use triad_runtime::agent::Remotes;
+use triad_runtime::traces::Engines;
 use triad_worker::Function;
 use triad_worker::serving;
 use triad_workflow::Millis;
@@ -90,6 +94,7 @@ async fn run(args: Arguments) -> Result<()> {
         Remotes::new()
     };
     serving::check(&args.functions, &remotes)?;
+    export_traces(&mut config, Engines::DEPLOYED, Sending::Beside)?;
     let stop = CancellationToken::new();
     tokio::spawn({
         let stop = stop.clone();

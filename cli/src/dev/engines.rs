@@ -174,6 +174,7 @@ impl Engines {
             account: Account::of_user(),
             auth: triad_bootstrap::AuthConfig::default(),
             partial_batch_responses: true,
+            traces: None,
         };
         let first = topics::all(&[], &options.reply_topics);
         make_topics(&kafka, first, options.partitions).await?;

@@ -101,6 +101,9 @@ pub struct File {
     /// How long an order may wait for room before it is rejected. Variable: TRIAD_BACKLOG_WAIT.
     #[serde(default)]
     backlog_wait: Option<String>,
+    /// Where the spans of orders' traces go, by OTLP over HTTP; without it nowhere.
+    #[serde(default)]
+    traces: Option<Traces>,
     /// For `triad dev` alone.
     #[serde(default)]
     #[expect(dead_code, reason = "one file may serve both")]
@@ -168,6 +171,42 @@ struct Tls {
     key: PathBuf,
 }
 
+/// Where the spans of orders' traces go.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Traces {
+    /// The URL of a collector, such as http://127.0.0.1:4318; spans are posted to /v1/traces below it.
+    /// Variable: OTEL_EXPORTER_OTLP_ENDPOINT.
+    endpoint: String,
+    /// Headers of every post, such as an API key. Variable: OTEL_EXPORTER_OTLP_HEADERS.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// The share of orders that are traced, from 0 to 1, where their submitters have not decided it;
+    /// without it 0.01. Variable: OTEL_TRACES_SAMPLER_ARG.
+    #[serde(default)]
+    sample: Option<f64>,
+}
+
+impl std::fmt::Debug for Traces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest may hold secrets.
+        f.debug_struct("Traces")
+            .field("sample", &self.sample)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Traces {
+    /// The headers as OpenTelemetry's variable has them.
+    fn headers(&self) -> String {
+        let headers = self.headers.iter();
+        // A comma and what escapes it are escaped.
+        let value = |value: &String| value.replace('%', "%25").replace(',', "%2C");
+        let headers = headers.map(|(name, said)| format!("{name}={}", value(said)));
+        headers.collect::<Vec<_>>().join(",")
+    }
+}
+
 impl File {
     /// Reads a file.
     ///
@@ -208,6 +247,8 @@ impl File {
         let path = |path: &PathBuf| path.display().to_string();
         let count = |n: u32| n.to_string();
         let tls = self.tls.as_ref();
+        let traces = self.traces.as_ref();
+        let sample = traces.and_then(|t| t.sample);
         let all = [
             ("TRIAD_HTTP", self.http.clone()),
             ("TRIAD_TOKENS", self.tokens.as_ref().map(path)),
@@ -241,6 +282,12 @@ impl File {
             ),
             ("TRIAD_ADMISSION", self.admission.clone()),
             ("TRIAD_BACKLOG_WAIT", self.backlog_wait.clone()),
+            (
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
+                traces.map(|t| t.endpoint.clone()),
+            ),
+            ("OTEL_EXPORTER_OTLP_HEADERS", traces.map(Traces::headers)),
+            ("OTEL_TRACES_SAMPLER_ARG", sample.map(|n| n.to_string())),
         ];
         let said = all.into_iter().filter_map(|(name, value)| {
             let value = value.filter(|value| !value.is_empty())?;
@@ -300,9 +347,13 @@ max_in_flight: 100
 max_in_flight_per_workflow: {line: 2}
 admission: reject
 backlog_wait: 6s
+traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.5}
 "#;
         let all = read(text).expect("it is sound");
         let expected = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%2Cb%25"),
+            ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
             ("TRIAD_ADMISSION", "reject"),
             (
                 "TRIAD_AGENTS",

@@ -13,13 +13,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
-use triad_bootstrap::{Wiring, environment, http_remotes, logging};
+use triad_bootstrap::{Sending, Wiring, environment, export_traces, http_remotes, logging};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::Broker as _;
 use triad_core::topics;
 use triad_ingress::{Ends, MAX_WAITING, Server};
 use triad_kafka::{Topic, create_topics};
 use triad_metrics::prometheus::Endpoint;
+use triad_runtime::traces::Engines;
 use triad_worker::Function;
 
 use crate::console;
@@ -148,6 +149,7 @@ impl Machine {
         let local = LocalBroker::new(broker.line(), ends.clone());
         let bus = local.bus()?;
         let remotes = http_remotes(&settings.config)?;
+        export_traces(&mut settings.config, Engines::ONE_MACHINE, Sending::Beside)?;
         let wiring = Wiring::with(stored.store.clone(), local, bus, settings.config.clone());
         let mut files = Files::new(settings.workflows.clone(), settings.limits());
         let agents = settings.config.agents.clone();

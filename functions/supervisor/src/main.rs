@@ -11,14 +11,16 @@ use triad_workflow::Millis;
 async fn main() -> Result<(), RunError> {
     let wiring = lambda::start().await?;
     let supervisor = Arc::new(wiring.supervisor());
+    let traces = wiring.config.settings.traces.clone();
     triad_lambda::run_cron(RunConfig::default(), move |_event, invocation| {
-        let supervisor = supervisor.clone();
+        let (supervisor, traces) = (supervisor.clone(), traces.clone());
         Box::pin(async move {
             // A sweep that needs all its time says so; one that is cut off says nothing.
             let time = Millis::from(invocation.deadline.remaining() * 4 / 5);
             let report = supervisor.sweep(time).await;
             report.log(true);
             lambda::tell_metrics();
+            lambda::flush_spans(&traces, &invocation).await;
             match report.unread {
                 0 => Ok::<Report, String>(report),
                 // Neither silence nor success: the alarms on both are for this.

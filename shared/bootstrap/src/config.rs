@@ -13,6 +13,7 @@ use crate::agents::{self, AgentConfig};
 use crate::auth::{AuthConfig, Way};
 use crate::reader::{ConfigError, Reader};
 use crate::spans::Spans;
+use crate::traces::TraceConfig;
 
 /// All settings of an installation. The variable that each is read from is in brackets.
 #[derive(Debug, Clone)]
@@ -46,6 +47,9 @@ pub struct Config {
     /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`:
     /// `partial`, the default, or `whole`).
     pub partial_batch_responses: bool,
+    /// Where the spans of traces go (OpenTelemetry's variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`).
+    /// `None`: nowhere. [`export_traces`](crate::export_traces) has the handlers tell them.
+    pub traces: Option<TraceConfig>,
 }
 
 impl Config {
@@ -153,6 +157,7 @@ impl Config {
             alerts_topic,
             account,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
+            traces: TraceConfig::of(&mut r),
         };
         r.end(config)
     }

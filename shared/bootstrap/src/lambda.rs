@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use triad_aws::Account;
 use triad_core::Timestamp;
@@ -16,7 +16,11 @@ use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{self, Cause, dead_letter};
 use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
+#[cfg(feature = "traces")]
+use triad_runtime::traces::Engines;
+use triad_runtime::traces::Traces;
 use triad_runtime::{Bus, Clock, Handled, InputRecord};
+use triad_workflow::Millis;
 
 use crate::config::Config;
 use crate::journal::Journal;
@@ -24,6 +28,8 @@ use crate::logging;
 use crate::reader::environment;
 use crate::wiring::Wiring;
 
+/// Longest wait for the spans of one invocation.
+const LAST_SPANS: Duration = Duration::from_millis(500);
 /// The variable with the namespace of CloudWatch under which functions tell their metrics. Without it they
 /// tell none.
 const METRICS_NAMESPACE: &str = "TRIAD_METRICS_NAMESPACE";
@@ -51,6 +57,9 @@ pub async fn start() -> Result<Wiring, RunError> {
         let mut config =
             Config::read(&environment, Account::of_function()).map_err(|e| e.to_string())?;
         config.kafka.login = config.auth.log_in(&config.account).await?;
+        #[cfg(feature = "traces")]
+        crate::export_traces(&mut config, Engines::DEPLOYED, crate::Sending::Flushed)
+            .map_err(|e| e.to_string())?;
         Wiring::new(config).await.map_err(|e| e.to_string())
     })
     .await
@@ -116,15 +125,24 @@ where
     triad_lambda::run(config, move |records, invocation| {
         let (handle, bus) = (handle.clone(), wiring.bus.clone());
         let journal = journal.clone();
+        let traces = wiring.config.settings.traces.clone();
         // Boxed: the handlers' futures are deep, and the runtime wraps them deeper still.
         let work: Pin<Box<dyn Future<Output = Vec<RecordOutcome>> + Send>> = Box::pin(async move {
             let outcomes = batch(&bus, &journal, &*handle, records, &invocation).await;
             tell_metrics();
+            flush_spans(&traces, &invocation).await;
             outcomes
         });
         work
     })
     .await
+}
+
+/// Sends the spans of an invocation, before it is answered and its sandbox frozen: for half a second at
+/// most, and no longer than the handler had.
+pub async fn flush_spans(traces: &Traces, invocation: &Invocation) {
+    let left = invocation.deadline.remaining().min(LAST_SPANS);
+    traces.flush(Millis::from(left)).await;
 }
 
 /// One batch: what the shell could not read is dead-lettered, the rest is the handler's.
@@ -259,8 +277,6 @@ async fn put_aside<B: Bus>(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use triad_core::Envelope;
     use triad_lambda::Deadline;
     use triad_runtime::ports::BusError;

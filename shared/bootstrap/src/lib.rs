@@ -17,6 +17,7 @@ mod reader;
 mod remotes;
 mod served;
 mod spans;
+mod traces;
 mod wiring;
 
 pub use instance::instance_name;
@@ -30,4 +31,7 @@ pub use reader::{ConfigError, environment};
 pub use remotes::{http_remotes, remotes_of};
 pub use served::{Served, agents_of, needed_agents};
 pub use spans::Spans;
+pub use traces::TraceConfig;
+#[cfg(feature = "traces")]
+pub use traces::{Sending, export_traces};
 pub use wiring::{Bus, SchedulerHandler, Store, SubmissionHandler, WholeStore, Wiring};

@@ -97,12 +97,17 @@ impl Envelope {
     /// `None` or the message has no header `ce_id`.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<TraceContext>) -> Self {
-        let id = self.headers.iter().find(|(name, _)| name == "ce_id");
-        let id = id.and_then(|(_, id)| std::str::from_utf8(id.as_deref()?).ok());
-        if let (Some(cause), Some(id)) = (cause, id) {
+        if let (Some(cause), Some(id)) = (cause, self.id()) {
             self.trace = Some(cause.child(id));
         }
         self
+    }
+
+    /// The message's id: its header `ce_id`. `None` if it has none, or it is no text.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        let (_, id) = self.headers.iter().find(|(name, _)| name == "ce_id")?;
+        std::str::from_utf8(id.as_deref()?).ok()
     }
 
     /// The headers of [`Envelope::sent_headers`], copied, for a bus that hands messages over within

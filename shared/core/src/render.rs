@@ -2,13 +2,14 @@
 
 use crate::effect::{self, Effect};
 use crate::failure::Failure;
-use crate::ids::{OrderId, Timestamp};
+use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::message::{
     Accepted, Alert, Envelope, Outcome, Pace, Reply, Retry, SchedulerMessage, StatusMessage,
     StepRequest,
 };
 use crate::order::Order;
 use crate::status::Status;
+use crate::step::Work;
 use crate::topics;
 use crate::trace::TraceContext;
 
@@ -80,11 +81,37 @@ fn request(order: &Order, body: &StepRequest) -> Envelope {
         topics::agent(&body.agent, body.priority),
         &order.id,
         "triad.step.request",
-        format!("{idempotency_key}/{direction}/{attempt}"),
+        request_id(idempotency_key, *direction, *attempt),
         trace_of(order),
         body,
     )
     .restorable(true)
+}
+
+/// The id of the message that asks for an attempt: `<idempotency key>/<direction>/<attempt>`.
+#[must_use]
+pub fn request_id(key: &IdempotencyKey, direction: Direction, attempt: Attempt) -> String {
+    format!("{key}/{direction}/{attempt}")
+}
+
+/// The ids of the messages that asked for the attempts at which an order's work stands: those that are
+/// out, deferred or failed, and the last one where another is due. One for each step at most, in the
+/// order of the steps.
+#[must_use]
+pub fn requests_at_hand(order: &Order) -> Vec<String> {
+    let steps = order.steps.iter();
+    let at_hand = steps.filter_map(|record| {
+        let work = record.state.work()?;
+        let direction = match work {
+            Work::Out(out) => out.direction,
+            Work::Failed { direction, .. } => *direction,
+            Work::Due { .. } | Work::Deferred { .. } => record.direction(),
+        };
+        let key = IdempotencyKey::of(&order.id, &record.step, direction, record.key);
+        let attempt = work.attempt();
+        (attempt.0 > 0).then(|| request_id(&key, direction, attempt))
+    });
+    at_hand.collect()
 }
 
 /// The message that announces an order to the Scheduler once it was accepted. Its id is

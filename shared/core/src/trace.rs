@@ -3,13 +3,22 @@
 //! W3C Trace Context, <https://www.w3.org/TR/trace-context/>. Each message that Triad sends is a hop of
 //! its own: a child of what caused it. Its id is made from the trace and the message's own id, so that
 //! a message that is sent again is the same hop.
+//!
+//! Whatever else belongs to an order's trace has an id that is derived in the same way: its root, and
+//! what handlers do within a hop. So every process names the same thing alike, without a random number
+//! and without asking anybody.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use crate::ids::OrderId;
+
 /// Length of the form that every version begins with: `00-<trace>-<parent>-<flags>`.
 const LENGTH: usize = 55;
+
+/// The flag that says that the trace is recorded (W3C Trace Context, section 3.2.2.5).
+const SAMPLED: u8 = 1;
 
 /// One hop in a trace: the id of the trace, the id of the hop, and the flags. As text it is the
 /// value of a header `traceparent` in version 00.
@@ -58,10 +67,7 @@ impl TraceContext {
     /// always the same hop.
     #[must_use]
     pub fn child(self, id: &str) -> Self {
-        let mut digest = Sha256::new();
-        digest.update(self.trace.to_be_bytes());
-        digest.update(id.as_bytes());
-        let digest: [u8; 32] = digest.finalize().into();
+        let digest = digest(&[&self.trace.to_be_bytes(), id.as_bytes()]);
         let (first, _) = digest.split_first_chunk().unwrap_or((&[1; 8], &[]));
         Self {
             // An id of zeros is none.
@@ -69,6 +75,75 @@ impl TraceContext {
             ..self
         }
     }
+
+    /// The trace of an order whose submitter has none, at its root and not sampled. Its id is made of
+    /// the order's id by SHA-256, so it is the same however often the order is submitted.
+    ///
+    /// # Example
+    /// ```
+    /// use triad_core::{OrderId, TraceContext};
+    /// let order = OrderId::new("7").unwrap();
+    /// let trace = TraceContext::of_order(&order);
+    /// assert_eq!(trace, TraceContext::of_order(&order));
+    /// assert_eq!(trace, trace.root_of(&order));
+    /// ```
+    #[must_use]
+    pub fn of_order(order: &OrderId) -> Self {
+        let digest = digest(&[b"triad-order/", order.as_str().as_bytes()]);
+        let (first, _) = digest.split_first_chunk().unwrap_or((&[1; 16], &[]));
+        let trace = Self {
+            trace: u128::from_be_bytes(*first).max(1),
+            hop: 1,
+            flags: 0,
+        };
+        trace.root_of(order)
+    }
+
+    /// The root of what Triad does for an order in this trace. Several orders of one submitter's trace
+    /// have a root each.
+    #[must_use]
+    pub fn root_of(self, order: &OrderId) -> Self {
+        self.child(&format!("{order}/order"))
+    }
+
+    /// A part of what is done within this hop, in the same trace and with the same flags. Its id is made
+    /// of the trace, the hop and the part's name.
+    #[must_use]
+    pub fn part(self, name: &str) -> Self {
+        self.child(&format!("{:016x}/{name}", self.hop))
+    }
+
+    /// The same hop, with the flag that says whether the trace is recorded.
+    #[must_use]
+    pub fn sampled(self, is_sampled: bool) -> Self {
+        let others = self.flags & !SAMPLED;
+        let flags = others | if is_sampled { SAMPLED } else { 0 };
+        Self { flags, ..self }
+    }
+
+    /// Whether the trace is recorded, as whoever began it has decided.
+    #[must_use]
+    pub fn is_sampled(self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// The id of the trace; never 0.
+    #[must_use]
+    pub fn trace_id(self) -> u128 {
+        self.trace
+    }
+
+    /// The id of the hop; never 0.
+    #[must_use]
+    pub fn hop_id(self) -> u64 {
+        self.hop
+    }
+}
+
+fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize().into()
 }
 
 fn hex(text: &str, digits: usize) -> Option<u128> {
@@ -111,6 +186,31 @@ mod tests {
         }
         let later = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more";
         assert!(TraceContext::parse(later).is_some());
+    }
+
+    #[test]
+    fn the_sampling_flag_is_set_and_cleared_and_others_stay() {
+        let trace = TraceContext::parse(&GOOD.replace("-01", "-03")).expect("it is sound");
+        assert!(trace.is_sampled());
+        let off = trace.sampled(false);
+        assert!(!off.is_sampled());
+        assert!(off.to_string().ends_with("-02"), "{off}");
+        assert_eq!(off.sampled(true), trace);
+        assert!(off.child("1").sampled(true).is_sampled());
+    }
+
+    #[test]
+    fn an_orders_own_trace_is_its_root_and_parts_differ_by_their_hop() {
+        let ids = ["7", "8"].map(|id| OrderId::new(id).expect("an id"));
+        let [seven, eight] = [0, 1].map(|n| TraceContext::of_order(&ids[n]));
+        assert_ne!(seven.trace_id(), eight.trace_id());
+        assert!(!seven.is_sampled());
+        assert_eq!(seven.root_of(&ids[0]), seven);
+        let given = TraceContext::parse(GOOD).expect("it is sound");
+        let roots = [0, 1].map(|n| given.root_of(&ids[n]));
+        assert_ne!(roots[0], roots[1], "two orders of one trace");
+        assert_ne!(roots[0].part("call"), roots[1].part("call"));
+        assert_eq!(roots[0].part("call"), roots[0].part("call"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use reqwest::{Client, StatusCode, Url, redirect};
 use serde_json::Value;
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{AnswerMeans, Call, Clock as _, Fault, RemoteService};
+use triad_runtime::{AnswerMeans, Call, CallNotes, Clock as _, Fault, RemoteService};
 use triad_workflow::Millis;
 
 mod tls;
@@ -158,9 +158,33 @@ impl HttpService {
     }
 }
 
+/// Notes where a call goes: without user, password, query and fragment, which may be secrets.
+fn note_request(url: &Url, notes: &CallNotes) {
+    if !notes.is_read() {
+        return;
+    }
+    notes.note("http.request.method", "POST");
+    notes.note("url.template", url.path().to_owned());
+    let Some(host) = url.host_str() else { return };
+    notes.note("server.address", host.to_owned());
+    let port = url.port_or_known_default();
+    port.into_iter()
+        .for_each(|port| notes.note("server.port", i64::from(port)));
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let shown = format!("{}://{host}{port}{}", url.scheme(), url.path());
+    notes.note("url.full", shown);
+}
+
 impl RemoteService for HttpService {
     async fn call(&self, call: Call<'_>) -> Result<Value, Fault> {
+        self.call_noting(call, &CallNotes::default()).await
+    }
+
+    async fn call_noting(&self, call: Call<'_>, notes: &CallNotes) -> Result<Value, Fault> {
         let url = self.url(call.action)?;
+        note_request(&url, notes);
         let body =
             serde_json::to_vec(call.input).map_err(|e| permanent("bad-input", e.to_string()))?;
         let time_left = self.call_timeout.min(call.time_left.as_duration());
@@ -181,6 +205,7 @@ impl RemoteService for HttpService {
         }
         let response = request.send().await.map_err(unanswered)?;
         let status = response.status();
+        notes.note("http.response.status_code", i64::from(status.as_u16()));
         let retry_after = retry_after(response.headers());
         let body = read(response).await;
         if status.is_success() {

@@ -17,6 +17,7 @@ use crate::definitions::Definitions;
 use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::settings::Settings;
+use crate::traces::{SpanKind, Told, Tracing};
 
 /// Rows that are read first: few, for as a rule the oldest is of the workflow that is looked for.
 const FIRST_PAGE: u32 = 25;
@@ -115,11 +116,23 @@ where
         };
         let mut pass = Pass::new(Place::Beside, 0);
         let (timing, now) = (ports.settings.timing, ports.clock.now());
+        let span = ports.settings.traces.beside(&read.order, "let-in", now);
         report_breaches(&pass.decide(read, Source::Record, Event::Admit, timing, now));
-        passes.push(Carried::new(pass));
+        passes.push(Carried {
+            span,
+            ..Carried::new(pass)
+        });
     }
     let carried = passes.iter_mut().collect();
-    carry_out(ports.store, ports.bus, ports.entropy, carried).await;
+    let tracing = Tracing {
+        traces: &ports.settings.traces,
+        clock: ports.clock,
+    };
+    carry_out(ports.store, ports.bus, ports.entropy, &tracing, carried).await;
+    for span in passes.iter().filter_map(|carried| carried.span) {
+        let told = || Told::new("let in", SpanKind::Internal);
+        tracing.traces.end(&span, tracing.now(), None, told);
+    }
     // One whose message was not sent is in flight, and a sweep asks for it again.
     let is_in = |carried: &&Carried| match carried.pass.task() {
         Task::Ended(End::Done(done) | End::Unsent(done)) => done.was_written,

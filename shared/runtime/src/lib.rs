@@ -33,6 +33,7 @@ pub mod settings;
 pub mod submission;
 pub mod supervisor;
 pub mod system;
+pub mod traces;
 mod unreadable;
 mod waves;
 
@@ -43,4 +44,4 @@ pub use ports::{
     StoreError, Write, Written,
 };
 pub use record::InputRecord;
-pub use remote::{AnswerMeans, Call, Fault, RemoteService};
+pub use remote::{AnswerMeans, Call, CallNotes, Fault, RemoteService};

@@ -17,6 +17,7 @@ use crate::definitions::Definitions;
 use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Written};
 use crate::settings::Settings;
+use crate::traces::{SpanKind, Told, Tracing};
 
 /// Times that a lost race on an order is run again.
 const MAX_RACES: u32 = 7;
@@ -123,6 +124,8 @@ where
                     };
                     let event = Event::Operate(operation.clone());
                     let (timing, now) = (self.settings.timing, self.clock.now());
+                    let acts = |order| self.settings.traces.beside(order, "operate", now);
+                    carried.span = carried.span.or_else(|| acts(&read.order));
                     let breaches = carried
                         .pass
                         .decide(read, Source::Record, event, timing, now);
@@ -132,12 +135,13 @@ where
                     return Ok(Operated::Done(Box::new((**next).clone())));
                 }
                 Task::Write { .. } | Task::Publish(_) | Task::Confirm { .. } => {
-                    carry_out(&self.store, &self.bus, &self.entropy, vec![&mut carried]).await;
+                    self.carry_out(&mut carried).await;
                 }
                 Task::Ended(End::Refused(refusal)) => {
                     return Ok(Operated::Refused(refusal.clone()));
                 }
                 Task::Ended(_) => {
+                    self.trace(&carried, operation.action.name());
                     let (order, is_sent) = written(carried)?;
                     let order = Box::new(order);
                     return Ok(if is_sent {
@@ -183,9 +187,12 @@ where
                 workflow: target.clone(),
                 ..read
             };
+            let acts = |order| self.settings.traces.beside(order, "operate", now);
+            carried.span = carried.span.or_else(|| acts(&read.order));
             report_breaches(&carried.pass.take(read, change, timing, now));
-            carry_out(&self.store, &self.bus, &self.entropy, vec![&mut carried]).await;
+            self.carry_out(&mut carried).await;
             if matches!(carried.pass.task(), Task::Ended(_)) {
+                self.trace(&carried, "migrate");
                 let (order, is_sent) = written(carried)?;
                 let order = Box::new(order);
                 return Ok(if is_sent {
@@ -208,6 +215,34 @@ where
         };
         let details = Some(self.details(id).await?);
         Ok(Some(Snapshot { details, ..read }))
+    }
+
+    fn tracing(&self) -> Tracing<'_, C> {
+        Tracing {
+            traces: &self.settings.traces,
+            clock: &self.clock,
+        }
+    }
+
+    async fn carry_out(&self, carried: &mut Carried) {
+        let tracing = self.tracing();
+        let (store, bus, entropy) = (&self.store, &self.bus, &self.entropy);
+        carry_out(store, bus, entropy, &tracing, vec![carried]).await;
+    }
+
+    /// Tells of an act that has ended: what it was, and not who did it or why.
+    fn trace(&self, carried: &Carried, act: &'static str) {
+        let Some(span) = &carried.span else { return };
+        let failure = match carried.pass.task() {
+            Task::Ended(End::Raced) => Some("raced"),
+            Task::Ended(End::Unwritten) => Some("unwritten"),
+            Task::Ended(End::Illegal(_)) => Some("illegal"),
+            _ => None,
+        };
+        let tracing = self.tracing();
+        tracing.traces.end(span, tracing.now(), failure, || {
+            Told::new(format!("operate {act}"), SpanKind::Internal).with("triad.act", act)
+        });
     }
 
     /// The spans of the installation, with which the acts are decided.

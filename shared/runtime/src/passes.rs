@@ -5,7 +5,8 @@ use triad_core::invariants::Breach;
 use triad_core::pass::{Outcome, Pass, Task};
 
 use crate::metric;
-use crate::ports::{Bus, BusError, Entropy, StateStore, StoreError, Write, Written};
+use crate::ports::{Bus, BusError, Clock, Entropy, StateStore, StoreError, Write, Written};
+use crate::traces::{Open, Tracing};
 
 /// Waves of messages that a pass may have.
 const MAX_WAVES: usize = 2;
@@ -16,6 +17,8 @@ pub(crate) struct Carried {
     pub(crate) pass: Pass,
     /// The hop that caused it, where that was a message.
     pub(crate) cause: Option<TraceContext>,
+    /// The work that it belongs to, where traces are told.
+    pub(crate) span: Option<Open>,
     /// Why the write is not known to have taken place.
     pub(crate) unwritten: Option<StoreError>,
     /// Why it is not written down that everything is out. A sweep sends all of it again, with the same
@@ -30,6 +33,7 @@ impl Carried {
         Self {
             pass,
             cause: None,
+            span: None,
             unwritten: None,
             unconfirmed: None,
             unsent: None,
@@ -38,25 +42,32 @@ impl Carried {
 }
 
 /// Writes, publishes and confirms what passes have decided, until each has ended or wants to read.
-pub(crate) async fn carry_out<S, B, E>(
+pub(crate) async fn carry_out<S, B, C, E>(
     store: &S,
     bus: &B,
     entropy: &E,
+    tracing: &Tracing<'_, C>,
     mut passes: Vec<&mut Carried>,
 ) where
     S: StateStore,
     B: Bus,
+    C: Clock,
     E: Entropy,
 {
-    write(store, entropy, &mut passes).await;
+    write(store, entropy, tracing, &mut passes).await;
     for _ in 0..MAX_WAVES {
-        publish(bus, &mut passes).await;
+        publish(bus, tracing, &mut passes).await;
     }
-    confirm(store, entropy, &mut passes).await;
+    confirm(store, entropy, tracing, &mut passes).await;
 }
 
 /// Every decided write at once, each on its own condition.
-async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [&mut Carried]) {
+async fn write<S: StateStore, C: Clock, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    tracing: &Tracing<'_, C>,
+    passes: &mut [&mut Carried],
+) {
     let mut writes = Vec::new();
     let mut writers = Vec::new();
     for carried in passes {
@@ -72,7 +83,11 @@ async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [
     if writes.is_empty() {
         return;
     }
+    let began = tracing.now();
     for (carried, result) in writers.into_iter().zip(store.commit(writes).await) {
+        if let (Some(span), Task::Write { next, .. }) = (&carried.span, carried.pass.task()) {
+            tracing.wrote(span, began, next, &result);
+        }
         let outcome = match result {
             Ok(Written::Written) => Outcome::Written,
             Ok(Written::Conflict) => {
@@ -89,7 +104,7 @@ async fn write<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [
 }
 
 /// The next wave of every pass, all under one acknowledgement.
-async fn publish<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
+async fn publish<B: Bus, C: Clock>(bus: &B, tracing: &Tracing<'_, C>, passes: &mut [&mut Carried]) {
     let mut messages = Vec::new();
     let mut senders = Vec::new();
     for carried in passes {
@@ -103,14 +118,18 @@ async fn publish<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
     if messages.is_empty() {
         return;
     }
+    let began = tracing.now();
     let mut results = bus.publish(messages).await.into_iter();
     for (carried, count) in senders {
         // Every result of its own is taken, whatever the first failure is.
-        let failed: Vec<BusError> = results
-            .by_ref()
-            .take(count)
-            .filter_map(Result::err)
-            .collect();
+        let own: Vec<_> = results.by_ref().take(count).collect();
+        if let (Some(span), Task::Publish(wave)) = (&carried.span, carried.pass.task()) {
+            for (message, result) in wave.iter().zip(&own) {
+                let result = result.as_ref().copied();
+                tracing.sent(Some(span), carried.cause, message, began, result);
+            }
+        }
+        let failed: Vec<BusError> = own.into_iter().filter_map(Result::err).collect();
         carried.pass.published(failed.is_empty());
         carried.unsent = carried.unsent.take().or(failed.into_iter().next());
     }
@@ -118,7 +137,12 @@ async fn publish<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
 
 /// Writes down that everything is out. Losing the race, or failing, is harmless: the order stays
 /// in the due index, and a sweep confirms it.
-async fn confirm<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut [&mut Carried]) {
+async fn confirm<S: StateStore, C: Clock, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    tracing: &Tracing<'_, C>,
+    passes: &mut [&mut Carried],
+) {
     let mut writes = Vec::new();
     let mut writers = Vec::new();
     for carried in passes {
@@ -134,7 +158,11 @@ async fn confirm<S: StateStore, E: Entropy>(store: &S, entropy: &E, passes: &mut
     if writes.is_empty() {
         return;
     }
+    let began = tracing.now();
     for (carried, result) in writers.into_iter().zip(store.commit(writes).await) {
+        if let (Some(span), Task::Confirm { next, .. }) = (&carried.span, carried.pass.task()) {
+            tracing.wrote(span, began, next, &result);
+        }
         carried
             .pass
             .confirmed(matches!(result, Ok(Written::Written)));

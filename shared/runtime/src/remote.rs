@@ -2,11 +2,55 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::Value;
 use triad_core::{Direction, IdempotencyKey, OrderId};
 use triad_workflow::{Millis, StepId};
+
+use crate::traces::{Attribute, AttributeValue};
+
+/// Most notes of one call; further ones are dropped.
+const MAX_NOTES: usize = 16;
+
+/// What an implementation of [`RemoteService`] notes of one call, for its span: where it went, and with
+/// which status it was answered. Payloads and the values of headers have no place here.
+#[derive(Debug, Default)]
+pub struct CallNotes {
+    notes: Mutex<Vec<Attribute>>,
+    is_read: bool,
+}
+
+impl CallNotes {
+    /// Notes that somebody reads; those of [`CallNotes::default`] nobody does.
+    pub(crate) fn read() -> Self {
+        Self {
+            is_read: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether anybody reads the notes. Where nobody does, noting does nothing.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Notes one thing, under a name of OpenTelemetry's semantic conventions. At most 16 are kept.
+    pub fn note(&self, name: &'static str, value: impl Into<AttributeValue>) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_read && notes.len() < MAX_NOTES {
+            notes.push((name, value.into()));
+        }
+    }
+
+    /// What was noted; nothing is left.
+    pub(crate) fn take(&self) -> Vec<Attribute> {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *notes)
+    }
+}
 
 /// One call to the remote service: what to do, for whom, under which key and how fast.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +117,18 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// The short, stable word for the fault.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Transient { code, .. }
+            | Self::Permanent { code, .. }
+            | Self::CallerRefused { code, .. } => code,
+        }
+    }
+}
+
 /// How an agent takes an answer that is no success, where a team says so for a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -97,6 +153,19 @@ pub trait RemoteService: Send + Sync + 'static {
     /// [`Fault::Transient`] where another try may succeed, [`Fault::Permanent`] where the service
     /// refused, [`Fault::CallerRefused`] where it does not accept the caller.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<Value, Fault>> + Send;
+
+    /// Calls the service as [`call`](Self::call) does, and notes what the call's span shows. By default
+    /// nothing is noted.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    fn call_noting(
+        &self,
+        call: Call<'_>,
+        _notes: &CallNotes,
+    ) -> impl Future<Output = Result<Value, Fault>> + Send {
+        self.call(call)
+    }
 }
 
 /// [`RemoteService`] behind a pointer, so that one process can run agents of several kinds.
@@ -104,6 +173,7 @@ pub(crate) trait AnyRemote: Send + Sync + 'static {
     fn call<'a>(
         &'a self,
         call: Call<'a>,
+        notes: &'a CallNotes,
     ) -> Pin<Box<dyn Future<Output = Result<Value, Fault>> + Send + 'a>>;
 }
 
@@ -111,7 +181,8 @@ impl<T: RemoteService> AnyRemote for T {
     fn call<'a>(
         &'a self,
         call: Call<'a>,
+        notes: &'a CallNotes,
     ) -> Pin<Box<dyn Future<Output = Result<Value, Fault>> + Send + 'a>> {
-        Box::pin(RemoteService::call(self, call))
+        Box::pin(RemoteService::call_noting(self, call, notes))
     }
 }

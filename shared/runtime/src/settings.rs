@@ -7,6 +7,8 @@ use triad_core::breaker::BreakerSettings;
 use triad_core::retry_budget::RetryBudgetSettings;
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
+use crate::traces::Traces;
+
 /// Bounds and time spans of the handlers, fixed when the process starts. The defaults are those of
 /// [`Settings::default`]; times are in milliseconds.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub struct Settings {
     pub sweep_page: u32,
     /// Rows of the due index after which a sweep begins no further page. Default: 10,000.
     pub sweep_limit: usize,
+    /// Where the handlers tell the spans of their orders' traces. Default: to nobody.
+    pub traces: Traces,
 }
 
 /// Limits of one downstream. The default has no limit of concurrency or rate.
@@ -100,6 +104,7 @@ impl Default for Settings {
             },
             sweep_page: 100,
             sweep_limit: 10_000,
+            traces: Traces::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod guard;
 mod in_hand;
 mod ledger;
 mod rate;
+mod traced;
 mod usage;
 mod work;
 
@@ -36,6 +37,7 @@ use crate::remote::{AnyRemote, RemoteService};
 use crate::settings::Settings;
 use guard::Guard;
 use in_hand::InHand;
+use traced::{Came as CameOf, Hop};
 use usage::Counted;
 pub use usage::{CLASSES_MS, Usage};
 use work::Worked;
@@ -209,7 +211,25 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 return unsent.pop().map_or(Handled::Done, |((), why)| why.into());
             }
         };
-        let trace = record.trace();
+        let hop = self.hop(record, &request);
+        let mut came = CameOf::default();
+        let attempt = self.attempt(record, &request, &*remote, until, hop, &mut came);
+        let handled = attempt.await;
+        self.tell(record, &request, hop, &came, &handled);
+        handled
+    }
+
+    /// One attempt: the calls that it may make, and its reply. What came of it is put into `came`, for
+    /// its span.
+    async fn attempt(
+        &self,
+        record: &InputRecord,
+        request: &StepRequest,
+        remote: &dyn AnyRemote,
+        until: Option<Timestamp>,
+        hop: Hop,
+        came: &mut CameOf,
+    ) -> Handled {
         let done: AttemptKey = (
             request.idempotency_key.clone(),
             request.direction,
@@ -218,21 +238,17 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let _in_hand = self.in_hand.take(&done).await;
         let taken = self.clock.now();
         metric::taken_up(HANDLER, std::slice::from_ref(record), taken);
-        let span = Span::of(&request, self.settings.timing.skew, taken);
+        let span = Span::of(request, self.settings.timing.skew, taken);
         let remembered = self.lock().get(&done).cloned();
         let worked = match remembered {
             Some((calls, outcome)) => Worked::Answer(calls, outcome),
             // Another delivery may have taken it. The Supervisor asks the ledger.
             // Before the claim: it would use up the allowance of an attempt that nobody makes.
             None if until.is_some_and(|until| taken >= until) => Worked::Interrupted,
-            None if span.is_cut_short(&request, taken) && request.counted => Worked::Silence,
-            None if span.is_cut_short(&request, taken) => Worked::Answer(0, waited_too_long(taken)),
-            None => match self.claim(&request, span).await {
-                Ok(None) => {
-                    let trace = trace.map(|trace| trace.to_string());
-                    self.work(&request, span, &*remote, trace.as_deref(), until)
-                        .await
-                }
+            None if span.is_cut_short(request, taken) && request.counted => Worked::Silence,
+            None if span.is_cut_short(request, taken) => Worked::Answer(0, waited_too_long(taken)),
+            None => match self.claim(request, span).await {
+                Ok(None) => self.work(request, span, remote, hop, until).await,
                 Ok(Some(spent)) => spent,
                 Err(e) => return e.into(),
             },
@@ -240,6 +256,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         metric::attempted(&request.agent, request.direction, worked.name());
         match worked {
             Worked::Answer(calls, outcome) => {
+                came.of(calls, &outcome, hop.span.is_some());
                 // What was deferred may be done when it is delivered again.
                 if !matches!(outcome, Outcome::Deferred { .. }) || request.counted {
                     self.lock().put(done, (calls, outcome.clone()));
@@ -249,8 +266,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     return Handled::Done;
                 }
                 let pace = pace(record, taken, now);
-                let reply = render::reply(&request, calls, outcome, pace, now, trace);
-                self.send(vec![reply]).await
+                let reply = render::reply(request, calls, outcome, pace, now, hop.trace);
+                self.send(reply, hop).await
             }
             Worked::Silence => {
                 tracing::info!(order = %request.order_id, step = %request.step, attempt = %request.attempt, "complete-by has come, or is too near to begin: silent");
@@ -293,8 +310,15 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         Ok(Some(Worked::Answer(request.allowance, outcome)))
     }
 
-    async fn send(&self, messages: Vec<Envelope>) -> Handled {
-        let results = self.bus.publish(messages).await;
+    async fn send(&self, message: Envelope, hop: Hop) -> Handled {
+        let tracing = self.tracing();
+        let outlines = tracing.outlines(std::slice::from_ref(&message));
+        let began = tracing.now();
+        let results = self.bus.publish(vec![message]).await;
+        for (outline, result) in outlines.iter().zip(&results) {
+            let result = result.as_ref().copied();
+            tracing.sent(hop.span.as_ref(), None, outline, began, result);
+        }
         match results.into_iter().find_map(Result::err) {
             None => Handled::Done,
             Some(e) => e.into(),

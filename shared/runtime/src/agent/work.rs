@@ -9,6 +9,7 @@ use triad_workflow::bounds::{self, OutOfBounds};
 
 use super::Agent;
 use super::guard::{Ports, Seen, Wait};
+use super::traced::Hop;
 use super::usage::{Came, Counted};
 use crate::control::ControlStore;
 use crate::metric;
@@ -90,7 +91,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         request: &StepRequest,
         span: Span,
         remote: &dyn AnyRemote,
-        trace: Option<&str>,
+        hop: Hop,
         until: Option<Timestamp>,
     ) -> Worked {
         let mut tries = Tries {
@@ -131,7 +132,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                 }
             };
             tries.calls += 1;
-            let called = self.call(request, remote, trace, room, &mut tries).await;
+            let called = self.call(request, remote, hop, room, &mut tries).await;
             if let Some((guard, pass)) = pass {
                 let seen = seen(&called, &tries, self.clock.now() >= span.ends);
                 let failed_probe = pass.is_probe() && matches!(seen, Seen::Failed { .. });
@@ -196,10 +197,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         &self,
         request: &StepRequest,
         remote: &dyn AnyRemote,
-        trace: Option<&str>,
+        hop: Hop,
         room: Millis,
         tries: &mut Tries,
     ) -> Called {
+        let began = self.clock.now();
+        let (span, notes, trace) = self.begins_call(hop, tries.calls, began);
         let call = Call {
             order_id: &request.order_id,
             step: &request.step,
@@ -210,13 +213,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             input: &request.input,
             time_left: room,
             attempt: request.attempt.0,
-            traceparent: trace,
+            traceparent: trace.as_deref(),
         };
         let sleep = std::pin::pin!(self.clock.sleep(room));
         let counted = self.counted.get(&request.agent);
-        let began = self.clock.now();
         let running = counted.map(Counted::begins);
-        let answer = select(remote.call(call), sleep).await;
+        let answer = select(remote.call(call, &notes), sleep).await;
         let came = match &answer {
             Either::Left((Ok(_), _)) => Came::Succeeded,
             Either::Left((Err(Fault::Permanent { .. }), _)) => Came::Refused,
@@ -230,6 +232,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         if let Some(running) = running {
             running.ends(came, took);
         }
+        let failure = match &answer {
+            Either::Left((Ok(_), _)) => None,
+            Either::Left((Err(fault), _)) => Some(fault.code()),
+            Either::Right(_) => Some("timeout"),
+        };
+        self.tell_call(request, tries.calls, span, &notes, failure);
         match answer {
             Either::Left((Ok(output), _)) => Called::Answered(output),
             Either::Left((Err(Fault::Permanent { code, message }), _)) => {

@@ -3,6 +3,7 @@
 mod intake;
 mod load;
 mod pacing;
+mod traced;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,8 +24,10 @@ use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, BusError, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 use crate::record::InputRecord;
 use crate::settings::Settings;
+use crate::traces::Tracing;
 use crate::waves::{HeldKeys, waves};
 use intake::Intake;
+use traced::Heard;
 
 /// By which name alerts and metrics call this handler.
 const HANDLER: &str = "scheduler";
@@ -86,6 +89,8 @@ struct Batch<'a> {
     answers: Vec<Handled>,
     /// What is dead-lettered, by record.
     letters: Vec<(usize, Cause)>,
+    /// What is told of each record's trace; empty where nobody is told.
+    heard: Vec<Option<Heard>>,
 }
 
 impl Batch<'_> {
@@ -200,6 +205,13 @@ where
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn tracing(&self) -> Tracing<'_, C> {
+        Tracing {
+            traces: &self.settings.traces,
+            clock: &self.clock,
+        }
+    }
+
     /// Whether orders wait in this process for room. Then [`handle`](Self::handle) must be called
     /// again soon, if only with an empty batch: it starts those that have room.
     pub fn is_waiting(&self) -> bool {
@@ -212,15 +224,17 @@ where
             records,
             answers: vec![Handled::Done; records.len()],
             letters: Vec::new(),
+            heard: Vec::new(),
         };
         let mut works = Vec::new();
         for (index, record) in records.iter().enumerate() {
             match decode(index, record, now) {
                 Ok(work) => {
-                    let work = Work {
+                    let mut work = Work {
                         is_passed: is_let_in,
                         ..work
                     };
+                    self.hear_of(&mut work, record, now, &mut batch);
                     works.push((work.id.clone(), work));
                 }
                 Err(cause) => batch.letters.push((index, cause)),
@@ -238,6 +252,7 @@ where
             }
             let members: Vec<_> = runnable.iter().map(|w| (w.index, w.id.clone())).collect();
             self.run_wave(runnable, &mut batch).await;
+            self.tell_wave(&members, &mut batch);
             for (index, id) in members {
                 if !batch.answers[index].is_done() {
                     held.hold(&id);
@@ -264,7 +279,8 @@ where
                     .map(|k| k.work),
             );
             let passes = decided.iter_mut().map(|k| &mut k.work.carried).collect();
-            carry_out(&self.store, &self.bus, &self.entropy, passes).await;
+            let tracing = self.tracing();
+            carry_out(&self.store, &self.bus, &self.entropy, &tracing, passes).await;
             for known in decided {
                 again.extend(self.carried(known, batch));
             }
@@ -335,6 +351,7 @@ where
     fn carried(&self, known: Known, batch: &mut Batch<'_>) -> Option<Work> {
         let Known { mut work, read, .. } = known;
         let index = work.index;
+        batch.takes_up(index, &read);
         match work.carried.pass.task() {
             Task::Ended(End::Done(carried)) => {
                 self.note(&read, carried);

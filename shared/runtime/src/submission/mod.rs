@@ -4,6 +4,7 @@ mod outgoing;
 mod refused;
 mod room;
 mod submitted;
+mod traced;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::settings::Settings;
 use crate::waves::{HeldKeys, waves};
 use outgoing::ToSend;
 pub use submitted::Submitted;
+use traced::Opened;
 
 /// By which name alerts and metrics call this handler.
 const HANDLER: &str = "submission";
@@ -131,6 +133,7 @@ where
 
     async fn take_all(&self, records: &[InputRecord], source: Source) -> Vec<Submitted> {
         let mut answers = Vec::with_capacity(records.len());
+        let mut opened = self.opened(records);
         let mut admitted: Vec<(OrderId, Admitted)> = Vec::new();
         // Orders whose earlier record could not be held against the definitions for now: a later
         // one with other content must not get in before it.
@@ -142,6 +145,7 @@ where
                 }
                 Ok(Ok(order)) => {
                     let id = order.accepted.order_id.clone();
+                    opened.admitted(&order);
                     admitted.push((id.clone(), order));
                     Submitted::Accepted(id)
                 }
@@ -154,7 +158,7 @@ where
         }
         if source == Source::Topic {
             let letters = self.refuse(records, &admitted, &mut answers).await;
-            outgoing::send(&self.bus, letters, &self.misconfigured, &mut answers).await;
+            self.send(letters, &mut opened, &mut answers).await;
         }
         let mut held = HeldKeys::new();
         for wave in waves(admitted) {
@@ -174,15 +178,17 @@ where
                 .map(|o| (o.index, o.accepted.order_id.clone()))
                 .collect();
             let (wave, rejected) = self.let_in(source, wave, &mut answers).await;
-            let mut to_send = self.store_wave(source, records, wave, &mut answers).await;
+            let stored = self.store_wave(source, records, wave, &opened, &mut answers);
+            let mut to_send = stored.await;
             to_send.extend(rejected);
-            outgoing::send(&self.bus, to_send, &self.misconfigured, &mut answers).await;
+            self.send(to_send, &mut opened, &mut answers).await;
             for (index, id) in members {
                 if !answers[index].is_done() {
                     held.hold(&id);
                 }
             }
         }
+        self.tell(source, records, &opened, &answers);
         answers
     }
 
@@ -247,6 +253,8 @@ where
         let first_due = timing.queue_within.0 + workflow.shortest_complete_within().0;
         let soon = timing.announce_within.min(Millis(first_due));
         let deadline = event.deadline(&workflow, now);
+        let traces = &self.settings.traces;
+        let trace = traces.of_submission(&event.order_id, record.trace());
         let due = now.plus(soon);
         let details = Value::Object(event.details);
         let accepted = Accepted {
@@ -257,7 +265,7 @@ where
             },
             priority,
             reply_topic: event.reply_topic,
-            traceparent: record.trace().map(|trace| trace.to_string()),
+            traceparent: trace.map(|trace| trace.to_string()),
             submitted_at: now,
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
@@ -286,6 +294,7 @@ where
         source: Source,
         records: &[InputRecord],
         wave: Vec<Admitted>,
+        opened: &Opened,
         answers: &mut [Submitted],
     ) -> Vec<ToSend> {
         let new = wave
@@ -296,6 +305,8 @@ where
                 digest: o.digest.clone(),
             })
             .collect();
+        let tracing = self.tracing();
+        let began = tracing.now();
         let results = self.store.create(new).await;
         let mut to_send = Vec::new();
         let mut repeated = Vec::new();
@@ -303,6 +314,7 @@ where
             if let Ok(Created::Created) = &result {
                 metric::accepted(&order.accepted.workflow.name);
             }
+            opened.created(&tracing, &order, began, &result);
             match result {
                 Ok(Created::Created) if order.set_aside => {
                     to_send.push(ToSend::received(order.index, &order.record()));

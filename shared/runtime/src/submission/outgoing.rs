@@ -7,11 +7,13 @@ use triad_core::{
 use triad_workflow::Workflow;
 
 use super::submitted::Submitted;
+use super::traced::Opened;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::metric;
 use crate::misconfigured::Misconfigured;
-use crate::ports::{Bus, BusError};
+use crate::ports::{Bus, BusError, Clock};
 use crate::record::InputRecord;
+use crate::traces::Tracing;
 
 /// Who has sent an order, as far as a status needs it: the order's id, and its reply topic.
 pub(super) type Sender = (OrderId, Option<String>);
@@ -33,6 +35,11 @@ struct Messages {
 }
 
 impl ToSend {
+    /// The place of its record.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
     /// The status of an order that is set aside: nobody is asked to take it up yet.
     pub(super) fn received(index: usize, order: &Order) -> Self {
         let messages = Messages {
@@ -104,12 +111,15 @@ impl ToSend {
 }
 
 /// Sends all waves of everything; a record with an unsent message is to be delivered again.
-pub(super) async fn send<B: Bus>(
+pub(super) async fn send<B: Bus, C: Clock>(
     bus: &B,
     to_send: Vec<ToSend>,
     misconfigured: &Misconfigured,
+    tracing: &Tracing<'_, C>,
+    opened: &Opened,
     answers: &mut [Submitted],
 ) {
+    let publish = |messages| publish(bus, tracing, opened, messages);
     let mut first = Vec::new();
     let mut then = Vec::new();
     let mut beside = Vec::new();
@@ -118,15 +128,15 @@ pub(super) async fn send<B: Bus>(
         then.extend(item.messages.then.into_iter().map(|m| (item.index, m)));
         beside.extend(item.messages.beside.into_iter().map(|m| (item.index, m)));
     }
-    for (index, why) in publish(bus, first).await {
+    for (index, why) in publish(first).await {
         answers[index] = why.into();
     }
     then.retain(|(index, _)| answers[*index].is_done());
-    for (index, why) in publish(bus, then).await {
+    for (index, why) in publish(then).await {
         answers[index] = why.into();
     }
     beside.retain(|(index, _)| answers[*index].is_done());
-    for (index, why) in publish(bus, beside).await {
+    for (index, why) in publish(beside).await {
         match why {
             BusError::Permanent(_) => {
                 tracing::warn!(error = %why, "nobody is told that a record was refused");
@@ -138,12 +148,23 @@ pub(super) async fn send<B: Bus>(
 }
 
 /// Sends messages; those that were not acknowledged, and why.
-async fn publish<B: Bus>(bus: &B, messages: Vec<(usize, Envelope)>) -> Vec<(usize, BusError)> {
+async fn publish<B: Bus, C: Clock>(
+    bus: &B,
+    tracing: &Tracing<'_, C>,
+    opened: &Opened,
+    messages: Vec<(usize, Envelope)>,
+) -> Vec<(usize, BusError)> {
     if messages.is_empty() {
         return Vec::new();
     }
     let (owners, messages): (Vec<usize>, Vec<Envelope>) = messages.into_iter().unzip();
+    let outlines = tracing.outlines(&messages);
+    let began = tracing.now();
     let results = bus.publish(messages).await;
+    for ((outline, result), index) in outlines.iter().zip(&results).zip(&owners) {
+        let result = result.as_ref().copied();
+        tracing.sent(opened.of(*index), None, outline, began, result);
+    }
     let failed = owners.into_iter().zip(results);
     failed
         .filter_map(|(index, result)| Some((index, result.err()?)))

@@ -190,7 +190,14 @@ where
         if messages.is_empty() {
             return Vec::new();
         }
-        let results = self.bus.publish(messages).await.into_iter();
+        let tracing = self.tracing();
+        let outlines = tracing.outlines(&messages);
+        let began = tracing.now();
+        let results = self.bus.publish(messages).await;
+        for (outline, result) in outlines.iter().zip(&results) {
+            tracing.sent(None, None, outline, began, result.as_ref().copied());
+        }
+        let results = results.into_iter();
         let counted = results.map(|result| {
             match &result {
                 Ok(()) => driven.sent += 1,

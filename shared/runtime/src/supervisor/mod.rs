@@ -4,6 +4,7 @@
 //! one wins and the other's write is a counted conflict.
 
 mod drive;
+mod traced;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, DueRow, Entropy, StateStore, StoreError};
 use crate::revoke;
 use crate::settings::Settings;
+use crate::traces::Tracing;
 use crate::unreadable::{self, Unreadable};
 
 pub use drive::Driven;
@@ -223,8 +225,10 @@ where
             .map(|(read, untaken)| self.decide(read, untaken, now))
             .collect();
         let carried = passes.iter_mut().map(|(_, carried)| carried).collect();
-        carry_out(&self.store, &self.bus, &self.entropy, carried).await;
+        let tracing = self.tracing();
+        carry_out(&self.store, &self.bus, &self.entropy, &tracing, carried).await;
         for (read, carried) in passes {
+            traced::swept(&tracing, &read, &carried);
             let refused = carried.unwritten.iter().chain(&carried.unconfirmed);
             refused.for_each(|e| self.misconfigured.note_store(e));
             carried
@@ -248,7 +252,18 @@ where
         let event = Event::Overdue(untaken);
         let timing = self.settings.timing;
         report_breaches(&pass.decide(read.clone(), Source::Record, event, timing, now));
-        (read, Carried::new(pass))
+        let carried = Carried {
+            span: self.settings.traces.beside(&read.order, "sweep", now),
+            ..Carried::new(pass)
+        };
+        (read, carried)
+    }
+
+    fn tracing(&self) -> Tracing<'_, C> {
+        Tracing {
+            traces: &self.settings.traces,
+            clock: &self.clock,
+        }
     }
 
     /// Reads the records themselves: the index is only a hint.

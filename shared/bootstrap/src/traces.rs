@@ -1,0 +1,227 @@
+//! Where the spans of orders' traces go, by OpenTelemetry's own variables.
+
+use std::fmt;
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+use triad_runtime::traces::Sampling;
+#[cfg(feature = "traces")]
+use triad_runtime::traces::{Engines, Traces};
+
+#[cfg(feature = "traces")]
+use crate::config::Config;
+#[cfg(feature = "traces")]
+use crate::reader::ConfigError;
+use crate::reader::Reader;
+
+/// The share of orders that are traced where nobody says another: one in a hundred.
+const DEFAULT_SHARE: f64 = 0.01;
+
+/// Where spans go. Header values are secrets: `Debug` does not show them.
+#[derive(Clone)]
+pub struct TraceConfig {
+    /// The URL of the posts: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or else
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` with `/v1/traces` behind it.
+    pub endpoint: String,
+    /// Headers of every post (`OTEL_EXPORTER_OTLP_TRACES_HEADERS`, or else `OTEL_EXPORTER_OTLP_HEADERS`:
+    /// `name=value`, comma-separated).
+    pub headers: Vec<(String, String)>,
+    /// The service's name (`OTEL_SERVICE_NAME`; absent: `triad`).
+    pub service: String,
+    /// Which orders are traced whose submitters have not decided it (`OTEL_TRACES_SAMPLER_ARG`, a share
+    /// from 0 to 1; absent: 0.01).
+    pub sampling: Sampling,
+    /// Longest single post (`OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds; absent: 10,000).
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for TraceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("TraceConfig")
+            .field("headers", &names)
+            .field("service", &self.service)
+            .field("sampling", &self.sampling)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TraceConfig {
+    /// Reads where spans go; `None` where no endpoint is named, or `OTEL_SDK_DISABLED` is `true`.
+    pub(crate) fn of(r: &mut Reader<'_>) -> Option<Self> {
+        let endpoint = endpoint(r)?;
+        if r.parsed("OTEL_SDK_DISABLED", false, |t| Ok(t == "true")) {
+            return None;
+        }
+        protocol(r);
+        let share = |t: &str| {
+            let share = t.parse().ok().and_then(Sampling::of_share);
+            share.ok_or_else(|| format!("{t:?} is not a share from 0 to 1"))
+        };
+        let default = Sampling::of_share(DEFAULT_SHARE)?;
+        let sampling = r.parsed("OTEL_TRACES_SAMPLER_ARG", default, share);
+        let timeout = |t: &str| {
+            let millis = t.parse().ok().filter(|ms| (1..=60_000).contains(ms));
+            millis.ok_or_else(|| format!("{t:?} is not a number of milliseconds from 1 to 60000"))
+        };
+        let timeout = r.parsed("OTEL_EXPORTER_OTLP_TIMEOUT", 10_000_u64, timeout);
+        let own = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
+        let named = match r.text(own) {
+            Some(_) => own,
+            None => "OTEL_EXPORTER_OTLP_HEADERS",
+        };
+        Some(Self {
+            endpoint,
+            headers: r.parsed(named, Vec::new(), headers),
+            service: r
+                .text("OTEL_SERVICE_NAME")
+                .unwrap_or_else(|| "triad".to_owned()),
+            sampling,
+            timeout: Duration::from_millis(timeout),
+        })
+    }
+}
+
+/// The URL of the posts. A URL may have a secret in it, so that it is not quoted.
+fn endpoint(r: &mut Reader<'_>) -> Option<String> {
+    let url = |t: &str| match t.starts_with("http://") || t.starts_with("https://") {
+        true => Ok(Some(t.to_owned())),
+        false => Err("is not an http or https URL".to_owned()),
+    };
+    let own = r.parsed("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", None, url);
+    let of_all = r.parsed("OTEL_EXPORTER_OTLP_ENDPOINT", None, url);
+    own.or_else(|| of_all.map(|base| format!("{}/v1/traces", base.trim_end_matches('/'))))
+}
+
+/// OTLP is spoken over HTTP with protobuf alone.
+fn protocol(r: &mut Reader<'_>) {
+    let spoken = |t: &str| match t {
+        "http/protobuf" => Ok(()),
+        other => Err(format!("{other:?} is not spoken here; http/protobuf is")),
+    };
+    r.parsed("OTEL_EXPORTER_OTLP_PROTOCOL", (), spoken);
+}
+
+/// Headers as `name=value`, comma-separated, values percent-encoded where they need it. What is wrong is not quoted: it may be a secret.
+fn headers(text: &str) -> Result<Vec<(String, String)>, String> {
+    let parts = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let header = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        let value = percent_decode_str(value.trim()).decode_utf8().ok()?;
+        Some((name.trim().to_owned(), value.into_owned()))
+    };
+    let read: Option<Vec<_>> = parts.map(header).collect();
+    read.ok_or_else(|| "is not of the form name=value,name=value".to_owned())
+}
+
+/// How spans are sent.
+#[cfg(feature = "traces")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// By a task that runs beside the handlers.
+    Beside,
+    /// Only when they are flushed, as in a sandbox that is frozen between two invocations.
+    Flushed,
+}
+
+/// Has the handlers of this configuration tell their spans to its endpoint; without one nothing is done.
+/// To be called within a Tokio runtime, before the handlers are made.
+///
+/// # Errors
+/// [`ConfigError`] if the endpoint or a header cannot be used. No secret is in it.
+#[cfg(feature = "traces")]
+pub fn export_traces(
+    config: &mut Config,
+    engines: Engines,
+    sending: Sending,
+) -> Result<(), ConfigError> {
+    use triad_telemetry::{ExportSettings, Exporter, Headers};
+    let Some(traces) = &config.traces else {
+        return Ok(());
+    };
+    let exporter = Exporter::new(&ExportSettings {
+        endpoint: traces.endpoint.clone(),
+        headers: Headers(traces.headers.clone()),
+        service: traces.service.clone(),
+        instance: config.settings.instance.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        timeout: traces.timeout,
+    });
+    let named = |e| ConfigError(vec![format!("OTEL_EXPORTER_OTLP_ENDPOINT: {e}")]);
+    let exporter = exporter.map_err(named)?;
+    if sending == Sending::Beside {
+        exporter.start();
+    }
+    config.settings.traces = Traces::to(exporter, traces.sampling, engines);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(said: &[(&str, &str)]) -> Result<Option<TraceConfig>, String> {
+        let lookup = |name: &str| {
+            let found = said.iter().find(|(of, _)| *of == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let mut r = Reader::new(&lookup);
+        let read = TraceConfig::of(&mut r);
+        r.end(read).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn without_an_endpoint_nothing_is_traced() {
+        let share = ("OTEL_TRACES_SAMPLER_ARG", "1");
+        assert!(read(&[share]).expect("it is sound").is_none());
+        let on = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318/");
+        let off = ("OTEL_SDK_DISABLED", "true");
+        assert!(read(&[on, off]).expect("it is sound").is_none());
+        let config = read(&[on, share]).expect("it is sound").expect("it is on");
+        assert_eq!(config.endpoint, "http://c:4318/v1/traces");
+        assert_eq!(Some(config.sampling), Sampling::of_share(1.0));
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t/x");
+        let config = read(&[on, own]).expect("it is sound").expect("it is on");
+        assert_eq!(config.endpoint, "https://t/x");
+        assert_eq!(Some(config.sampling), Sampling::of_share(0.01));
+    }
+
+    #[test]
+    fn headers_are_read_and_not_shown() {
+        let said = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:hidden@c"),
+            (
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                "x-key=hidden%2C, x-tenant = shop",
+            ),
+        ];
+        let config = read(&said).expect("it is sound").expect("it is on");
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            config.headers,
+            [header("x-key", "hidden,"), header("x-tenant", "shop")]
+        );
+        assert!(!format!("{config:?}").contains("hidden"));
+        let wrong = [said[0], ("OTEL_EXPORTER_OTLP_HEADERS", "hidden")];
+        let error = read(&wrong).expect_err("it has no name");
+        assert!(!error.contains("hidden"), "{error}");
+    }
+
+    #[test]
+    fn every_wrong_setting_is_named() {
+        let on = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c");
+        for (name, value) in [
+            ("OTEL_TRACES_SAMPLER_ARG", "2"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "c:4317"),
+        ] {
+            let error = read(&[on, (name, value)]).expect_err("it is wrong");
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What an agent tells of each request that it has handled, and of each call.
+
+use triad_core::message::{Outcome, StepRequest};
+use triad_core::{Timestamp, TraceContext};
+
+use super::Agent;
+use crate::control::ControlStore;
+use crate::handled::Handled;
+use crate::ports::{Bus, Clock, Entropy};
+use crate::record::InputRecord;
+use crate::remote::CallNotes;
+use crate::traces::{
+    AttributeValue, Open, SpanKind, Told, Tracing, number, of_record, outcome_of, redelivery_code,
+};
+
+/// Where the work on a request is in its trace.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hop {
+    /// The request's own hop; `None` if it belongs to no trace.
+    pub(super) trace: Option<TraceContext>,
+    /// The work on it; `None` where nobody is told.
+    pub(super) span: Option<Open>,
+}
+
+/// What came of a request.
+#[derive(Debug, Default)]
+pub(super) struct Came {
+    calls: u32,
+    result: Option<&'static str>,
+    failure: Option<String>,
+    is_failed: bool,
+}
+
+impl Came {
+    /// An answer, where somebody is told.
+    pub(super) fn of(&mut self, calls: u32, outcome: &Outcome, is_told: bool) {
+        if !is_told {
+            return;
+        }
+        let (result, failure) = outcome_of(outcome);
+        *self = Self {
+            calls,
+            result: Some(result),
+            failure: failure.map(str::to_owned),
+            is_failed: matches!(outcome, Outcome::Failed { .. }),
+        };
+    }
+}
+
+impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
+    pub(super) fn tracing(&self) -> Tracing<'_, C> {
+        Tracing {
+            traces: &self.settings.traces,
+            clock: &self.clock,
+        }
+    }
+
+    /// Where the work on this request is, which begins now.
+    pub(super) fn hop(&self, record: &InputRecord, request: &StepRequest) -> Hop {
+        let tracing = self.tracing();
+        let begin = || {
+            let cause = of_record(record, &request.order_id);
+            let now = tracing.now();
+            tracing.traces.begin(cause, "attempt", now)
+        };
+        Hop {
+            trace: record.trace(),
+            span: tracing.traces.is_on().then(begin).flatten(),
+        }
+    }
+
+    /// Tells of a request that was handled.
+    pub(super) fn tell(
+        &self,
+        record: &InputRecord,
+        request: &StepRequest,
+        hop: Hop,
+        came: &Came,
+        handled: &Handled,
+    ) {
+        let Some(span) = &hop.span else { return };
+        let failure = match handled {
+            Handled::Redeliver(why) => redelivery_code(why),
+            Handled::Done if came.is_failed => came.failure.as_deref(),
+            Handled::Done => None,
+        };
+        let tracing = self.tracing();
+        let traces = tracing.traces;
+        traces.end(span, tracing.now(), failure, || {
+            let told = traces.handled("attempt", record, request.order_id.as_str());
+            let told = of_step(told, request).with("triad.calls", number(came.calls.into()));
+            let told = match came.result {
+                Some(result) => told.with("triad.result", result),
+                None => told,
+            };
+            match &came.failure {
+                Some(code) => told.with("triad.failure", code.clone()),
+                None => told,
+            }
+        });
+    }
+
+    /// A call that begins now, the how manieth of its request, and the header that it carries.
+    pub(super) fn begins_call(
+        &self,
+        hop: Hop,
+        count: u32,
+        now: Timestamp,
+    ) -> (Option<Open>, CallNotes, Option<String>) {
+        let call = |span: Open| {
+            let what = format!("call/{count}");
+            self.settings.traces.begin(span.context, &what, now)
+        };
+        let open = hop.span.and_then(call);
+        let notes = match open {
+            Some(_) => CallNotes::read(),
+            None => CallNotes::default(),
+        };
+        let header = open.map(|open| open.context).or(hop.trace);
+        (open, notes, header.map(|context| context.to_string()))
+    }
+
+    /// Tells of a call that has ended.
+    pub(super) fn tell_call(
+        &self,
+        request: &StepRequest,
+        count: u32,
+        open: Option<Open>,
+        notes: &CallNotes,
+        failure: Option<&str>,
+    ) {
+        let Some(open) = &open else { return };
+        let tracing = self.tracing();
+        tracing.traces.end(open, tracing.now(), failure, || {
+            let notes = notes.take();
+            let text = |name| {
+                let found = notes.iter().find(|(of, _)| *of == name);
+                found.and_then(|(_, value)| match value {
+                    AttributeValue::Text(text) => Some(text.as_ref()),
+                    AttributeValue::Number(_) => None,
+                })
+            };
+            let name = match (text("http.request.method"), text("url.template")) {
+                (Some(method), Some(template)) => format!("{method} {template}"),
+                _ => format!("call {}", request.action),
+            };
+            let mut told = of_step(Told::new(name, SpanKind::Client), request);
+            if count > 1 {
+                told = told.with("http.request.resend_count", i64::from(count) - 1);
+            }
+            told.attributes.extend(notes);
+            told
+        });
+    }
+}
+
+/// Says which attempt at which step of which order it is.
+fn of_step(told: Told, request: &StepRequest) -> Told {
+    told.with("triad.order.id", request.order_id.to_string())
+        .with("triad.step", request.step.to_string())
+        .with("triad.direction", request.direction.to_string())
+        .with("triad.attempt", number(request.attempt.0.into()))
+        .with("triad.agent", request.agent.to_string())
+        .with("triad.action", request.action.clone())
+}

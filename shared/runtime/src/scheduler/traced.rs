@@ -1,0 +1,116 @@
+//! What the Scheduler tells of each message that it has handled.
+
+use triad_core::message::SchedulerMessage;
+use triad_core::pass::Snapshot;
+use triad_core::{OrderId, Timestamp, TraceContext, render};
+
+use super::{Batch, Scheduler, Work};
+use crate::control::ControlStore;
+use crate::handled::Handled;
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use crate::record::InputRecord;
+use crate::traces::{Attribute, Open, Told, number, of_record, outcome_of, redelivery_code};
+
+/// What is told of one record at its end.
+pub(super) struct Heard {
+    span: Open,
+    what: &'static str,
+    attributes: Vec<Attribute>,
+    links: Vec<TraceContext>,
+}
+
+impl<S, B, C, E> Scheduler<S, B, C, E>
+where
+    S: StateStore + DefinitionStore + ControlStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    /// Notes that the work on a record begins. Nothing is noted where nobody is told.
+    pub(super) fn hear_of(
+        &self,
+        work: &mut Work,
+        record: &InputRecord,
+        now: Timestamp,
+        batch: &mut Batch<'_>,
+    ) {
+        let traces = &self.settings.traces;
+        if !traces.is_on() {
+            return;
+        }
+        let what = match &work.message {
+            SchedulerMessage::Accepted(_) => "claim",
+            SchedulerMessage::Retry(_) => "take-up",
+            SchedulerMessage::Reply(_) => "reply",
+        };
+        work.carried.span = traces.begin(of_record(record, &work.id), what, now);
+        batch.heard.resize_with(batch.records.len(), || None);
+        batch.heard[work.index] = work.carried.span.map(|span| Heard {
+            span,
+            what,
+            attributes: match span.context.is_sampled() {
+                true => said(&work.message),
+                false => Vec::new(),
+            },
+            links: Vec::new(),
+        });
+    }
+
+    /// Tells of the records of a wave that has ended.
+    pub(super) fn tell_wave(&self, members: &[(usize, OrderId)], batch: &mut Batch<'_>) {
+        if batch.heard.is_empty() {
+            return;
+        }
+        let (traces, now) = (&self.settings.traces, self.clock.now());
+        for (index, order) in members {
+            let Some(heard) = batch.heard[*index].take() else {
+                continue;
+            };
+            let letter = batch.letters.iter().find(|(of, _)| of == index);
+            let failure = match (letter, &batch.answers[*index]) {
+                (Some((_, cause)), _) => Some(cause.code),
+                (None, Handled::Redeliver(why)) => redelivery_code(why),
+                (None, Handled::Done) => None,
+            };
+            let record = &batch.records[*index];
+            traces.end(&heard.span, now, failure, || {
+                let mut told = traces.handled(heard.what, record, order.as_str());
+                told.attributes.extend(heard.attributes);
+                Told {
+                    links: heard.links,
+                    ..told
+                }
+            });
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// Notes the attempts at which the order's work stood, where a message takes it up again.
+    pub(super) fn takes_up(&mut self, index: usize, read: &Snapshot) {
+        let Some(Some(heard)) = self.heard.get_mut(index) else {
+            return;
+        };
+        if heard.what == "take-up" && heard.span.context.is_sampled() {
+            let context = heard.span.context;
+            let attempts = render::requests_at_hand(&read.order);
+            heard.links = attempts.iter().map(|id| context.child(id)).collect();
+        }
+    }
+}
+
+/// What a message says of a step.
+fn said(message: &SchedulerMessage) -> Vec<Attribute> {
+    let SchedulerMessage::Reply(reply) = message else {
+        return Vec::new();
+    };
+    let (result, code) = outcome_of(&reply.outcome);
+    let mut said: Vec<Attribute> = vec![
+        ("triad.step", reply.step.to_string().into()),
+        ("triad.direction", reply.direction.to_string().into()),
+        ("triad.attempt", number(reply.attempt.0.into()).into()),
+        ("triad.result", result.into()),
+    ];
+    said.extend(code.map(|code| ("triad.failure", code.to_owned().into())));
+    said
+}

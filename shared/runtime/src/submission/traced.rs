@@ -1,0 +1,159 @@
+//! What Submission tells of each order: the root of its trace, or a submission beside it.
+
+use std::collections::BTreeSet;
+
+use triad_core::{Timestamp, TraceContext};
+
+use super::outgoing::{self, ToSend};
+use super::submitted::Submitted;
+use super::{Admitted, Source, Submission};
+use crate::ports::{Bus, Clock, Created, DefinitionStore, StateStore, StoreError};
+use crate::record::InputRecord;
+use crate::traces::{Open, SpanKind, Told, Tracing, redelivery_code};
+
+/// The submissions of a batch, by the places of their records. Empty where nobody is told.
+pub(super) struct Opened {
+    began: Timestamp,
+    of: Vec<Option<One>>,
+    /// Those of which messages were to be sent: they are new, or nobody has taken them up yet.
+    announced: BTreeSet<usize>,
+}
+
+#[derive(Clone)]
+struct One {
+    root: Open,
+    order: String,
+    workflow: String,
+}
+
+impl Opened {
+    /// Notes that an order can be stored.
+    pub(super) fn admitted(&mut self, order: &Admitted) {
+        let accepted = &order.accepted;
+        let Some(place) = self.of.get_mut(order.index) else {
+            return;
+        };
+        let trace = accepted
+            .traceparent
+            .as_deref()
+            .and_then(TraceContext::parse);
+        let Some(trace) = trace else { return };
+        *place = Some(One {
+            root: Open::root(trace, &accepted.order_id, self.began),
+            order: accepted.order_id.to_string(),
+            workflow: accepted.workflow.name.to_string(),
+        });
+    }
+
+    /// The root of the order at this place.
+    pub(super) fn of(&self, index: usize) -> Option<&Open> {
+        let one = self.of.get(index)?.as_ref()?;
+        Some(&one.root)
+    }
+
+    /// Tells of the transaction that has stored an order, or has not.
+    pub(super) fn created<C: Clock>(
+        &self,
+        tracing: &Tracing<'_, C>,
+        order: &Admitted,
+        began: Timestamp,
+        result: &Result<Created, StoreError>,
+    ) {
+        if let Some(root) = self.of(order.index) {
+            let failure = result.as_ref().err();
+            tracing.created(root, began, &order.accepted.order_id, failure);
+        }
+    }
+}
+
+impl<S, B, C> Submission<S, B, C>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+{
+    pub(super) fn tracing(&self) -> Tracing<'_, C> {
+        Tracing {
+            traces: &self.settings.traces,
+            clock: &self.clock,
+        }
+    }
+
+    /// Nothing is known yet of the orders in these records.
+    pub(super) fn opened(&self, records: &[InputRecord]) -> Opened {
+        let is_on = self.settings.traces.is_on();
+        Opened {
+            began: self.tracing().now(),
+            of: vec![None; if is_on { records.len() } else { 0 }],
+            announced: BTreeSet::new(),
+        }
+    }
+
+    /// Sends what is to be sent of each record.
+    pub(super) async fn send(
+        &self,
+        to_send: Vec<ToSend>,
+        opened: &mut Opened,
+        answers: &mut [Submitted],
+    ) {
+        if !opened.of.is_empty() {
+            opened.announced.extend(to_send.iter().map(ToSend::index));
+        }
+        let tracing = self.tracing();
+        let (bus, misconfigured) = (&self.bus, &self.misconfigured);
+        outgoing::send(bus, to_send, misconfigured, &tracing, opened, answers).await;
+    }
+
+    /// Tells of every submission of a batch. One that is to come again for want of room is told when it
+    /// gets in.
+    pub(super) fn tell(
+        &self,
+        source: Source,
+        records: &[InputRecord],
+        opened: &Opened,
+        answers: &[Submitted],
+    ) {
+        for (index, answer) in answers.iter().enumerate() {
+            let Some(Some(one)) = opened.of.get(index) else {
+                continue;
+            };
+            let is_announced = opened.announced.contains(&index);
+            let (is_root, failure) = match answer {
+                Submitted::Accepted(_) => (true, None),
+                // It was submitted before and nobody took it up: whoever stored it may have died first.
+                Submitted::Again(_) => (is_announced, None),
+                Submitted::Refused(refusal) => (false, Some(refusal.code())),
+                Submitted::Rejected(_) => (false, Some("too-many-in-flight")),
+                Submitted::Later(why) => match redelivery_code(why) {
+                    Some(code) => (false, Some(code)),
+                    None => continue,
+                },
+            };
+            self.tell_one(source, &records[index], one, is_root, failure);
+        }
+    }
+
+    fn tell_one(
+        &self,
+        source: Source,
+        record: &InputRecord,
+        one: &One,
+        is_root: bool,
+        failure: Option<&str>,
+    ) {
+        let traces = &self.settings.traces;
+        let open = match is_root {
+            true => one.root,
+            false => Open::within(one.root.context, "submit", one.root.began),
+        };
+        traces.end(&open, self.clock.now(), failure, || {
+            let told = match source {
+                Source::Topic => traces.handled("submit", record, &one.order),
+                Source::Caller => {
+                    Told::new("submit", SpanKind::Server).with("triad.order.id", one.order.clone())
+                }
+            };
+            told.with("triad.workflow", one.workflow.clone())
+        });
+    }
+}

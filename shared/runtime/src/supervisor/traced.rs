@@ -1,0 +1,35 @@
+//! What a sweep tells of an order that it has taken up.
+
+use triad_core::pass::{End, Snapshot, Task};
+use triad_core::render;
+
+use crate::passes::Carried;
+use crate::ports::Clock;
+use crate::traces::{SpanKind, Told, Tracing, bus_code, store_code};
+
+/// Tells of one order, with links to the attempts at which its work stood. Of an order for which nothing
+/// was to be done nothing is told.
+pub(super) fn swept<C: Clock>(tracing: &Tracing<'_, C>, read: &Snapshot, carried: &Carried) {
+    let Some(span) = &carried.span else { return };
+    let end = match carried.pass.task() {
+        Task::Ended(End::Ignored(_) | End::Refused(_) | End::Absent) => return,
+        Task::Ended(end) => Some(end),
+        _ => None,
+    };
+    let failure = match (end, &carried.unwritten, &carried.unsent) {
+        (Some(End::Illegal(_)) | None, ..) => Some("illegal"),
+        (_, Some(e), _) => Some(store_code(e)),
+        (_, _, Some(e)) => Some(bus_code(e)),
+        _ => None,
+    };
+    tracing.traces.end(span, tracing.now(), failure, || {
+        let attempts = render::requests_at_hand(&read.order);
+        Told {
+            links: attempts.iter().map(|id| span.context.child(id)).collect(),
+            ..Told::new("sweep", SpanKind::Internal)
+        }
+        .with("triad.order.id", read.order.id.to_string())
+        .with("triad.workflow", read.order.workflow.name.to_string())
+        .with("triad.order.state", read.order.state.name())
+    });
+}

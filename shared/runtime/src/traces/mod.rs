@@ -1,0 +1,285 @@
+//! Traces: what handlers did for an order, told as spans to whoever keeps them.
+//!
+//! A span is a value. A handler makes it when the work is over, from what it knows by then, and hands it
+//! to a port that never blocks. Nothing is built for an order whose trace is not kept, and nothing at all
+//! where no port is set. Ids are derived ([`TraceContext`]) and times come from the clock of the handler,
+//! so that nothing here draws a random number or waits.
+//!
+//! Architecture invariant: no span holds a payload or the value of a header, and nothing that is decided
+//! about an order depends on a span.
+
+mod open;
+mod told;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use triad_core::TraceContext;
+use triad_core::{OrderId, Timestamp};
+use triad_workflow::Millis;
+
+pub(crate) use open::{Open, Told};
+pub(crate) use told::{
+    Tracing, bus_code, number, of_record, outcome_of, redelivery_code, store_code,
+};
+
+/// What a span is to those at its other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Work within Triad.
+    Internal,
+    /// The answer to a caller.
+    Server,
+    /// A call to another system: a remote service, or the store.
+    Client,
+    /// A message that was sent.
+    Producer,
+    /// A message that was handled.
+    Consumer,
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttributeValue {
+    /// A text.
+    Text(Cow<'static, str>),
+    /// A whole number.
+    Number(i64),
+}
+
+impl From<&'static str> for AttributeValue {
+    fn from(text: &'static str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for AttributeValue {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl From<i64> for AttributeValue {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+/// Name and value of an attribute. Names are those of OpenTelemetry's semantic conventions, or begin with
+/// `triad.`.
+pub type Attribute = (&'static str, AttributeValue);
+
+/// One span: a piece of work for an order, from its begin to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceSpan {
+    /// The trace, the span's own id and the flags. Two spans with one id are the same work, told twice.
+    pub context: TraceContext,
+    /// The span that caused this one; `None` of a root.
+    pub parent: Option<TraceContext>,
+    /// Earlier work that this span takes up again.
+    pub links: Vec<TraceContext>,
+    /// What was done; few different names.
+    pub name: Cow<'static, str>,
+    /// What it is to those at its other end.
+    pub kind: SpanKind,
+    /// When it began, by the clock of its machine.
+    pub began: Timestamp,
+    /// When it ended; not before it began.
+    pub ended: Timestamp,
+    /// What is said of it.
+    pub attributes: Vec<Attribute>,
+    /// The short code of the failure; `None` if there was none.
+    pub failure: Option<String>,
+}
+
+/// Takes the spans that have ended.
+pub trait TraceSink: Send + Sync + 'static {
+    /// Takes a span. It is called from the midst of handlers, so it must return at once: it neither waits
+    /// nor fails, and drops what it has no room for.
+    fn ended(&self, span: TraceSpan);
+
+    /// Sends on what it has taken, for at most `within` milliseconds. By default it keeps nothing.
+    fn flush(&self, _within: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Which orders are traced whose submitters have not decided it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampling(u64);
+
+impl Sampling {
+    /// Traces this share of the orders, from 0 (none) to 1 (all), chosen by the id of the trace as
+    /// OpenTelemetry's `TraceIdRatioBased` does. `None` if the share is outside.
+    #[must_use]
+    pub fn of_share(share: f64) -> Option<Self> {
+        let whole = 1_u64 << 63;
+        (0.0..=1.0)
+            .contains(&share)
+            .then_some(Self((share * whole as f64) as u64))
+    }
+
+    fn takes(self, trace: TraceContext) -> bool {
+        let low = trace.trace_id() as u64;
+        (low >> 1) < self.0
+    }
+}
+
+/// How the engines under the handlers are called in attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Engines {
+    /// The value of `messaging.system`.
+    pub bus: &'static str,
+    /// The value of `db.system.name`.
+    pub store: &'static str,
+    /// The operation of the store that makes a record.
+    pub create: &'static str,
+    /// The operation of the store that replaces a record.
+    pub write: &'static str,
+}
+
+impl Engines {
+    /// Kafka and DynamoDB.
+    pub const DEPLOYED: Self = Self {
+        bus: "kafka",
+        store: "aws.dynamodb",
+        create: "TransactWriteItems",
+        write: "PutItem",
+    };
+    /// The embedded broker and the SQLite file of one machine.
+    pub const ONE_MACHINE: Self = Self {
+        bus: "triad",
+        store: "sqlite",
+        create: "INSERT",
+        write: "UPDATE",
+    };
+}
+
+/// Where handlers tell their spans: to a sink, or to nobody, which is the default and costs nothing.
+/// Clones tell the same one.
+#[derive(Clone, Default)]
+pub struct Traces(Option<Arc<On>>);
+
+struct On {
+    sink: Box<dyn TraceSink>,
+    sampling: Sampling,
+    engines: Engines,
+}
+
+impl fmt::Debug for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_on() {
+            "Traces(on)"
+        } else {
+            "Traces(off)"
+        })
+    }
+}
+
+impl Traces {
+    /// Tells a sink. `sampling` decides about orders whose submitter sends no trace context; where it
+    /// sends one, its own decision holds. Of an order that is not sampled the spans with a failure are
+    /// told all the same.
+    pub fn to(sink: impl TraceSink, sampling: Sampling, engines: Engines) -> Self {
+        Self(Some(Arc::new(On {
+            sink: Box::new(sink),
+            sampling,
+            engines,
+        })))
+    }
+
+    /// Whether anybody is told.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Has the sink send on what it has taken, for at most `within` milliseconds: at the end of a process,
+    /// and before a sandbox is frozen.
+    pub async fn flush(&self, within: Millis) {
+        if let Some(on) = &self.0 {
+            on.sink.flush(within).await;
+        }
+    }
+
+    /// The trace of a new order: its submitter's, or one of its own, with the decision whether it is
+    /// sampled. Where nobody is told it is the submitter's alone.
+    pub(crate) fn of_submission(
+        &self,
+        order: &OrderId,
+        given: Option<TraceContext>,
+    ) -> Option<TraceContext> {
+        let Some(on) = &self.0 else {
+            return given;
+        };
+        Some(given.unwrap_or_else(|| {
+            let own = TraceContext::of_order(order);
+            own.sampled(on.sampling.takes(own))
+        }))
+    }
+
+    /// Tells of work that has ended, if its trace is kept or it has failed.
+    pub(crate) fn end(
+        &self,
+        open: &Open,
+        ended: Timestamp,
+        failure: Option<&str>,
+        told: impl FnOnce() -> Told,
+    ) {
+        let Some(on) = &self.0 else { return };
+        if !open.context.is_sampled() && failure.is_none() {
+            return;
+        }
+        let told = told();
+        on.sink.ended(TraceSpan {
+            context: open.context,
+            parent: open.parent,
+            links: told.links,
+            name: told.name,
+            kind: told.kind,
+            began: open.began,
+            ended: ended.max(open.began),
+            attributes: told.attributes,
+            failure: failure.map(str::to_owned),
+        });
+    }
+
+    fn engines(&self) -> Engines {
+        self.0.as_ref().map_or(Engines::DEPLOYED, |on| on.engines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_orders_is_sampled_by_their_traces() {
+        let taken = |share| {
+            let sampling = Sampling::of_share(share).expect("it is a share");
+            let orders = (0..2_000).map(|n| OrderId::new(format!("o-{n}")).expect("an id"));
+            orders
+                .filter(|id| sampling.takes(TraceContext::of_order(id)))
+                .count()
+        };
+        assert_eq!(taken(0.0), 0);
+        assert_eq!(taken(1.0), 2_000);
+        let tenth = taken(0.1);
+        assert!((150..250).contains(&tenth), "{tenth}");
+        for wrong in [-0.1, 1.1, f64::NAN] {
+            assert_eq!(Sampling::of_share(wrong), None);
+        }
+    }
+
+    #[test]
+    fn where_nobody_is_told_an_order_has_its_submitters_context_and_no_other() {
+        let id = OrderId::new("7").expect("an id");
+        let given = TraceContext::of_order(&OrderId::new("8").expect("an id"));
+        let off = Traces::default();
+        assert_eq!(off.of_submission(&id, None), None);
+        assert_eq!(off.of_submission(&id, Some(given)), Some(given));
+    }
+}
