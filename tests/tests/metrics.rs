@@ -128,6 +128,40 @@ fn the_code_tells_of_every_metric_of_the_table_and_of_no_other() {
     assert!(left.is_empty(), "nobody tells of {left:?}");
 }
 
+#[test]
+fn a_sweep_that_was_not_whole_is_not_counted_as_done() {
+    let embedded = Embedded::new("Triad/test").expect("a namespace");
+    metric::describe();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let results = |sweep_limit| {
+        let sweep = async {
+            let table = Store::start().await;
+            let settings = Settings {
+                sweep_limit,
+                ..Settings::default()
+            };
+            let bus = MemoryBus::default();
+            let ports = (table.store(), bus, SystemClock, SystemEntropy);
+            let supervisor = Supervisor::new(ports.0, ports.1, ports.2, ports.3, settings);
+            supervisor.sweep(Millis(60_000)).await
+        };
+        metrics::with_local_recorder(&embedded, || runtime.block_on(sweep));
+        let lines = embedded.lines(1);
+        let read = lines
+            .iter()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let counted = read.filter(|line| line["triad_sweeps_total"] == 1);
+        counted
+            .map(|line| line["result"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(results(100), ["whole"]);
+    assert_eq!(results(0), ["truncated"]);
+}
+
 /// The page has a row for each, as the table has it.
 #[test]
 fn the_page_lists_every_metric() {

@@ -354,8 +354,9 @@ impl Report {
         self.unread == 0 && !self.truncated
     }
 
-    /// Writes the sweep's line into the log: as an error if a shard could not be read, as a warning if it was cut short. Where nothing was due and nothing
-    /// failed, the line is at level `debug`, unless `always` asks for it at `info`.
+    /// Writes the sweep's line into the log: as an error if a shard could not be read, as a warning if it
+    /// was cut short. Where nothing was due and nothing failed, the line is at level `debug`, unless
+    /// `always` asks for it at `info`.
     pub fn log(&self, always: bool) {
         let report = self;
         if self.unread > 0 {
