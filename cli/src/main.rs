@@ -31,6 +31,7 @@ mod read;
 mod serve;
 mod store;
 mod terraform;
+mod traces;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -151,7 +152,11 @@ fn main() -> ExitCode {
         _ => Ok(()),
     };
     let ran = match confirmed {
-        Ok(()) => runtime.block_on(run(cli.command)),
+        Ok(()) => runtime.block_on(async {
+            let ran = run(cli.command).await;
+            traces::flush().await;
+            ran
+        }),
         Err(refused) => Err(refused.into()),
     };
     match ran {

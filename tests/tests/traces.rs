@@ -28,7 +28,7 @@ const TRIP: &str = "
 workflow: trip
 defaults:
   complete_within: 8s
-  retry: { calls: 2, initial: 10ms, max: 20ms }
+  retry: { calls: 1, initial: 10ms, max: 20ms }
   supervisor: { threshold: 4 }
 steps:
   - id: flight
@@ -39,7 +39,9 @@ steps:
   - id: hotel
     agent: hotel
     action: reserve
+    after: [flight]
     input: { guest: '${details.to}' }
+    compensation: { action: release }
 ";
 
 /// A collector: keeps the spans that are posted to it.
@@ -145,9 +147,9 @@ impl Service {
             None => 200,
         };
         let status = StatusCode::from_u16(status).expect("a status");
-        match status.is_success() {
-            true => "{}".into_response(),
-            false => (status, [("retry-after", "1")], "{}").into_response(),
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => (status, [("retry-after", "1")], "{}").into_response(),
+            status => (status, "{}").into_response(),
         }
     }
 }
@@ -190,18 +192,26 @@ async fn ended(serve: &Serve, order: &Value) -> Value {
 /// The spans by their names, and what is true of every tree: one trace, one root, no parent that is
 /// missing, no id twice, no link to nowhere, no secret.
 fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
-    let ids: BTreeSet<_> = spans.iter().map(|s| s.span_id.clone()).collect();
-    assert_eq!(ids.len(), spans.len(), "every id is of one span");
+    let mut ids: BTreeMap<Vec<u8>, &Span> = BTreeMap::new();
+    for span in spans {
+        let Some(told) = ids.insert(span.span_id.clone(), span) else {
+            continue;
+        };
+        // Whoever cannot know that a message is out sends it again: the same one, and the same span.
+        assert_eq!((&told.name, told.kind()), (&span.name, SpanKind::Producer));
+        let message = |span| said(span).remove("messaging.message.id");
+        assert_eq!(message(told), message(span), "every id is of one span");
+    }
     let traces: BTreeSet<_> = spans.iter().map(|s| s.trace_id.clone()).collect();
     assert_eq!(traces.len(), 1, "one trace");
-    let has_parent = |s: &&Span| ids.contains(&s.parent_span_id);
+    let has_parent = |s: &&Span| ids.contains_key(&s.parent_span_id);
     let roots: Vec<&Span> = spans.iter().filter(|s| !has_parent(s)).collect();
     let mut by_name: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in spans {
         by_name.entry(&span.name).or_default().push(span);
         for link in &span.links {
             assert!(
-                ids.contains(&link.span_id),
+                ids.contains_key(&link.span_id),
                 "{} links to nowhere",
                 span.name
             );
@@ -215,7 +225,7 @@ fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
     (roots, by_name)
 }
 
-fn values<'a>(spans: &[&'a Span], name: &str) -> Vec<String> {
+fn values(spans: &[&Span], name: &str) -> Vec<String> {
     let all = spans.iter();
     all.map(|span| said(span).remove(name).unwrap_or_default())
         .collect()
@@ -261,10 +271,9 @@ async fn an_order_that_was_retried_parked_and_compensated_is_one_tree() {
     assert_eq!(values(undone, "url.full"), [url]);
     let ids: BTreeSet<_> = spans.iter().map(|s| s.span_id.clone()).collect();
     let called_by = service.called_by.lock().expect("no panic").clone();
-    assert_eq!(
-        called_by.len(),
-        6,
-        "a booking, four reservations, a cancellation"
+    assert!(
+        called_by.len() >= 6,
+        "a booking, four reservations, what undoes them"
     );
     for caller in called_by {
         assert!(ids.contains(&caller.hop_id().to_be_bytes()[..]), "{caller}");
@@ -273,13 +282,13 @@ async fn an_order_that_was_retried_parked_and_compensated_is_one_tree() {
     // The attempts: failed, parked, refused.
     let attempts = &by_name["attempt agent.hotel"];
     assert!(attempts.iter().all(|a| a.kind() == SpanKind::Consumer));
-    let results = values(attempts, "triad.result");
-    assert_eq!(results.first().map(String::as_str), Some("failed"));
-    assert!(
-        results.iter().any(|result| result == "deferred"),
-        "{results:?}"
-    );
-    assert_eq!(results.last().map(String::as_str), Some("failed"));
+    let forward = attempts.iter().copied();
+    let forward: Vec<&Span> = forward
+        .filter(|a| said(a)["triad.direction"] == "forward")
+        .collect();
+    let mut results = values(&forward, "triad.result");
+    results.dedup();
+    assert_eq!(results, ["failed", "deferred", "failed"]);
     let numbers: BTreeSet<_> = values(attempts, "triad.attempt").into_iter().collect();
     assert!(numbers.len() >= 3, "{numbers:?}");
 
@@ -347,10 +356,14 @@ async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_tol
     assert_eq!(roots[0].parent_span_id, given.hop_id().to_be_bytes());
 
     let fails = TraceContext::of_order(&OrderId::new("fails-once").expect("an id"));
-    assert_eq!(others.len(), 1, "the one call that failed: {others:#?}");
-    assert!(is_error(&others[0]));
-    assert_eq!(others[0].trace_id, fails.trace_id().to_be_bytes());
-    assert_eq!(said(&others[0])["error.type"], "http-503");
+    let mut names: Vec<&str> = others.iter().map(|s| s.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["POST /hotel/reserve", "attempt agent.hotel"]);
+    for span in &others {
+        assert!(is_error(span), "{span:?}");
+        assert_eq!(span.trace_id, fails.trace_id().to_be_bytes());
+        assert_eq!(said(span)["error.type"], "http-503");
+    }
 }
 
 #[tokio::test]

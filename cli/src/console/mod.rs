@@ -12,6 +12,7 @@ use anyhow::Result;
 use clap::Args;
 use http::HeaderName;
 use serde_json::json;
+use triad_bootstrap::Sending;
 use triad_console::{Answers, Console, Hidden, Parts, Settings};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
@@ -23,6 +24,7 @@ use crate::commands::connection::{KafkaArgs, StoreArgs, both};
 use crate::machine::signals::interrupted;
 use crate::output::{Usage, print_line};
 use crate::store::Store;
+use crate::traces;
 use letters::KafkaLetters;
 
 /// Look at an installation and act on it in a browser: a page on this machine
@@ -86,6 +88,7 @@ pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
     let (store, bus) = both(&args.store, &args.kafka).await?;
     let handlers = triad_runtime::settings::Settings {
         timing,
+        traces: traces::of_environment(&store, Sending::Beside)?,
         ..triad_runtime::settings::Settings::default()
     };
     let operator = Operator::new(

@@ -13,6 +13,7 @@ pub mod status;
 pub mod workflows;
 
 use clap::Args;
+use triad_bootstrap::Sending;
 use triad_core::OperatorAct;
 use triad_kafka::KafkaBus;
 use triad_runtime::operator::Operator;
@@ -23,6 +24,7 @@ pub use crate::commands::connection::Store;
 use crate::commands::connection::{KafkaArgs, StoreArgs, both};
 use crate::commands::who::who;
 use crate::output::Usage;
+use crate::traces;
 
 /// The acts of an operator as commands use them: over either store and Kafka, with the real clock and
 /// real random numbers.
@@ -65,11 +67,13 @@ pub async fn operator(
     store: &StoreArgs,
     kafka: &KafkaArgs,
 ) -> anyhow::Result<(Store, CliOperator)> {
+    let timing = store.spans()?.timing;
+    let (store, bus) = both(store, kafka).await?;
     let settings = Settings {
-        timing: store.spans()?.timing,
+        timing,
+        traces: traces::of_environment(&store, Sending::Flushed)?,
         ..Settings::default()
     };
-    let (store, bus) = both(store, kafka).await?;
     let operator = Operator::new(store.clone(), bus, SystemClock, SystemEntropy, settings);
     Ok((store, operator))
 }

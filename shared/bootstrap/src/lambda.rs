@@ -16,8 +16,6 @@ use triad_runtime::dead_letter::replay::MALFORMED_EVENT_RECORD;
 use triad_runtime::dead_letter::{self, Cause, dead_letter};
 use triad_runtime::deaths;
 use triad_runtime::system::SystemClock;
-#[cfg(feature = "traces")]
-use triad_runtime::traces::Engines;
 use triad_runtime::traces::Traces;
 use triad_runtime::{Bus, Clock, Handled, InputRecord};
 use triad_workflow::Millis;
@@ -58,8 +56,18 @@ pub async fn start() -> Result<Wiring, RunError> {
             Config::read(&environment, Account::of_function()).map_err(|e| e.to_string())?;
         config.kafka.login = config.auth.log_in(&config.account).await?;
         #[cfg(feature = "traces")]
-        crate::export_traces(&mut config, Engines::DEPLOYED, crate::Sending::Flushed)
-            .map_err(|e| e.to_string())?;
+        crate::export_traces(
+            &mut config,
+            triad_runtime::traces::Engines::DEPLOYED,
+            crate::Sending::Flushed,
+        )
+        .map_err(|e| e.to_string())?;
+        #[cfg(not(feature = "traces"))]
+        if config.traces.is_some() {
+            tracing::warn!(
+                "an endpoint of traces is named, and this build has none: --features traces"
+            );
+        }
         Wiring::new(config).await.map_err(|e| e.to_string())
     })
     .await
@@ -142,7 +150,8 @@ where
 /// most, and no longer than the handler had.
 pub async fn flush_spans(traces: &Traces, invocation: &Invocation) {
     let left = invocation.deadline.remaining().min(LAST_SPANS);
-    traces.flush(Millis::from(left)).await;
+    // The sink keeps to its bound; that of the invocation does not depend on it.
+    let _ = tokio::time::timeout(left, traces.flush(Millis::from(left))).await;
 }
 
 /// One batch: what the shell could not read is dead-lettered, the rest is the handler's.
@@ -280,6 +289,7 @@ mod tests {
     use triad_core::Envelope;
     use triad_lambda::Deadline;
     use triad_runtime::ports::BusError;
+    use triad_runtime::traces::{Engines, Sampling, TraceSink, TraceSpan};
 
     use super::*;
 
@@ -326,6 +336,34 @@ mod tests {
             matches!(&outcomes[..], [RecordOutcome::Failed(why), RecordOutcome::Done] if why.contains("no broker")),
             "{outcomes:?}"
         );
+    }
+
+    /// Has nothing to keep, and never comes back from a flush.
+    struct Hanging(Arc<std::sync::atomic::AtomicUsize>);
+
+    impl TraceSink for Hanging {
+        fn ended(&self, _: TraceSpan) {}
+
+        fn flush(&self, _: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn spans_are_flushed_before_an_invocation_is_answered_and_do_not_hold_it_up() {
+        let flushed = Arc::default();
+        let sampling = Sampling::of_share(1.0).expect("a share");
+        let traces = Traces::to(Hanging(Arc::clone(&flushed)), sampling, Engines::DEPLOYED);
+        let invocation = Invocation {
+            request_id: String::new(),
+            deadline: Deadline::before(u64::MAX, Duration::ZERO),
+            progress: Progress::new(0),
+        };
+        let flush = flush_spans(&traces, &invocation);
+        let ended = tokio::time::timeout(Duration::from_secs(30), flush).await;
+        assert!(ended.is_ok(), "it has its own bound");
+        assert_eq!(flushed.load(std::sync::atomic::Ordering::SeqCst), 1);
     }
 
     #[tokio::test]

@@ -6,6 +6,8 @@
 pub mod agents;
 mod auth;
 mod config;
+#[cfg(feature = "traces")]
+mod export;
 mod instance;
 #[cfg(feature = "lambda")]
 mod journal;
@@ -26,12 +28,12 @@ pub use triad_aws::Account;
 pub use agents::AgentConfig;
 pub use auth::{AuthConfig, Way};
 pub use config::Config;
+#[cfg(feature = "traces")]
+pub use export::{Sending, export_traces, traces_to};
 pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::{http_remotes, remotes_of};
 pub use served::{Served, agents_of, needed_agents};
 pub use spans::Spans;
 pub use traces::TraceConfig;
-#[cfg(feature = "traces")]
-pub use traces::{Sending, export_traces};
 pub use wiring::{Bus, SchedulerHandler, Store, SubmissionHandler, WholeStore, Wiring};

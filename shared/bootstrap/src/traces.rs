@@ -5,14 +5,8 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use triad_runtime::traces::Sampling;
-#[cfg(feature = "traces")]
-use triad_runtime::traces::{Engines, Traces};
 
-#[cfg(feature = "traces")]
-use crate::config::Config;
-#[cfg(feature = "traces")]
-use crate::reader::ConfigError;
-use crate::reader::Reader;
+use crate::reader::{ConfigError, Reader};
 
 /// The share of orders that are traced where nobody says another: one in a hundred.
 const DEFAULT_SHARE: f64 = 0.01;
@@ -48,6 +42,17 @@ impl fmt::Debug for TraceConfig {
 }
 
 impl TraceConfig {
+    /// Reads where spans go alone, for those who need nothing else of the configuration. `lookup` gives a
+    /// variable's value by its name.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every variable that cannot be used.
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, ConfigError> {
+        let mut r = Reader::new(lookup);
+        let read = Self::of(&mut r);
+        r.end(read)
+    }
+
     /// Reads where spans go; `None` where no endpoint is named, or `OTEL_SDK_DISABLED` is `true`.
     pub(crate) fn of(r: &mut Reader<'_>) -> Option<Self> {
         let endpoint = endpoint(r)?;
@@ -118,48 +123,6 @@ fn headers(text: &str) -> Result<Vec<(String, String)>, String> {
     read.ok_or_else(|| "is not of the form name=value,name=value".to_owned())
 }
 
-/// How spans are sent.
-#[cfg(feature = "traces")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sending {
-    /// By a task that runs beside the handlers.
-    Beside,
-    /// Only when they are flushed, as in a sandbox that is frozen between two invocations.
-    Flushed,
-}
-
-/// Has the handlers of this configuration tell their spans to its endpoint; without one nothing is done.
-/// To be called within a Tokio runtime, before the handlers are made.
-///
-/// # Errors
-/// [`ConfigError`] if the endpoint or a header cannot be used. No secret is in it.
-#[cfg(feature = "traces")]
-pub fn export_traces(
-    config: &mut Config,
-    engines: Engines,
-    sending: Sending,
-) -> Result<(), ConfigError> {
-    use triad_telemetry::{ExportSettings, Exporter, Headers};
-    let Some(traces) = &config.traces else {
-        return Ok(());
-    };
-    let exporter = Exporter::new(&ExportSettings {
-        endpoint: traces.endpoint.clone(),
-        headers: Headers(traces.headers.clone()),
-        service: traces.service.clone(),
-        instance: config.settings.instance.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        timeout: traces.timeout,
-    });
-    let named = |e| ConfigError(vec![format!("OTEL_EXPORTER_OTLP_ENDPOINT: {e}")]);
-    let exporter = exporter.map_err(named)?;
-    if sending == Sending::Beside {
-        exporter.start();
-    }
-    config.settings.traces = Traces::to(exporter, traces.sampling, engines);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,9 +132,7 @@ mod tests {
             let found = said.iter().find(|(of, _)| *of == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        let mut r = Reader::new(&lookup);
-        let read = TraceConfig::of(&mut r);
-        r.end(read).map_err(|e| e.to_string())
+        TraceConfig::read(&lookup).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -11,3 +11,4 @@ mod scheduler;
 mod submission;
 mod supervisor;
 mod support;
+mod traces;
