@@ -120,8 +120,9 @@ fn a_submission_a_claim_and_an_operators_act_are_one_tree() {
         action: Action::Cancel,
         act: OperatorAct::new("somebody", "a secret"),
     };
-    let operated = operator.operate(&order_id("7"), &cancel, false);
-    world.run(operated).expect("it is possible");
+    let id = order_id("7");
+    let operated = world.run(operator.operate(&id, &cancel, false));
+    operated.expect("it is possible");
 
     let spans = kept.take();
     assert_eq!(missing(&spans), []);
