@@ -123,6 +123,8 @@ enum Command {
     Token(commands::token::TokenArgs),
     CheckService(commands::check_service::CheckServiceArgs),
     Bench(bench::BenchArgs),
+    Completions(commands::shell::CompletionsArgs),
+    Man(commands::shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -281,6 +283,8 @@ impl Command {
             | Self::CheckService(_)
             | Self::Context(_)
             | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::Man(_)
             | Self::Bench(_) => false,
         }
     }
@@ -322,6 +326,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::CheckService(args) => commands::check_service::run(args).await,
         Command::Context(args) => contexts::run(args),
         Command::Bench(args) => bench::run(args).await,
+        Command::Completions(args) => Ok(commands::shell::completions(&args, Cli::command())),
+        Command::Man(args) => commands::shell::man(&args, Cli::command()),
         Command::Schema(_) => commands::validate::schema(),
     }
 }

@@ -5,6 +5,7 @@ use triad_tests::cli::triad;
 use triad_tests::dev::Dev;
 use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
 use triad_tests::poll::until;
+use triad_tests::process::{Process, command};
 
 const SMALL: &str = "workflow: small
 steps: [{id: only, agent: payment, action: charge, compensation: none}]
@@ -34,6 +35,16 @@ async fn orders_are_submitted_from_a_file_and_from_standard_input_and_shown() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+    let graph = dev.triad(&["get", "standard", "--graph"]).await.good().out;
+    let drawn: Vec<&str> = graph
+        .lines()
+        .filter(|line| line.contains("completed   "))
+        .collect();
+    let after = drawn.iter().find(|line| line.contains("└ pack"));
+    assert!(
+        after.is_some_and(|line| line.contains("after charge-payment")),
+        "{graph}"
+    );
     let json = dev
         .triad(&["get", "urgent", "--json"])
         .await
@@ -298,4 +309,65 @@ async fn a_store_or_broker_that_is_not_there_is_named() {
         .await
         .ended(2);
     assert!(ran.err.contains("http://"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn how_things_are_is_shown_again_and_again_until_somebody_ends_it() {
+    let dev = Dev::start(&[]).await;
+    let mut status = command("triad");
+    status.args(["status", "--watch", "--every", "250ms", "--json"]);
+    status.env("TRIAD_DYNAMODB_ENDPOINT", &dev.dynamodb);
+    let mut watching = Process::start(status);
+    until("it was shown three times", async || {
+        (watching.out().len() >= 3).then_some(())
+    })
+    .await;
+    watching.interrupt();
+    assert_eq!(
+        watching.ended().await.code(),
+        Some(0),
+        "{:?}",
+        watching.err()
+    );
+    for line in watching.out() {
+        let line: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(line["needing"], 0);
+    }
+    let refused = dev.triad(&["status", "--every", "1s"]).await;
+    assert!(refused.ended(2).err.contains("--watch"));
+}
+
+#[tokio::test]
+async fn shells_and_man_know_every_command() {
+    let help = triad(&["--help"], &[], b"").await.good().out;
+    let listed = help
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    let names: Vec<&str> = listed
+        .filter_map(|line| {
+            line.strip_prefix("  ")
+                .filter(|line| !line.starts_with(' '))
+        })
+        .filter_map(|line| line.split(' ').next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.len() > 30, "{names:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = triad(&["completions", shell], &[], b"").await.good().out;
+        for name in &names {
+            assert!(script.contains(name), "{name} in {shell}");
+        }
+    }
+    let files = Files::new();
+    let dir = files.arg("man");
+    triad(&["man", "--out", &dir], &[], b"").await.good();
+    for name in &names {
+        let page = std::fs::read_to_string(format!("{dir}/triad-{name}.1"));
+        let page = page.unwrap_or_else(|e| panic!("triad-{name}.1: {e}"));
+        assert!(page.contains(".SH SYNOPSIS"), "{name}");
+    }
+    let main = triad(&["man"], &[], b"").await.good().out;
+    assert!(main.contains(".TH triad 1"), "{main}");
 }

@@ -9,10 +9,10 @@ use triad_core::{Order, OrderId, Timing};
 use triad_operator::json;
 use triad_operator::order::OrderView;
 use triad_operator::timeline::{Entry, attempt, calls_in_words, gaps, state_in_words, timeline};
-use triad_operator::{find, next};
+use triad_operator::{definition, find, next};
 
 use super::connection::StoreArgs;
-use super::inputs;
+use super::{graph, inputs};
 use crate::output::{self, Usage, moment, print_line};
 
 /// Show an order: its state, its steps and what happened to it
@@ -20,6 +20,7 @@ use crate::output::{self, Usage, moment, print_line};
 #[command(after_help = "Examples:
   triad get 10248
   triad get 10248 --inputs
+  triad get 10248 --graph
   triad get 10248 --json | jq .next
 
 Exit code 1 if there is no such order. The timeline has every attempt: those that failed with
@@ -32,6 +33,9 @@ pub struct GetArgs {
     /// Show the order's details, and the input, key, call and output of each step
     #[arg(long)]
     inputs: bool,
+    /// Show the steps as the workflow has them: what runs at the same time, and what comes after what
+    #[arg(long, conflicts_with = "json")]
+    graph: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -70,6 +74,13 @@ pub async fn run(args: GetArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     print(&order, &timing);
+    if args.graph {
+        let workflow = definition::pinned(&store, &order.workflow).await?;
+        println!();
+        for line in graph::lines(&order, &workflow) {
+            println!("{line}");
+        }
+    }
     if let Some(inputs) = &shown {
         println!();
         for line in inputs::lines(&order, inputs) {

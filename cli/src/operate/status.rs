@@ -1,5 +1,6 @@
 //! `triad status`: one screen of what is wrong, and what to type next.
 
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,43 +12,89 @@ use triad_operator::status::{self, CAUSES, Status};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use crate::commands::connection::StoreArgs;
-use crate::output::{count, moment, print};
+use triad_workflow::Millis;
+
+use crate::commands::connection::{Store, StoreArgs};
+use crate::commands::watch::span;
+use crate::machine::signals::interrupted;
+use crate::output::{count, moment, print, stream};
+
+/// Shortest time between two looks of `--watch`, in milliseconds.
+const SHORTEST: Millis = Millis(250);
+/// Puts a terminal's cursor into its first line, and clears everything below.
+const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Show on one screen what is under way, what waits and what needs you, and what to type next
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad status
   triad status --json | jq .needing
+  triad status --watch
 
 Exit code 0 if nothing needs an operator, 1 if something does.")]
 pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Show it again and again, until Ctrl-C; with --json a line each time
+    #[arg(long)]
+    watch: bool,
+    /// Time between two looks of --watch, 250ms or more
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = span)]
+    every: Millis,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// Runs `triad status`. The exit code is 1 if an order or a downstream needs an operator.
+/// Runs `triad status`. The exit code is 1 if an order or a downstream needs an operator, as last seen.
 ///
 /// # Errors
-/// If the store fails, or standard output does.
+/// If the store fails, or standard output does. With `--watch` a store that fails after the first look is
+/// told, and looked at again.
 pub async fn run(args: StatusArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
-    let now = SystemClock.now();
-    let found = status::of(&store, now).await?;
-    if args.json {
-        print("status", &found)?;
-    } else {
-        for line in lines(&found, now) {
-            println!("{line}");
+    let mut is_well = look(&store, &args).await?;
+    if args.watch {
+        tokio::select! {
+            () = interrupted() => {}
+            () = watch(&store, &args, &mut is_well) => {}
         }
     }
-    Ok(match found.is_well() {
+    Ok(match is_well {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Looks again and again, until nobody reads what it says.
+async fn watch(store: &Store, args: &StatusArgs, is_well: &mut bool) {
+    while !stream::reader_is_gone() {
+        tokio::time::sleep(args.every.max(SHORTEST).as_duration()).await;
+        match look(store, args).await {
+            Ok(well) => *is_well = well,
+            Err(e) => eprintln!("triad: {e:#}"),
+        }
+    }
+}
+
+/// Shows how things are; whether nothing needs an operator.
+async fn look(store: &Store, args: &StatusArgs) -> Result<bool> {
+    let now = SystemClock.now();
+    let found = status::of(store, now).await?;
+    if args.json {
+        print("status", &found)?;
+        return Ok(found.is_well());
+    }
+    let mut screen = lines(&found, now);
+    if args.watch {
+        let is_terminal = stdout().is_terminal();
+        let top = if is_terminal { CLEAR } else { "" };
+        screen.insert(0, format!("{top}{}", moment(now)));
+        screen.push(String::new());
+    }
+    // At once: half a screen would flicker.
+    println!("{}", screen.join("\n"));
+    Ok(found.is_well())
 }
 
 fn lines(found: &Status, now: Timestamp) -> Vec<String> {

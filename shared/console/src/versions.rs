@@ -1,8 +1,8 @@
 //! One version of a workflow, by its name and its hash.
 
 use triad_core::WorkflowRef;
+use triad_operator::definition::DefinitionError;
 use triad_operator::versions;
-use triad_runtime::DefinitionStore;
 use triad_runtime::ports::OperatorStore;
 use triad_workflow::Workflow;
 
@@ -29,9 +29,10 @@ pub(crate) async fn pinned<I: Installation>(
     desk: &Desk<I>,
     named: &WorkflowRef,
 ) -> Result<Workflow, Problem> {
-    let json = desk.of.store().definition(named.clone()).await?;
-    let text = format!("the definition {named} is not stored any more");
-    let json = json.ok_or_else(|| Problem::missing("no-such-version", text))?;
-    let unread = |_| Problem::internal(format!("the definition {named} cannot be read"));
-    Workflow::from_published(&json).map_err(unread)
+    let found = triad_operator::definition::pinned(desk.of.store(), named).await;
+    found.map_err(|why| match why {
+        DefinitionError::Missing(_) => Problem::missing("no-such-version", why.to_string()),
+        DefinitionError::Unreadable(_) => Problem::internal(why.to_string()),
+        DefinitionError::Store(why) => why.into(),
+    })
 }

@@ -37,6 +37,7 @@ pub mod changes;
 pub mod correction;
 pub mod counts;
 pub mod dead_letters;
+pub mod definition;
 pub mod downstreams;
 pub mod find;
 pub mod inputs;

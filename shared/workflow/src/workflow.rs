@@ -225,6 +225,18 @@ impl Workflow {
         self.steps.iter().position(|s| s.id.as_str() == id)
     }
 
+    /// The column in which each step stands where the workflow is drawn, from 0, in the order of
+    /// [`steps`](Self::steps): behind all that it comes after.
+    #[must_use]
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns: Vec<usize> = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let behind = step.after.iter().map(|&before| columns[before] + 1).max();
+            columns.push(behind.unwrap_or(0));
+        }
+        columns
+    }
+
     /// Position of the point of no return; `None` if the workflow has none.
     #[must_use]
     pub fn pivot(&self) -> Option<StepIndex> {

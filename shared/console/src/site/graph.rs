@@ -67,19 +67,9 @@ pub(super) fn of_order(workflow: &Workflow, order: &Order) -> Markup {
     )
 }
 
-/// The column of each step: behind all that it comes after.
-fn columns(workflow: &Workflow) -> Vec<usize> {
-    let mut columns: Vec<usize> = Vec::with_capacity(workflow.steps.len());
-    for step in &workflow.steps {
-        let behind = step.after.iter().map(|&before| columns[before] + 1).max();
-        columns.push(behind.unwrap_or(0));
-    }
-    columns
-}
-
 /// Where each step's box is, and how large all of it is.
 fn places(workflow: &Workflow) -> (Vec<(usize, usize)>, usize, usize) {
-    let columns = columns(workflow);
+    let columns = workflow.columns();
     let mut filled: Vec<usize> = Vec::new();
     let mut places = Vec::new();
     for column in columns {
