@@ -7,7 +7,7 @@
 #
 # Needs a C compiler, make and zlib's headers (librdkafka is built from source); with --all also
 # curl, jq, OpenSSL's headers with pkg-config or else perl (its TLS), and python3 with venv (the other
-# clients; for kafkajs Node with npm; Chromium). What was left out is listed at the end. Ends with 0 if all that was
+# clients; for kafkajs Node with npm; Chromium; promtool). What was left out is listed at the end. Ends with 0 if all that was
 # checked is well and what was left out is in tests/skips-allowed.txt; with 3 if more was left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -94,6 +94,8 @@ else
   # others, which takes minutes where nothing is built yet. (The arguments as cargo-clippy hands them over.)
   export RUSTC_WORKSPACE_WRAPPER=clippy-driver
   export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+  # What that builds is nobody else's anyway; without line tables it builds in less time.
+  export CARGO_PROFILE_DEV_DEBUG=0
 fi
 
 if [ "$all" = yes ]; then

@@ -11,7 +11,7 @@ use crate::reader::{ConfigError, Reader};
 /// The share of orders that are traced where nobody says another: one in a hundred.
 const DEFAULT_SHARE: f64 = 0.01;
 
-/// Where spans go. Header values are secrets: `Debug` does not show them.
+/// Where spans go. `Debug` shows no value of a header.
 #[derive(Clone)]
 pub struct TraceConfig {
     /// The URL of the posts: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or else

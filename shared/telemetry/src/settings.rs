@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Settings of an export. Header values are secrets: `Debug` does not show them.
+/// Settings of an export. `Debug` shows no value of a header.
 #[derive(Debug, Clone)]
 pub struct ExportSettings {
     /// The URL that batches are posted to, such as `http://collector:4318/v1/traces`.
