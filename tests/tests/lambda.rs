@@ -1,5 +1,7 @@
 //! The four functions as the binaries that are deployed, under a Runtime API and a mapping.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use triad_reference_service::{FaultPlan, Faults};
 use triad_runtime::InputRecord;
 use triad_tests::engines::Engines;
 use triad_tests::event_source::{EventSource, INVOCATION, failures, invoke, start_function};
-use triad_tests::orders::{FULFILMENT, order};
+use triad_tests::orders::{FULFILMENT, Files, order};
 use triad_tests::poll::until;
 use triad_tests::process::binary;
 use triad_tests::runtime_api::{Answer, InvokeError};
@@ -73,6 +75,41 @@ async fn an_order_goes_through_the_functions_alone() {
             .any(|s| s["status"] == "completed")
     };
     read_until(&engines.brokers(), &["status"], told).await;
+}
+
+/// CloudWatch counts what a function prints on standard output.
+#[tokio::test]
+async fn a_function_prints_what_it_measures_before_it_answers() {
+    let engines = Engines::start(FULFILMENT, Faults::default()).await;
+    let mut variables = engines.variables(&engines.brokers());
+    variables.push(("TRIAD_METRICS_NAMESPACE", "Triad/test".to_owned()));
+    let files = Files::new();
+    let (function, printed) = (binary("triad-submission"), files.arg("printed"));
+    let script = format!("#!/bin/sh\nexec '{}' > '{printed}'\n", function.display());
+    let script = files.write("submission", &script);
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).expect("a script");
+    let (api, _function) = start_function(Path::new(&script), &variables);
+    let mut records = [record(0, &order("one", 1)), record(1, &order("two", 1))];
+    records[1].value = None;
+    let answer = invoke(&api, &records).await.unwrap();
+    assert!(failures(&answer).is_empty(), "{answer:?}");
+    let printed = std::fs::read_to_string(printed).expect("it has printed");
+    let lines = printed.lines().filter(|line| line.contains("\"_aws\""));
+    let lines: Vec<Value> = lines
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect();
+    let told = |name: &str| lines.iter().find(|line| !line[name].is_null());
+    let accepted = told("triad_orders_accepted_total").expect("an order was accepted");
+    assert_eq!(accepted["workflow"], "order-fulfilment");
+    assert_eq!(accepted["triad_orders_accepted_total"], 1);
+    let about = &accepted["_aws"]["CloudWatchMetrics"][0];
+    assert_eq!(about["Namespace"], "Triad/test");
+    let dead = told("triad_dead_letters_total").expect("a record was put aside");
+    assert_eq!(
+        (&dead["topic"], &dead["cause"]),
+        (&json!("orders"), &json!("tombstone"))
+    );
 }
 
 #[tokio::test]
