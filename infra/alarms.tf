@@ -142,7 +142,7 @@ resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
 resource "aws_cloudwatch_metric_alarm" "overdue" {
   count               = var.alarms.enabled ? 1 : 0
   alarm_name          = "${var.name_prefix}overdue-orders"
-  alarm_description   = "An order has been overdue for more than ${var.alarms.overdue_seconds} s: sweeps do not get through, or its record cannot be read; the Supervisor's log says which."
+  alarm_description   = "An order has been overdue for more than ${var.alarms.overdue_seconds} s: sweeps do not get through, or cannot write its record; the Supervisor's log says which."
   namespace           = local.metric_namespace
   metric_name         = "triad_oldest_due_seconds"
   statistic           = "Maximum"
