@@ -3,8 +3,9 @@
 //!
 //! A mark is in the metadata of the partition's committed offset, so it goes with that offset: a
 //! commit of a later one takes it away. It is set before the first records of a partition
-//! are handed over, and not any more once something of that partition has been answered here: a
-//! healthy partition costs two commits each time that it comes to a process.
+//! are handed over, and not any more once the first of them has been answered here: a
+//! healthy partition costs two commits each time that it comes to a process. What is answered before
+//! the first says nothing of it, nor of the others that are in hand beside it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -24,10 +25,16 @@ pub(crate) struct Watch {
     proven: HashSet<Partition>,
     /// Partitions whose records are handed over one by one, and how many more of them.
     alone: HashMap<Partition, usize>,
-    /// Since when something of a partition is noted.
-    since: HashMap<Partition, Instant>,
+    /// What is noted of a partition.
+    noted: HashMap<Partition, Noted>,
     /// Bound: records that are handed over one by one because of one mark.
     together: usize,
+}
+
+/// A note that stands: the record that must be answered before it is taken back, and since when.
+struct Noted {
+    from: i64,
+    since: Instant,
 }
 
 impl Watch {
@@ -48,7 +55,7 @@ impl Watch {
         for partition in &gone {
             self.proven.remove(partition);
             self.alone.remove(partition);
-            self.since.remove(partition);
+            self.noted.remove(partition);
         }
         for (at, mark) in consumer.assignment().take_met() {
             tracing::warn!(
@@ -93,7 +100,7 @@ impl Watch {
                     position,
                     in_hand: Some(InHand { from, mark }),
                 }]);
-                self.noted(consumer, partition, position);
+                self.note(consumer, partition, position, from);
                 true
             }
             Handing::Never => {
@@ -113,7 +120,7 @@ impl Watch {
         let mut first: BTreeMap<Partition, i64> = BTreeMap::new();
         for record in records {
             let partition = (record.topic.clone(), record.partition);
-            let is_known = self.proven.contains(&partition) || self.since.contains_key(&partition);
+            let is_known = self.proven.contains(&partition) || self.noted.contains_key(&partition);
             if !is_known {
                 first.entry(partition).or_insert(record.offset);
             }
@@ -132,7 +139,7 @@ impl Watch {
             consumer.note(&notes);
         }
         for (partition, position) in first {
-            self.noted(consumer, partition, position);
+            self.note(consumer, partition, position, position);
         }
     }
 
@@ -146,6 +153,10 @@ impl Watch {
     ) {
         let partition = (record.topic.clone(), record.partition);
         self.left.answered(record);
+        let from = self.noted.get(&partition).map(|noted| noted.from);
+        if is_done && from.is_some_and(|from| from != record.offset) {
+            return;
+        }
         if let Some(position) = consumer.assignment().noted(&partition)
             && !(is_done && position == record.offset)
         {
@@ -157,7 +168,8 @@ impl Watch {
     /// Takes back what has been noted for so long: no death is held against it any more.
     pub(crate) fn take_back_after(&mut self, consumer: &impl Consumer, within: Duration) {
         let now = Instant::now();
-        let over = self.since.iter().filter(|(_, at)| now - **at >= within);
+        let is_over = |noted: &Noted| now - noted.since >= within;
+        let over = self.noted.iter().filter(|(_, noted)| is_over(noted));
         let over: Vec<Partition> = over.map(|(partition, _)| partition.clone()).collect();
         for partition in over {
             if let Some(position) = consumer.assignment().noted(&partition) {
@@ -167,16 +179,17 @@ impl Watch {
         }
     }
 
-    fn noted(&mut self, consumer: &impl Consumer, partition: Partition, position: i64) {
+    fn note(&mut self, consumer: &impl Consumer, partition: Partition, position: i64, from: i64) {
         consumer
             .assignment()
             .set_noted(partition.clone(), Some(position));
-        self.since.insert(partition, Instant::now());
+        let since = Instant::now();
+        self.noted.insert(partition, Noted { from, since });
     }
 
     fn proves(&mut self, consumer: &impl Consumer, partition: Partition) {
         consumer.assignment().set_noted(partition.clone(), None);
-        self.since.remove(&partition);
+        self.noted.remove(&partition);
         self.proven.insert(partition);
     }
 }
@@ -187,4 +200,109 @@ fn take_back_one(consumer: &impl Consumer, partition: &Partition, position: i64)
         position,
         in_hand: None,
     }]);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::assignment::Assignment;
+    use crate::found::Found;
+
+    /// Keeps what is noted.
+    #[derive(Default)]
+    struct Noting {
+        assignment: Assignment,
+        notes: Mutex<Vec<Note>>,
+    }
+
+    impl Consumer for Noting {
+        async fn next(&self) -> Found {
+            std::future::pending().await
+        }
+
+        fn at_hand(&self) -> Option<Found> {
+            None
+        }
+
+        fn pause(&self, _: &Partition, _: bool) {}
+
+        fn store(&self, _: &Partition, _: i64) {}
+
+        fn commit(&self) {}
+
+        fn commit_and_wait(&self) {}
+
+        fn note(&self, notes: &[Note]) {
+            self.notes.lock().unwrap().extend_from_slice(notes);
+        }
+
+        fn unread(&self) -> Option<u64> {
+            None
+        }
+
+        fn assignment(&self) -> &Assignment {
+            &self.assignment
+        }
+    }
+
+    impl Noting {
+        /// What a process that came now would meet: nothing of a note that was taken back.
+        fn left(&self) -> Option<InHand> {
+            self.notes.lock().unwrap().last().and_then(|n| n.in_hand)
+        }
+    }
+
+    fn record(offset: i64) -> InputRecord {
+        InputRecord {
+            topic: "t".into(),
+            offset,
+            ..InputRecord::default()
+        }
+    }
+
+    fn together(from: i64) -> Option<InHand> {
+        let mark = Mark::Together;
+        Some(InHand { from, mark })
+    }
+
+    #[test]
+    fn a_later_record_that_is_answered_first_takes_no_note_back() {
+        let consumer = Noting::default();
+        let mut watch = Watch::new(16);
+        for offset in 5..8 {
+            watch.take_together(&consumer, [&record(offset)]);
+        }
+        watch.answered(&consumer, &record(6), true);
+        assert_eq!(consumer.left(), together(5), "5 and 7 are in hand");
+        watch.answered(&consumer, &record(5), true);
+        assert_eq!(consumer.left(), together(5), "its commit takes it away");
+        watch.take_together(&consumer, [&record(8)]);
+        assert_eq!(consumer.notes.lock().unwrap().len(), 1, "it goes well");
+    }
+
+    #[test]
+    fn a_record_that_is_not_done_takes_the_note_back() {
+        for offset in [5, 6] {
+            let consumer = Noting::default();
+            let mut watch = Watch::new(16);
+            watch.take_together(&consumer, &[record(5), record(6)]);
+            watch.answered(&consumer, &record(offset), false);
+            assert_eq!(consumer.left(), None, "{offset} is answered");
+        }
+    }
+
+    #[test]
+    fn a_record_that_was_handed_over_alone_takes_its_own_note_back() {
+        let consumer = Noting::default();
+        let mut watch = Watch::new(16);
+        // One before it is under way still: the position is that one's.
+        assert!(watch.take_alone(&consumer, &record(7), 5));
+        watch.answered(&consumer, &record(5), true);
+        let mark = Mark::Alone(1);
+        assert_eq!(consumer.left(), Some(InHand { from: 7, mark }));
+        watch.answered(&consumer, &record(7), true);
+        assert_eq!(consumer.left(), None);
+    }
 }
