@@ -1,8 +1,6 @@
 //! Starting and stopping.
 
-use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
@@ -10,9 +8,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
 use crate::config::BrokerConfig;
-use crate::core::Core;
+use crate::core::Shared;
 use crate::error::Error;
-use crate::line::{Asked, Line};
+use crate::line::Line;
 use crate::server::tls::Tls;
 use crate::server::{self, Door};
 
@@ -65,23 +63,22 @@ impl Broker {
         let (started, wait_started) = std::sync::mpsc::sync_channel(1);
         let (finished, done) = oneshot::channel();
         let thread_stop = Arc::clone(&stop);
-        let (line, asked) = Line::new();
         std::thread::Builder::new()
             .name("broker".into())
             .spawn(move || {
                 // Nobody may be there any more to hear it; then it is only logged.
                 if let Err(result) =
-                    finished.send(run(config, (plain, secured), asked, thread_stop, &started))
+                    finished.send(run(config, (plain, secured), thread_stop, &started))
                     && let Err(error) = result
                 {
                     tracing::error!(%error, "the broker ended in error");
                 }
             })?;
         match wait_started.recv() {
-            Ok(Ok(())) => Ok(BrokerHandle {
+            Ok(Ok(core)) => Ok(BrokerHandle {
                 addr,
                 secured_addr,
-                line,
+                line: Line::new(core),
                 stop,
                 done: Some(done),
             }),
@@ -146,12 +143,11 @@ type Listeners = (TcpListener, Option<TcpListener>);
 fn run(
     config: BrokerConfig,
     listeners: Listeners,
-    asked: Asked,
     stop: Arc<Notify>,
-    started: &std::sync::mpsc::SyncSender<Result<(), Error>>,
+    started: &std::sync::mpsc::SyncSender<Result<Shared, Error>>,
 ) -> Result<(), Error> {
     let opened = open(config, listeners);
-    let (runtime, core, doors, progress) = match opened {
+    let (runtime, core, doors) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             // The caller waits for this, so it is there to receive it.
@@ -159,28 +155,34 @@ fn run(
             return Ok(());
         }
     };
-    let _ = started.send(Ok(()));
-    let core = Rc::new(RefCell::new(core));
+    let _ = started.send(Ok(core.clone()));
+    let ends = Ends(core.clone());
     let tasks = LocalSet::new();
-    tasks.block_on(
-        &runtime,
-        server::run(doors, Rc::clone(&core), asked, progress, stop),
-    );
-    // Dropping the tasks closes the connections and lets go of the core.
+    tasks.block_on(&runtime, server::run(doors, core.clone(), stop));
+    // Dropping the tasks closes the connections.
     drop(tasks);
-    let core = Rc::into_inner(core).ok_or(Error::Thread)?;
-    core.into_inner().store.close()
+    let core = core.take().ok_or(Error::Thread)?;
+    drop(ends);
+    core.store.close()
 }
 
-type Opened = (Runtime, Core, Vec<Door>, Arc<Notify>);
+/// Takes the core away from all lines also where the thread panics.
+struct Ends(Shared);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.take();
+    }
+}
+
+type Opened = (Runtime, Shared, Vec<Door>);
 
 fn open(config: BrokerConfig, (plain, secured): Listeners) -> Result<Opened, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let tls = config.secured.as_ref().map(Tls::new).transpose()?;
-    let progress = Arc::new(Notify::new());
-    let core = Core::open(config, Arc::clone(&progress))?;
+    let core = Shared::open(config)?;
     let doors = {
         let _context = runtime.enter();
         let secured = secured.zip(tls);
@@ -188,7 +190,7 @@ fn open(config: BrokerConfig, (plain, secured): Listeners) -> Result<Opened, Err
         let doors = std::iter::once(door(plain, None)).chain(secured);
         doors.collect::<Result<_, _>>()?
     };
-    Ok((runtime, core, doors, progress))
+    Ok((runtime, core, doors))
 }
 
 fn door(listener: TcpListener, tls: Option<Tls>) -> Result<Door, Error> {

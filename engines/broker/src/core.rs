@@ -1,11 +1,14 @@
-//! The broker's state and who waits for what. Owned by the server's one thread, so there are no
-//! locks; every call is short and does no waiting.
+//! The broker's state and who waits for what, under one lock; every call is short and does no waiting.
+//!
+//! Three kinds of thread take the lock: the server's, for its clients; the flusher's, to tell how far the
+//! log is durable; and those of whoever uses a [line](crate::Line). So what one handler of this process
+//! sends another costs no hand-over between threads.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use kafka_protocol::messages::BrokerId;
 use kafka_protocol::protocol::StrBytes;
@@ -16,7 +19,7 @@ use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::group::coordinator::Coordinator;
 use crate::group::messages::{Answer, Answers, Millis, Ticket};
-use crate::log::flusher::Lsn;
+use crate::log::flusher::{Lsn, Progress};
 use crate::log::meta::LogId;
 use crate::log::store::Store;
 
@@ -47,12 +50,76 @@ pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
 }
 
-/// Wakes a connection's task.
+/// Wakes the task of a connection or of a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     pub(crate) notify: Notify,
-    /// The connection is gone.
-    pub(crate) closed: Cell<bool>,
+    closed: AtomicBool,
+}
+
+impl Signal {
+    /// Whoever waited is gone.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+}
+
+/// Who waits until something is durable.
+#[derive(Debug)]
+enum Waiter {
+    Task(Arc<Signal>),
+    Thread(SyncSender<()>),
+}
+
+impl Waiter {
+    fn wake(&self) {
+        match self {
+            Self::Task(signal) => signal.notify.notify_one(),
+            // It may have given up. There is room for the one word.
+            Self::Thread(waits) => drop(waits.try_send(())),
+        }
+    }
+}
+
+/// The core of a broker, for all threads that use it. It is gone once the broker has stopped.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared(Arc<Mutex<Option<Core>>>);
+
+impl Shared {
+    pub(crate) fn open(config: BrokerConfig) -> Result<Self, Error> {
+        let shared = Self::default();
+        let flushed = Arc::downgrade(&shared.0);
+        let progress = move || {
+            if let Some(shared) = flushed.upgrade() {
+                Self(shared).with(Core::flushed);
+            }
+        };
+        let core = Core::open(config, Box::new(progress))?;
+        *shared.lock() = Some(core);
+        Ok(shared)
+    }
+
+    /// Does something short with the core; `None` once the broker has stopped.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Core) -> T) -> Option<T> {
+        self.lock().as_mut().map(act)
+    }
+
+    /// Takes the core away from everyone. Who waits for something hears that it is gone.
+    pub(crate) fn take(&self) -> Option<Core> {
+        let core = self.lock().take()?;
+        let readers = core.readers.values().flatten();
+        readers.for_each(|reader| reader.notify.notify_one());
+        core.writers.iter().for_each(|(_, waiter)| waiter.wake());
+        Some(core)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Core>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// See the module.
@@ -62,27 +129,27 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) groups: Coordinator,
     /// Wakes the task that ticks the groups.
-    pub(crate) timer: Rc<Notify>,
+    pub(crate) timer: Arc<Notify>,
     armed: Option<Millis>,
     started: Instant,
     /// Who wants to know when a log grows. At most one entry a connection and log.
-    readers: HashMap<LogId, Vec<Rc<Signal>>>,
+    readers: HashMap<LogId, Vec<Arc<Signal>>>,
     /// Who wants to know when a position is durable, in rising order. Bounded by connections
-    /// times requests in flight.
-    writers: VecDeque<(Lsn, Rc<Signal>)>,
+    /// times requests in flight, and by those who wait through a line.
+    writers: VecDeque<(Lsn, Waiter)>,
     /// Who reads in a group's name through a line. Bounded by the groups that are read so.
     attending: BTreeMap<String, Vec<Weak<()>>>,
     /// Requests that wait for their group, and the answers that were not yet picked up.
-    tickets: HashMap<Ticket, (Rc<Signal>, Option<Answer>)>,
+    tickets: HashMap<Ticket, (Arc<Signal>, Option<Answer>)>,
 }
 
 impl Core {
-    pub(crate) fn open(config: BrokerConfig, progress: Arc<Notify>) -> Result<Self, Error> {
+    pub(crate) fn open(config: BrokerConfig, progress: Progress) -> Result<Self, Error> {
         Ok(Self {
             store: Store::open(&config, progress)?,
             groups: Coordinator::new(&config),
             config,
-            timer: Rc::default(),
+            timer: Arc::default(),
             armed: None,
             started: Instant::now(),
             readers: HashMap::new(),
@@ -107,11 +174,11 @@ impl Core {
     }
 
     /// Wakes `signal` once when the log grows.
-    pub(crate) fn watch_log(&mut self, log: LogId, signal: &Rc<Signal>) {
+    pub(crate) fn watch_log(&mut self, log: LogId, signal: &Arc<Signal>) {
         let readers = self.readers.entry(log).or_default();
-        readers.retain(|r| !r.closed.get());
-        if !readers.iter().any(|r| Rc::ptr_eq(r, signal)) {
-            readers.push(Rc::clone(signal));
+        readers.retain(|r| !r.is_closed());
+        if !readers.iter().any(|r| Arc::ptr_eq(r, signal)) {
+            readers.push(Arc::clone(signal));
         }
     }
 
@@ -122,8 +189,14 @@ impl Core {
     }
 
     /// Wakes `signal` when everything up to `lsn` is durable.
-    pub(crate) fn watch_durable(&mut self, lsn: Lsn, signal: &Rc<Signal>) {
-        self.writers.push_back((lsn, Rc::clone(signal)));
+    pub(crate) fn watch_durable(&mut self, lsn: Lsn, signal: &Arc<Signal>) {
+        self.writers
+            .push_back((lsn, Waiter::Task(Arc::clone(signal))));
+    }
+
+    /// Tells `waits` when everything up to `lsn` is durable.
+    pub(crate) fn tell_durable(&mut self, lsn: Lsn, waits: SyncSender<()>) {
+        self.writers.push_back((lsn, Waiter::Thread(waits)));
     }
 
     /// The flusher got further (or failed): show it to readers and writers.
@@ -139,8 +212,8 @@ impl Core {
         while let Some((lsn, _)) = self.writers.front()
             && *lsn <= durable
         {
-            if let Some((_, signal)) = self.writers.pop_front() {
-                signal.notify.notify_one();
+            if let Some((_, waiter)) = self.writers.pop_front() {
+                waiter.wake();
             }
         }
     }
@@ -170,9 +243,9 @@ impl Core {
     }
 
     /// A ticket whose answer will wake `signal`.
-    pub(crate) fn open_ticket(&mut self, signal: &Rc<Signal>) -> Ticket {
+    pub(crate) fn open_ticket(&mut self, signal: &Arc<Signal>) -> Ticket {
         let ticket = self.groups.ticket();
-        self.tickets.insert(ticket, (Rc::clone(signal), None));
+        self.tickets.insert(ticket, (Arc::clone(signal), None));
         ticket
     }
 

@@ -56,5 +56,6 @@ pub use error::Error;
 pub use line::{
     Attending, Batch, Committing, Line, LineError, Part, Position, Reading, TopicShape, Wanted,
 };
+pub use log::flusher::Flush;
 pub use sasl::msk::MskTokenForm;
 pub use sasl::{Grant, SaslConfig, TokenCheck};

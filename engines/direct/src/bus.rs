@@ -1,12 +1,10 @@
 //! Sending, and waiting until the log is durable.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
-use triad_broker::{Batch, Line, LineError, TopicShape};
+use triad_broker::{Batch, Line, LineError};
 use triad_core::Envelope;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, BusError, Clock};
@@ -20,10 +18,6 @@ pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
 /// Most bytes of a batch of several messages, where the topic takes that many. A message that is larger
 /// goes alone.
 const BATCH_BYTES: usize = 512 * 1024;
-/// How long the number of a topic's partitions, and how much it takes, are taken for known.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
-/// Bound: topics whose number of partitions is kept.
-const MAX_KNOWN: usize = 10_000;
 
 /// The bus over the log of this process. Clones are the same bus.
 ///
@@ -35,16 +29,7 @@ pub struct DirectBus(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     line: Line,
-    topics: Mutex<HashMap<String, Topic>>,
     turn: AtomicUsize,
-}
-
-/// What is known of a topic.
-#[derive(Debug, Clone)]
-struct Topic {
-    name: Arc<str>,
-    shape: TopicShape,
-    since: Instant,
 }
 
 /// Messages of one call that go into one batch, by their places in the call.
@@ -63,7 +48,6 @@ impl DirectBus {
     pub fn new(line: Line) -> Self {
         Self(Arc::new(Shared {
             line,
-            topics: Mutex::default(),
             turn: AtomicUsize::new(0),
         }))
     }
@@ -73,7 +57,7 @@ impl Bus for DirectBus {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
         let mut results = vec![Ok(()); messages.len()];
         let publishing = async {
-            let groups = self.0.groups(&messages, &mut results).await;
+            let groups = self.0.groups(&messages, &mut results);
             self.0.append(&messages, groups, &mut results).await;
         };
         if tokio::time::timeout(PUBLISH_WITHIN, publishing)
@@ -89,28 +73,25 @@ impl Bus for DirectBus {
 
 impl Shared {
     /// Which messages go where, together, in the order in which they were given.
-    async fn groups(
-        &self,
-        messages: &[Envelope],
-        results: &mut [Result<(), BusError>],
-    ) -> Vec<Group> {
+    fn groups(&self, messages: &[Envelope], results: &mut [Result<(), BusError>]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (place, message) in messages.iter().enumerate() {
-            let topic = match self.topic(&message.topic).await {
-                Ok(topic) => topic,
+            let topic = &*message.topic;
+            let shape = match self.line.shape(topic) {
+                Ok(shape) => shape,
                 Err(error) => {
-                    results[place] = Err(error_of(error, &message.topic));
+                    results[place] = Err(error_of(error, topic));
                     continue;
                 }
             };
             let partition = match &message.key {
-                Some(key) => partition::of(key, topic.shape.partitions),
-                None => self.next_in_turn(topic.shape.partitions),
+                Some(key) => partition::of(key, shape.partitions),
+                None => self.next_in_turn(shape.partitions),
             };
             let bytes = batch::size(message);
-            let most = BATCH_BYTES.min(topic.shape.max_batch_bytes);
+            let most = BATCH_BYTES.min(shape.max_batch_bytes);
             let mut same = groups.iter_mut().rev();
-            let same = same.find(|g| g.partition == partition && g.topic == topic.name);
+            let same = same.find(|g| g.partition == partition && *g.topic == *topic);
             match same {
                 Some(group) if group.bytes + bytes <= most => {
                     group.bytes += bytes;
@@ -118,7 +99,7 @@ impl Shared {
                     group.is_restorable &= message.is_restorable;
                 }
                 _ => groups.push(Group {
-                    topic: topic.name,
+                    topic: topic.into(),
                     partition,
                     places: vec![place],
                     bytes: batch::HEADER_BYTES + bytes,
@@ -155,7 +136,6 @@ impl Shared {
         let appended = self.line.append(batches.collect()).await;
         for (group, appended) in groups.into_iter().zip(appended) {
             let Err(mut error) = appended else { continue };
-            self.forget(&group.topic);
             // Several are too large together only if the topic has taken more until just now.
             if error == LineError::TooLarge && group.places.len() > 1 {
                 error = LineError::Busy;
@@ -164,32 +144,6 @@ impl Shared {
                 results[place] = Err(error_of(error, &group.topic));
             }
         }
-    }
-
-    async fn topic(&self, name: &str) -> Result<Topic, LineError> {
-        let known = self.topics().get(name).cloned();
-        if let Some(topic) = known.filter(|topic| topic.since.elapsed() < KNOWN_FOR) {
-            return Ok(topic);
-        }
-        let topic = Topic {
-            name: name.into(),
-            shape: self.line.shape(name.into()).await?,
-            since: Instant::now(),
-        };
-        let mut topics = self.topics();
-        if topics.len() >= MAX_KNOWN {
-            topics.clear();
-        }
-        topics.insert(name.to_owned(), topic.clone());
-        Ok(topic)
-    }
-
-    fn forget(&self, topic: &str) {
-        self.topics().remove(topic);
-    }
-
-    fn topics(&self) -> std::sync::MutexGuard<'_, HashMap<String, Topic>> {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

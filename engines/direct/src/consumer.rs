@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use triad_broker::{Attending, Line, LineError, Part, Position, Reading, Wanted};
+use triad_broker::{Attending, Line, LineError, Part, Position, Wanted};
 use triad_consume::{Assignment, Consumer, Found, InHand, Note, Partition};
 use triad_runtime::dead_letter::LetterId;
 
@@ -26,8 +26,6 @@ pub struct DirectConsumer {
     group: Arc<str>,
     topic: Arc<str>,
     state: Mutex<State>,
-    /// What is being read. Only who reads holds it, also while it waits.
-    reading: tokio::sync::Mutex<Option<Reading>>,
     offsets: Mutex<Offsets>,
     assignment: Assignment,
 }
@@ -64,16 +62,14 @@ impl DirectConsumer {
             group,
             topic,
             state: Mutex::default(),
-            reading: tokio::sync::Mutex::default(),
             assignment: Assignment::default(),
         }
     }
 
     /// Learns the partitions, and where the group is in each that was not known.
-    async fn join(&self) -> Result<(), LineError> {
-        let count = self.line.shape(self.topic.clone()).await?.partitions;
-        let asked = self.line.committed(self.group.clone(), self.topic.clone());
-        let mut committed = asked.await?;
+    fn join(&self) -> Result<(), LineError> {
+        let count = self.line.shape(&self.topic)?.partitions;
+        let mut committed = self.line.committed(&self.group, &self.topic)?;
         let known = |partition| self.state().partitions.contains_key(&partition);
         committed.retain(|position| !known(position.partition));
         self.assignment
@@ -82,7 +78,7 @@ impl DirectConsumer {
             let of_it = committed.iter().find(|p| p.partition == partition);
             of_it.map_or(0, |p| p.offset)
         };
-        let attending = self.line.attend(self.group.clone()).await?;
+        let attending = self.line.attend(&self.group)?;
         let mut state = self.state();
         state.attending = Some(attending);
         state.look_at = Some(Instant::now() + LOOK_EVERY);
@@ -224,27 +220,23 @@ fn failed(error: LineError) -> Found {
 
 impl Consumer for DirectConsumer {
     async fn next(&self) -> Found {
-        let mut reading = self.reading.lock().await;
         loop {
             if let Some(found) = self.state().take() {
                 return found;
             }
             let look_at = self.state().look_at.filter(|at| *at > Instant::now());
             let Some(look_at) = look_at else {
-                match self.join().await {
-                    Ok(()) => *reading = None,
+                match self.join() {
+                    Ok(()) => continue,
                     Err(error) => return failed(error),
                 }
-                continue;
             };
-            let read = reading.get_or_insert_with(|| self.line.read(self.wanted()));
-            let Ok(came) = tokio::time::timeout_at(look_at, read.come()).await else {
-                continue;
-            };
-            *reading = None;
-            match came {
-                Ok(parts) => self.take_in(parts),
-                Err(error) => return failed(error),
+            let reading = self.line.read(self.wanted());
+            match tokio::time::timeout_at(look_at, reading.come()).await {
+                Ok(Ok(parts)) => self.take_in(parts),
+                Ok(Err(error)) => return failed(error),
+                // It is time to look for more partitions.
+                Err(_) => {}
             }
         }
     }
@@ -253,23 +245,15 @@ impl Consumer for DirectConsumer {
         if let Some(found) = self.state().take() {
             return Some(found);
         }
-        let mut reading = self.reading.try_lock().ok()?;
-        let came = reading.as_mut()?.at_hand()?;
-        *reading = None;
+        let came = self.line.read(self.wanted()).at_hand()?;
         // A failure is met again by whoever waits for the next record.
         self.take_in(came.ok()?);
         self.state().take()
     }
 
     fn pause(&self, (_, partition): &Partition, paused: bool) {
-        if let Some(reader) = self.state().partitions.get_mut(partition)
-            && reader.is_paused != paused
-        {
+        if let Some(reader) = self.state().partitions.get_mut(partition) {
             reader.is_paused = paused;
-            // What is being read was asked for without knowing.
-            if let Ok(mut reading) = self.reading.try_lock() {
-                *reading = None;
-            }
         }
     }
 

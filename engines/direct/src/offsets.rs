@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use triad_broker::{Committing, Line, LineError, Position};
+use triad_broker::{Committing, Flush, Line, LineError, Position};
 use triad_consume::{COMMIT_WITHIN, Note};
 
 /// The offsets of one group in one topic.
@@ -39,12 +39,16 @@ impl Offsets {
 
     /// Begins to commit what is stored and was not committed; one that failed before is made up for.
     pub(crate) fn commit(&mut self) {
+        self.commit_by(Flush::Soon);
+    }
+
+    fn commit_by(&mut self, flush: Flush) {
         self.look_back();
         let new: Vec<Position> = self.new_ones().collect();
         if new.is_empty() {
             return;
         }
-        match self.begin(new) {
+        match self.begin(new, flush) {
             Ok(committing) => self.committing = Some(committing),
             Err(error) => told(error),
         }
@@ -52,7 +56,7 @@ impl Offsets {
 
     /// The same, and waits for it.
     pub(crate) fn commit_and_wait(&mut self) {
-        self.commit();
+        self.commit_by(Flush::Now);
         if let Some(committing) = self.committing.take() {
             self.came(committing.wait(COMMIT_WITHIN));
         }
@@ -72,7 +76,7 @@ impl Offsets {
         if positions.is_empty() {
             return;
         }
-        let done = self.begin(positions);
+        let done = self.begin(positions, Flush::Now);
         if let Err(error) = done.and_then(|committing| committing.wait(COMMIT_WITHIN)) {
             // A death with them in hand is not counted then, or one that never was is.
             tracing::warn!(%error, "what is in hand could not be noted with the group");
@@ -89,13 +93,11 @@ impl Offsets {
         })
     }
 
-    fn begin(&mut self, positions: Vec<Position>) -> Result<Committing, LineError> {
+    fn begin(&mut self, positions: Vec<Position>, flush: Flush) -> Result<Committing, LineError> {
         for position in &positions {
             self.sent.insert(position.partition, position.offset);
         }
-        let begun = self
-            .line
-            .commit(self.group.clone(), self.topic.clone(), positions);
+        let begun = self.line.commit(&self.group, &self.topic, positions, flush);
         begun.inspect_err(|_| self.sent.clear())
     }
 

@@ -1,6 +1,6 @@
 //! Fetch: a long poll that answers as soon as there is enough to read.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -85,7 +85,7 @@ pub(crate) fn begin(core: &mut Core, _header: &Header, request: FetchRequest) ->
 /// `hurry`. Otherwise asks to be woken.
 pub(crate) fn poll(
     core: &mut Core,
-    signal: &Rc<Signal>,
+    signal: &Arc<Signal>,
     header: &Header,
     poll: &mut Poll,
     hurry: bool,

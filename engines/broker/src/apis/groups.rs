@@ -1,7 +1,7 @@
 //! Consumer groups: from the wire to the state machine and back.
 
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
@@ -43,7 +43,7 @@ fn millis(ms: i32) -> Millis {
 
 pub(crate) fn join(
     core: &mut Core,
-    signal: &Rc<Signal>,
+    signal: &Arc<Signal>,
     peer: SocketAddr,
     header: &Header,
     request: JoinGroupRequest,
@@ -94,7 +94,7 @@ fn waiting(
 
 pub(crate) fn sync(
     core: &mut Core,
-    signal: &Rc<Signal>,
+    signal: &Arc<Signal>,
     header: &Header,
     request: SyncGroupRequest,
 ) -> Outcome {

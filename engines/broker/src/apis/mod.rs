@@ -13,7 +13,7 @@ pub(crate) mod versions;
 #[cfg(test)]
 mod tests;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::error::ResponseError;
@@ -47,7 +47,7 @@ pub(crate) fn code(result: Result<(), ResponseError>) -> i16 {
 /// Begins a request.
 pub(crate) fn begin(
     core: &mut Core,
-    signal: &Rc<Signal>,
+    signal: &Arc<Signal>,
     client: &Client,
     header: &Header,
     mut body: Bytes,

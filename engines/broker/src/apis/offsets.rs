@@ -28,6 +28,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::{Outcome, code};
 use crate::core::Core;
 use crate::group::messages::Caller;
+use crate::log::flusher::Flush;
 use crate::log::meta::MetaRecord;
 use crate::offsets::{Committed, MAX_METADATA_BYTES};
 use crate::wire::frame::Header;
@@ -140,7 +141,7 @@ pub(crate) fn commit(core: &mut Core, header: &Header, request: OffsetCommitRequ
     let done = if accepted.is_empty() {
         Ok(0)
     } else {
-        core.store.commit_offsets(group, accepted)
+        core.store.commit_offsets(group, accepted, Flush::Now)
     };
     let topics = topics.into_iter().map(|(name, partitions)| {
         let partitions = partitions.into_iter().map(|(index, result)| {

@@ -4,7 +4,6 @@
 //! This is what keeps the hand-written shapes and the handlers' fields in step with the schemas.
 
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -62,7 +61,7 @@ fn group() -> GroupId {
 
 struct World {
     core: Core,
-    signal: Rc<Signal>,
+    signal: Arc<Signal>,
     tried: Vec<(ApiKey, i16)>,
 }
 
@@ -134,10 +133,10 @@ fn world() -> World {
         group_initial_delay: std::time::Duration::ZERO,
         ..BrokerConfig::default()
     };
-    let core = Core::open(config, Arc::default()).expect("a core");
+    let core = Core::open(config, Box::new(|| {})).expect("a core");
     let mut world = World {
         core,
-        signal: Rc::default(),
+        signal: Arc::default(),
         tried: Vec::new(),
     };
     let create = CreatableTopic::default()

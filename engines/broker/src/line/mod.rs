@@ -7,23 +7,20 @@
 
 mod serve;
 
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
-use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use serve::serve;
-
-/// Bound: questions that wait for the broker's thread. Who asks one more waits for room.
-const MAX_QUEUED: usize = 1_024;
+use crate::core::{Shared, Signal};
+use crate::log::flusher::{Flush, Lsn};
 
 /// A way into the broker. Clones are the same way; it works as long as the broker runs, from any thread
-/// and under any runtime.
+/// and under any runtime. What is asked is done on the thread that asks.
 #[derive(Debug, Clone)]
 pub struct Line {
-    asked: mpsc::Sender<Ask>,
+    core: Shared,
 }
 
 /// Why something was not done.
@@ -125,37 +122,18 @@ pub struct Position {
     pub metadata: String,
 }
 
-/// A question, and where its answer goes. Nobody may be there any more to hear it.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    Shape(Arc<str>, oneshot::Sender<Result<TopicShape, LineError>>),
-    Attend(Arc<str>, Weak<()>),
-    Append(Vec<Batch>, oneshot::Sender<Vec<Result<i64, LineError>>>),
-    Read(Wanted, oneshot::Sender<Result<Vec<Part>, LineError>>),
-    Committed(Arc<str>, Arc<str>, oneshot::Sender<Vec<Position>>),
-    Commit(
-        Arc<str>,
-        Arc<str>,
-        Vec<Position>,
-        std::sync::mpsc::SyncSender<Result<(), LineError>>,
-    ),
-}
-
-/// What a broker hears of its lines.
-pub(crate) type Asked = mpsc::Receiver<Ask>;
-
 impl Line {
-    pub(crate) fn new() -> (Self, Asked) {
-        let (asked, heard) = mpsc::channel(MAX_QUEUED);
-        (Self { asked }, heard)
+    pub(crate) fn new(core: Shared) -> Self {
+        Self { core }
     }
 
     /// How many partitions a topic has, and how much it takes.
     ///
     /// # Errors
     /// [`LineError::NoTopic`], [`LineError::Stopped`].
-    pub async fn shape(&self, topic: Arc<str>) -> Result<TopicShape, LineError> {
-        self.ask(|answer| Ask::Shape(topic, answer)).await?
+    pub fn shape(&self, topic: &str) -> Result<TopicShape, LineError> {
+        let shape = self.core.with(|core| serve::shape(core, topic));
+        shape.unwrap_or(Err(LineError::Stopped))
     }
 
     /// Has this process shown as a member of a group until what is returned is dropped. Nothing else comes
@@ -163,34 +141,80 @@ impl Line {
     ///
     /// # Errors
     /// [`LineError::Stopped`].
-    pub async fn attend(&self, group: Arc<str>) -> Result<Attending, LineError> {
+    pub fn attend(&self, group: &str) -> Result<Attending, LineError> {
         let attending = Arc::new(());
-        let ask = Ask::Attend(group, Arc::downgrade(&attending));
-        let asked = self.asked.send(ask).await;
-        asked.map_err(|_| LineError::Stopped)?;
+        let attended = self
+            .core
+            .with(|core| core.attend(group, Arc::downgrade(&attending)));
+        attended.ok_or(LineError::Stopped)?;
         Ok(Attending(attending))
     }
 
     /// Appends batches, in their order, and waits until those that are not
-    /// [restorable](Batch::is_restorable) are durable, as [`FlushPolicy`](crate::FlushPolicy) says. The
-    /// answer has for each the offset of its first record.
+    /// [restorable](Batch::is_restorable) are durable, as [`FlushPolicy`](crate::FlushPolicy) says. While
+    /// the disk is far behind, it waits first. The answer has for each batch the offset of its first record.
     ///
     /// # Errors
     /// For each batch: [`LineError::NoTopic`], [`LineError::NotAllowed`], [`LineError::TooLarge`],
     /// [`LineError::NoBatch`], [`LineError::Storage`] or [`LineError::Stopped`]. After the last two it may
     /// have been appended all the same.
     pub async fn append(&self, batches: Vec<Batch>) -> Vec<Result<i64, LineError>> {
-        let count = batches.len();
-        let done = self.ask(|answer| Ask::Append(batches, answer)).await;
-        done.unwrap_or_else(|stopped| vec![Err(stopped); count])
+        let appended = match self.keep_up().await {
+            Ok(()) => self.core.with(|core| serve::append(core, &batches)),
+            Err(_) => None,
+        };
+        let Some((appended, to)) = appended else {
+            return vec![Err(LineError::Stopped); batches.len()];
+        };
+        match self.durable(to).await {
+            Ok(()) => appended,
+            Err(failed) => appended.into_iter().map(|a| a.and(Err(failed))).collect(),
+        }
     }
 
-    /// Asks for records from some positions on; see [`Reading`].
+    /// Waits while the disk is behind, as connections do. A disk that has failed is told by what follows.
+    async fn keep_up(&self) -> Result<(), LineError> {
+        loop {
+            let next = self.core.with(|core| {
+                let behind = core.store.is_behind() && !core.store.failed();
+                behind.then(|| core.store.durable_to() + 1)
+            });
+            match next.ok_or(LineError::Stopped)? {
+                Some(next) => self
+                    .durable(next)
+                    .await
+                    .or_else(LineError::unless_stopped)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits until all up to a position is durable.
+    async fn durable(&self, lsn: Lsn) -> Result<(), LineError> {
+        let mut signal = None;
+        loop {
+            let durable = self.core.with(|core| {
+                let durable = serve::durable(core, lsn);
+                if durable.is_none() {
+                    core.watch_durable(lsn, signal.get_or_insert_default());
+                }
+                durable
+            });
+            match (durable.ok_or(LineError::Stopped)?, &signal) {
+                (Some(durable), _) => return durable,
+                (None, Some(signal)) => signal.notify.notified().await,
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Reads records from some positions on; see [`Reading`].
+    #[must_use]
     pub fn read(&self, wanted: Wanted) -> Reading {
-        let (answer, reading) = oneshot::channel();
         Reading {
-            asking: Some((self.asked.clone(), Ask::Read(wanted, answer))),
-            reading,
+            core: self.core.clone(),
+            wanted,
+            signal: Arc::default(),
         }
     }
 
@@ -198,40 +222,32 @@ impl Line {
     ///
     /// # Errors
     /// [`LineError::Stopped`].
-    pub async fn committed(
-        &self,
-        group: Arc<str>,
-        topic: Arc<str>,
-    ) -> Result<Vec<Position>, LineError> {
-        self.ask(|answer| Ask::Committed(group, topic, answer))
-            .await
+    pub fn committed(&self, group: &str, topic: &str) -> Result<Vec<Position>, LineError> {
+        let committed = self.core.with(|core| serve::committed(core, group, topic));
+        committed.ok_or(LineError::Stopped)
     }
 
-    /// Begins to commit positions, all or none, and does not wait. What is begun first is committed
-    /// first.
+    /// Commits positions, all or none, and does not wait until they are durable. What is begun first is
+    /// committed first. `flush` says whether somebody is going to wait for it.
     ///
     /// # Errors
-    /// [`LineError::Busy`] or [`LineError::Stopped`]: nothing was begun.
+    /// [`LineError::NoTopic`], [`LineError::NoOffset`] or [`LineError::Stopped`]: nothing was committed.
+    /// [`LineError::Storage`], after which they may be committed all the same.
     pub fn commit(
         &self,
-        group: Arc<str>,
-        topic: Arc<str>,
+        group: &str,
+        topic: &str,
         positions: Vec<Position>,
+        flush: Flush,
     ) -> Result<Committing, LineError> {
-        let (answer, committing) = std::sync::mpsc::sync_channel(1);
-        let ask = Ask::Commit(group, topic, positions, answer);
-        match self.asked.try_send(ask) {
-            Ok(()) => Ok(Committing(committing)),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(LineError::Busy),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(LineError::Stopped),
-        }
-    }
-
-    async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, LineError> {
-        let (answer, answered) = oneshot::channel();
-        let asked = self.asked.send(ask(answer)).await;
-        asked.map_err(|_| LineError::Stopped)?;
-        answered.await.map_err(|_| LineError::Stopped)
+        let committed = self
+            .core
+            .with(|core| serve::commit(core, group, topic, positions, flush));
+        let lsn = committed.unwrap_or(Err(LineError::Stopped))?;
+        Ok(Committing {
+            core: self.core.clone(),
+            lsn,
+        })
     }
 }
 
@@ -239,78 +255,106 @@ impl Line {
 #[derive(Debug)]
 pub struct Attending(#[expect(dead_code, reason = "it is there")] Arc<()>);
 
-/// Positions that are being committed. Nothing is undone if it is dropped.
+/// Positions that are committed, and may not be durable yet. Nothing is undone if it is dropped.
 #[derive(Debug)]
-pub struct Committing(std::sync::mpsc::Receiver<Result<(), LineError>>);
+pub struct Committing {
+    core: Shared,
+    lsn: Lsn,
+}
 
 impl Committing {
     /// Waits until they are durable, for at most `within`; the thread is blocked meanwhile.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`] or [`LineError::NoOffset`]: nothing was committed. [`LineError::Storage`],
-    /// [`LineError::Busy`] (there was no answer in time) or [`LineError::Stopped`], after which they may be
-    /// committed all the same.
+    /// [`LineError::Storage`], [`LineError::Busy`] (they were not durable in time) or
+    /// [`LineError::Stopped`], after which they may be committed all the same.
     pub fn wait(self, within: Duration) -> Result<(), LineError> {
-        match self.0.recv_timeout(within) {
-            Ok(committed) => committed,
+        let (tell, told) = sync_channel(1);
+        let waits = self.core.with(|core| {
+            let durable = serve::durable(core, self.lsn);
+            if durable.is_none() {
+                core.tell_durable(self.lsn, tell);
+            }
+            durable
+        });
+        if let Some(durable) = waits.ok_or(LineError::Stopped)? {
+            return durable;
+        }
+        match told.recv_timeout(within) {
+            Ok(()) => self.at_hand().unwrap_or(Err(LineError::Busy)),
             Err(RecvTimeoutError::Timeout) => Err(LineError::Busy),
             Err(RecvTimeoutError::Disconnected) => Err(LineError::Stopped),
         }
     }
 
-    /// What became of it, if that is known already; to be asked no more then.
+    /// What became of it, if that is known already.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
+    #[must_use]
     pub fn at_hand(&self) -> Option<Result<(), LineError>> {
-        match self.0.try_recv() {
-            Ok(committed) => Some(committed),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(LineError::Stopped)),
-        }
+        let durable = self.core.with(|core| serve::durable(core, self.lsn));
+        durable.unwrap_or(Some(Err(LineError::Stopped)))
     }
 }
 
-/// Records that were asked for. They come as soon as one position has something to read, or is none that
+/// Records that are wanted. They come as soon as one position has something to read, or is none that
 /// can be read. Nothing is lost if it is dropped.
 #[derive(Debug)]
 pub struct Reading {
-    asking: Option<(mpsc::Sender<Ask>, Ask)>,
-    reading: oneshot::Receiver<Result<Vec<Part>, LineError>>,
+    core: Shared,
+    wanted: Wanted,
+    signal: Arc<Signal>,
 }
 
 impl Reading {
-    /// What has come. After it has answered it must not be asked again. The future may be dropped, and
-    /// asked for anew.
+    /// What there is to read, once there is something. The future may be dropped, and asked for anew.
     ///
     /// # Errors
     /// [`LineError::NoTopic`], [`LineError::Storage`] or [`LineError::Stopped`].
-    pub async fn come(&mut self) -> Result<Vec<Part>, LineError> {
-        if let Some((asked, _)) = &self.asking {
-            let room = asked.clone().reserve_owned().await;
-            let room = room.map_err(|_| LineError::Stopped)?;
-            if let Some((_, ask)) = self.asking.take() {
-                room.send(ask);
+    pub async fn come(&self) -> Result<Vec<Part>, LineError> {
+        loop {
+            let read = self.core.with(|core| {
+                let read = serve::read(core, &self.wanted);
+                if matches!(&read, Ok(parts) if parts.is_empty()) {
+                    serve::watch(core, &self.wanted, &self.signal);
+                }
+                read
+            });
+            let parts = read.unwrap_or(Err(LineError::Stopped))?;
+            if !parts.is_empty() {
+                return Ok(parts);
             }
+            self.signal.notify.notified().await;
         }
-        (&mut self.reading).await.map_err(|_| LineError::Stopped)?
     }
 
-    /// What has come already, if anything has. After it has answered it must not be asked again.
+    /// What there is to read now, if there is anything.
     ///
     /// # Errors
     /// As [`come`](Self::come).
-    pub fn at_hand(&mut self) -> Option<Result<Vec<Part>, LineError>> {
-        if let Some((asked, _)) = &self.asking {
-            let room = asked.clone().try_reserve_owned().ok()?;
-            if let Some((_, ask)) = self.asking.take() {
-                room.send(ask);
-            }
+    #[must_use]
+    pub fn at_hand(&self) -> Option<Result<Vec<Part>, LineError>> {
+        let read = self.core.with(|core| serve::read(core, &self.wanted));
+        match read.unwrap_or(Err(LineError::Stopped)) {
+            Ok(parts) if parts.is_empty() => None,
+            read => Some(read),
         }
-        match self.reading.try_recv() {
-            Ok(read) => Some(read),
-            Err(oneshot::error::TryRecvError::Empty) => None,
-            Err(oneshot::error::TryRecvError::Closed) => Some(Err(LineError::Stopped)),
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.signal.close();
+    }
+}
+
+impl LineError {
+    /// Fails only where the broker has stopped.
+    fn unless_stopped(self) -> Result<(), Self> {
+        match self {
+            Self::Stopped => Err(self),
+            _ => Ok(()),
         }
     }
 }

@@ -1,58 +1,16 @@
-//! The broker's side of its lines: questions are answered on its one thread.
+//! What a line does with the core, while it has it.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
-use tokio::sync::oneshot;
-
-use super::{Ask, Asked, Batch, LineError, Part, Position, TopicShape, Wanted};
+use super::{Batch, LineError, Part, Position, TopicShape, Wanted};
 use crate::apis::{offsets, produce};
 use crate::core::{Core, Signal};
-use crate::log::flusher::Lsn;
+use crate::log::flusher::{Flush, Lsn};
 use crate::log::partition::Read;
 use crate::log::store::Kept;
 use crate::offsets::Committed;
 
-/// Answers until nobody can ask any more.
-pub(crate) async fn serve(core: Rc<RefCell<Core>>, mut asked: Asked) {
-    while let Some(ask) = asked.recv().await {
-        keep_up(&core).await;
-        answer(&core, ask);
-    }
-}
-
-/// Waits while the disk is behind, as connections do.
-async fn keep_up(core: &RefCell<Core>) {
-    loop {
-        let next = {
-            let core = core.borrow();
-            if !core.store.is_behind() {
-                return;
-            }
-            core.store.durable_to() + 1
-        };
-        if durable(core, next).await.is_err() {
-            return;
-        }
-    }
-}
-
-fn answer(core: &Rc<RefCell<Core>>, ask: Ask) {
-    match ask {
-        Ask::Shape(topic, answer) => tell(answer, shape(&core.borrow(), &topic)),
-        Ask::Attend(group, attending) => core.borrow_mut().attend(&group, attending),
-        Ask::Append(batches, answer) => append(core, &batches, answer),
-        Ask::Read(wanted, answer) => read(core, wanted, answer),
-        Ask::Committed(group, topic, answer) => tell(answer, committed(core, &group, &topic)),
-        Ask::Commit(group, topic, positions, answer) => {
-            when_durable(core, commit(core, &group, &topic, positions), answer);
-        }
-    }
-}
-
-fn shape(core: &Core, topic: &str) -> Result<TopicShape, LineError> {
+pub(super) fn shape(core: &Core, topic: &str) -> Result<TopicShape, LineError> {
     let topic = core.store.topics.get(topic).ok_or(LineError::NoTopic)?;
     Ok(TopicShape {
         partitions: i32::try_from(topic.logs.len()).unwrap_or(i32::MAX),
@@ -60,118 +18,33 @@ fn shape(core: &Core, topic: &str) -> Result<TopicShape, LineError> {
     })
 }
 
-/// Who asked may be gone.
-fn tell<T>(answer: oneshot::Sender<T>, told: T) {
-    let _ = answer.send(told);
-}
-
-fn append(
-    core: &Rc<RefCell<Core>>,
-    batches: &[Batch],
-    answer: oneshot::Sender<Vec<Result<i64, LineError>>>,
-) {
+/// Appends batches; what came of each, and what must be durable before that may be told.
+pub(super) fn append(core: &mut Core, batches: &[Batch]) -> (Vec<Result<i64, LineError>>, Lsn) {
     let mut to = 0;
-    let mut appended = Vec::with_capacity(batches.len());
-    for batch in batches {
-        let mut core = core.borrow_mut();
+    let append = |batch: &Batch| {
         let kept = match batch.is_restorable {
             true => Kept::Soon,
             false => Kept::First,
         };
         let (topic, partition) = (&batch.topic, batch.partition);
-        let done = produce::append(&mut core, topic, partition, &batch.bytes, kept);
-        to = done.as_ref().map_or(to, |accepted| accepted.lsn.max(to));
-        appended.push(
-            done.map(|accepted| accepted.base_offset)
-                .map_err(LineError::from),
-        );
-    }
-    if to <= core.borrow().store.durable_to() {
-        return tell(answer, appended);
-    }
-    let core = core.clone();
-    tokio::task::spawn_local(async move {
-        let told = match durable(&core, to).await {
-            Ok(()) => appended,
-            Err(failed) => appended.into_iter().map(|a| a.and(Err(failed))).collect(),
-        };
-        tell(answer, told);
-    });
+        let accepted = produce::append(core, topic, partition, &batch.bytes, kept)?;
+        to = accepted.lsn.max(to);
+        Ok(accepted.base_offset)
+    };
+    let appended = batches.iter().map(append).collect();
+    (appended, to)
 }
 
-/// Answers once a change is durable.
-fn when_durable(
-    core: &Rc<RefCell<Core>>,
-    changed: Result<Lsn, LineError>,
-    answer: SyncSender<Result<(), LineError>>,
-) {
-    let core = core.clone();
-    tokio::task::spawn_local(async move {
-        let done = match changed {
-            Ok(lsn) => durable(&core, lsn).await,
-            Err(error) => Err(error),
-        };
-        // Who asked may be gone. There is room for the one answer.
-        let _ = answer.try_send(done);
-    });
-}
-
-async fn durable(core: &RefCell<Core>, lsn: Lsn) -> Result<(), LineError> {
-    let signal = Rc::new(Signal::default());
-    loop {
-        {
-            let mut core = core.borrow_mut();
-            if core.store.failed() {
-                return Err(LineError::Storage);
-            }
-            if lsn <= core.store.durable_to() {
-                return Ok(());
-            }
-            core.watch_durable(lsn, &signal);
-        }
-        signal.notify.notified().await;
+/// Whether all up to a position is durable; `None` if that is not known yet.
+pub(super) fn durable(core: &Core, lsn: Lsn) -> Option<Result<(), LineError>> {
+    if lsn <= core.store.durable_to() {
+        return Some(Ok(()));
     }
+    core.store.failed().then_some(Err(LineError::Storage))
 }
 
-fn read(
-    core: &Rc<RefCell<Core>>,
-    wanted: Wanted,
-    answer: oneshot::Sender<Result<Vec<Part>, LineError>>,
-) {
-    match read_now(&mut core.borrow_mut(), &wanted) {
-        Ok(parts) if parts.is_empty() => {}
-        read => return tell(answer, read),
-    }
-    let core = core.clone();
-    tokio::task::spawn_local(read_later(core, wanted, answer));
-}
-
-/// Waits until there is something to read, or nobody who wants it.
-async fn read_later(
-    core: Rc<RefCell<Core>>,
-    wanted: Wanted,
-    mut answer: oneshot::Sender<Result<Vec<Part>, LineError>>,
-) {
-    let signal = Rc::new(Signal::default());
-    loop {
-        watch(&mut core.borrow_mut(), &wanted, &signal);
-        let read = read_now(&mut core.borrow_mut(), &wanted);
-        if !matches!(&read, Ok(parts) if parts.is_empty()) {
-            signal.closed.set(true);
-            return tell(answer, read);
-        }
-        tokio::select! {
-            biased;
-            () = answer.closed() => {
-                signal.closed.set(true);
-                return;
-            }
-            () = signal.notify.notified() => {}
-        }
-    }
-}
-
-fn watch(core: &mut Core, wanted: &Wanted, signal: &Rc<Signal>) {
+/// Wakes `signal` once when there may be more to read.
+pub(super) fn watch(core: &mut Core, wanted: &Wanted, signal: &Arc<Signal>) {
     for (partition, _) in &wanted.positions {
         if let Some(log) = core.store.topics.log(&wanted.topic, *partition) {
             core.watch_log(log, signal);
@@ -180,7 +53,7 @@ fn watch(core: &mut Core, wanted: &Wanted, signal: &Rc<Signal>) {
 }
 
 /// What can be read at once; nothing if there is nothing yet.
-fn read_now(core: &mut Core, wanted: &Wanted) -> Result<Vec<Part>, LineError> {
+pub(super) fn read(core: &mut Core, wanted: &Wanted) -> Result<Vec<Part>, LineError> {
     let mut parts = Vec::new();
     let mut left = wanted.max_bytes;
     for &(partition, offset) in &wanted.positions {
@@ -211,8 +84,7 @@ fn read_now(core: &mut Core, wanted: &Wanted) -> Result<Vec<Part>, LineError> {
     Ok(parts)
 }
 
-fn committed(core: &RefCell<Core>, group: &str, topic: &str) -> Vec<Position> {
-    let core = core.borrow();
+pub(super) fn committed(core: &Core, group: &str, topic: &str) -> Vec<Position> {
     let of_group = core.store.offsets.of_group(group);
     let of_topic = of_group.filter(|(name, _)| *name == topic);
     let positions = of_topic.flat_map(|(_, partitions)| partitions.values());
@@ -224,22 +96,22 @@ fn committed(core: &RefCell<Core>, group: &str, topic: &str) -> Vec<Position> {
     positions.map(position).collect()
 }
 
-fn commit(
-    core: &RefCell<Core>,
-    group: &Arc<str>,
-    topic: &Arc<str>,
+pub(super) fn commit(
+    core: &mut Core,
+    group: &str,
+    topic: &str,
     positions: Vec<Position>,
+    flush: Flush,
 ) -> Result<Lsn, LineError> {
-    let mut core = core.borrow_mut();
-    offsets::has_room(&core, group)?;
+    offsets::has_room(core, group)?;
     let items = positions.into_iter().map(|position| Committed {
-        topic: topic.to_string(),
+        topic: topic.to_owned(),
         partition: position.partition,
         offset: position.offset,
         leader_epoch: -1,
         metadata: position.metadata,
     });
-    let checked = items.map(|item| offsets::check(&core, item));
+    let checked = items.map(|item| offsets::check(core, item));
     let items = checked.collect::<Result<Vec<_>, _>>()?;
-    Ok(core.store.commit_offsets(group, items)?)
+    Ok(core.store.commit_offsets(group, items, flush)?)
 }

@@ -3,26 +3,66 @@
 //! The server's thread submits encoded records and goes on; the flusher takes all that has come in
 //! meanwhile, writes it with one call, syncs once, and reports how far the log is durable. While
 //! it syncs, the next round gathers: this is the group commit, and its size adapts by itself.
+//!
+//! What nobody waits for begins no round of its own: it goes with the next that somebody waits for, or
+//! [`SOON`] after it was submitted.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-
+use super::wal;
 use crate::config::FlushPolicy;
 
 /// A position in the write-ahead log, in bytes over all its files since the start.
 pub(crate) type Lsn = u64;
 
+/// Longest time for which what nobody waits for is kept in memory: 10 ms, some thirty syncs.
+const SOON: Duration = Duration::from_millis(10);
+/// So many bytes begin a round, whoever waits for them.
+const MAX_GATHERED: usize = 256 << 10;
+
+/// Is told, on the flusher's thread, whenever more is durable or nothing will be any more.
+pub(crate) type Progress = Box<dyn Fn() + Send>;
+
+/// When something is to be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// With the next sync: somebody waits for it.
+    Now,
+    /// With a sync that something else needs, or with one that begins within 10 ms: nobody waits for it.
+    Soon,
+}
+
+/// A file that takes the place of the current one.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) wal: wal::Writer,
+    /// The name that it has, and the one that it gets. That it has the second says that the file before it
+    /// is finished.
+    pub(crate) names: [PathBuf; 2],
+}
+
+impl Next {
+    /// Finishes the file before it, and gives it its name.
+    fn take_over(self, before: &wal::Writer) -> io::Result<wal::Writer> {
+        before.finish()?;
+        wal::rename(&self.names)?;
+        Ok(self.wal)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Queue {
     /// For the current file.
     bytes: Vec<u8>,
+    /// When a round is to begin, if there is anything to write.
+    at: Option<Instant>,
     /// The next file and what goes there, once the current one is finished.
-    next: Option<(File, Vec<u8>)>,
+    next: Option<(Next, Vec<u8>)>,
     stop: bool,
 }
 
@@ -32,7 +72,6 @@ struct Shared {
     work: Condvar,
     durable: AtomicU64,
     failed: AtomicBool,
-    progress: Arc<Notify>,
 }
 
 impl Shared {
@@ -50,23 +89,22 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// Starts the thread on an empty file. `progress` is notified whenever more is durable.
+    /// Starts the thread on a file without records.
     pub(crate) fn start(
-        file: File,
+        wal: wal::Writer,
         policy: FlushPolicy,
-        progress: Arc<Notify>,
+        progress: Progress,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             work: Condvar::new(),
             durable: AtomicU64::new(0),
             failed: AtomicBool::new(false),
-            progress,
         });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("broker-flush".into())
-            .spawn(move || run(&theirs, file, policy))?;
+            .spawn(move || run(&theirs, wal, policy, &progress))?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -77,11 +115,11 @@ impl Flusher {
     /// Hands over what `encode` appends; returns the position at which it will be durable.
     pub(crate) fn submit<E>(
         &mut self,
+        when: Flush,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Lsn, E> {
         let mut guard = self.shared.queue();
         let queue = &mut *guard;
-        let was_idle = queue.bytes.is_empty() && queue.next.is_none();
         let buffer = match &mut queue.next {
             Some((_, bytes)) => bytes,
             None => &mut queue.bytes,
@@ -89,24 +127,35 @@ impl Flusher {
         let before = buffer.len();
         encode(buffer)?;
         self.submitted += (buffer.len() - before) as u64;
+        let now = Instant::now();
+        let at = match when {
+            Flush::Soon if buffer.len() < MAX_GATHERED => now + SOON,
+            Flush::Soon | Flush::Now => now,
+        };
+        // Whoever was told of an earlier moment needs not be told of a later one.
+        let is_earlier = queue.at.is_none_or(|set| at < set && set > now);
+        if is_earlier {
+            queue.at = Some(at);
+        }
         drop(guard);
-        if was_idle {
+        if is_earlier {
             self.shared.work.notify_one();
         }
         Ok(self.submitted)
     }
 
-    /// Lets everything submitted from now on go to `file`. At most one change is outstanding;
-    /// returns false (and drops nothing) if the previous one is not through.
-    pub(crate) fn rotate(&self, file: File) -> bool {
+    /// Whether the last change of files is not through yet. There is to be none beside it.
+    pub(crate) fn is_rotating(&self) -> bool {
+        self.shared.queue().next.is_some()
+    }
+
+    /// Lets everything submitted from now on go to `next`.
+    pub(crate) fn rotate(&self, next: Next) {
         let mut queue = self.shared.queue();
-        if queue.next.is_some() {
-            return false;
-        }
-        queue.next = Some((file, Vec::new()));
+        queue.next = Some((next, Vec::new()));
+        queue.at = Some(Instant::now());
         drop(queue);
         self.shared.work.notify_one();
-        true
     }
 
     /// Everything up to here is durable.
@@ -147,43 +196,71 @@ impl Drop for Flusher {
     }
 }
 
-fn run(shared: &Shared, mut file: File, policy: FlushPolicy) {
+fn run(shared: &Shared, mut wal: wal::Writer, policy: FlushPolicy, progress: &Progress) {
     let mut round = Vec::new();
-    loop {
-        {
-            let mut queue = shared.queue();
-            while queue.bytes.is_empty() {
-                if let Some((next, bytes)) = queue.next.take() {
-                    file = next;
-                    queue.bytes = bytes;
-                } else if queue.stop {
-                    return;
-                } else {
-                    queue = shared
-                        .work
-                        .wait(queue)
-                        .unwrap_or_else(PoisonError::into_inner);
-                }
-            }
-            std::mem::swap(&mut round, &mut queue.bytes);
-        }
-        let done = file.write_all(&round).and_then(|()| match policy {
-            FlushPolicy::Sync => file.sync_data(),
-            FlushPolicy::System => Ok(()),
-        });
+    while let Some(next) = next_round(shared, &mut round) {
+        let done = match next {
+            Some(next) => next.take_over(&wal).map(|next| wal = next),
+            None => wal.append(&round).and_then(|()| match policy {
+                FlushPolicy::Sync => wal.sync(),
+                FlushPolicy::System => Ok(()),
+            }),
+        };
         if let Err(error) = done {
             // After a failed sync the kernel may have dropped the pages: trying again could
             // report a success that is none. Nothing more is acknowledged.
             tracing::error!(%error, "the write-ahead log cannot be written; refusing all writes");
             shared.failed.store(true, Ordering::Release);
-            shared.progress.notify_one();
+            progress();
             return;
         }
         shared
             .durable
             .fetch_add(round.len() as u64, Ordering::Release);
-        shared.progress.notify_one();
+        progress();
         round.clear();
         round.shrink_to(4 << 20);
+    }
+    // A start does not mind what a file that is not finished has behind its last record.
+    if let Err(error) = wal.finish() {
+        tracing::warn!(%error, "the write-ahead log keeps its length");
+    }
+}
+
+/// Waits for the next round and takes its bytes; or gives the file that comes after the present one, which
+/// has all of its own. `None` once there is nothing left and nothing to come.
+fn next_round(shared: &Shared, round: &mut Vec<u8>) -> Option<Option<Next>> {
+    let mut queue = shared.queue();
+    loop {
+        let now = Instant::now();
+        let wait = queue.at.map(|at| at.saturating_duration_since(now));
+        let is_due = queue.stop || wait.is_some_and(|wait| wait.is_zero());
+        if is_due && !queue.bytes.is_empty() {
+            std::mem::swap(round, &mut queue.bytes);
+            queue.at = queue.next.is_some().then_some(now);
+            return Some(None);
+        }
+        if is_due && let Some((next, bytes)) = queue.next.take() {
+            queue.at = (!bytes.is_empty()).then_some(now);
+            queue.bytes = bytes;
+            return Some(Some(next));
+        }
+        if queue.stop {
+            return None;
+        }
+        if is_due {
+            queue.at = None;
+            continue;
+        }
+        queue = match wait {
+            Some(wait) => {
+                let waited = shared.work.wait_timeout(queue, wait);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = shared.work.wait(queue);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
     }
 }

@@ -1,9 +1,9 @@
 //! From what a dead process left on disk to the state that it had acknowledged.
 //!
 //! The snapshot says how far each segment file counts. Bytes beyond that were written by later
-//! tail flushes; the write-ahead log has them too, so they are cut off and come from there. A torn
-//! or damaged end of the last write-ahead log was never acknowledged and is dropped with a
-//! warning. Damage elsewhere means that the disk lost acknowledged data: what is intact is served,
+//! tail flushes; the write-ahead log has them too, so they are cut off and come from there. The last
+//! write-ahead log ends with its last intact record: a torn one was never acknowledged, and behind it is
+//! what was there before. Damage elsewhere means that the disk lost acknowledged data: what is intact is served,
 //! the loss is reported loudly, and its offsets are not given out again.
 
 use std::collections::{HashSet, VecDeque};
@@ -56,14 +56,12 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
     let newest = wals.len();
     for (i, (g, path)) in wals.into_iter().enumerate() {
         let bytes = fs::read(&path)?;
-        let torn = replay(store, &bytes, g)?;
-        if torn > 0 && i + 1 < newest {
-            // The next file was begun after this one was synced to its end.
+        let behind = replay(store, &bytes, g)?;
+        if behind > 0 && i + 1 < newest {
+            // The next file got its name after this one was synced to its end.
             return Err(Error::Damaged { path });
         }
-        if torn > 0 {
-            tracing::warn!(path = %path.display(), bytes = torn, "cut off a torn tail, which was never acknowledged");
-        }
+        tracing::debug!(path = %path.display(), behind, "a write-ahead log was read to its last record");
         generation = generation.max(g);
     }
     for (_, log) in store.logs_mut() {
@@ -149,7 +147,7 @@ fn open_log(dir: &Path, saved: LogSnapshot) -> Result<PartitionLog, Error> {
     Ok(log)
 }
 
-/// Applies one write-ahead log; returns the bytes at its end that are no intact record.
+/// Applies one write-ahead log; returns the bytes behind its last intact record.
 fn replay(store: &mut Store, bytes: &[u8], generation: u64) -> Result<usize, Error> {
     let mut reader = Reader::new(bytes, generation);
     while let Some(record) = reader.next() {

@@ -5,7 +5,8 @@
 //! the change may be acknowledged; [`Store::advance`] tells what has become so.
 //!
 //! Bounds: unwritten tails 256 KiB a log and 32 MiB in total; two generations of write-ahead log
-//! of `checkpoint_bytes` plus what one flush round adds; disk by `max_total_bytes`.
+//! of `checkpoint_bytes` plus what one flush round adds, and one such file to spare; disk by
+//! `max_total_bytes`.
 
 mod changes;
 mod checkpoint;
@@ -18,11 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kafka_protocol::error::ResponseError;
-use tokio::sync::Notify;
 
 use self::checkpoint::{Durable, finish_checkpoint};
 use super::batch::BatchHeader;
-use super::flusher::{Flusher, Lsn};
+use super::flusher::{Flush, Flusher, Lsn, Progress};
 use super::meta::{LogId, MetaRecord, Snapshot};
 use super::partition::PartitionLog;
 use super::producers::Verdict;
@@ -88,7 +88,7 @@ pub(crate) struct Accepted {
 
 impl Store {
     /// Opens the configured directory, or an empty store in memory.
-    pub(crate) fn open(config: &BrokerConfig, progress: Arc<Notify>) -> Result<Self, Error> {
+    pub(crate) fn open(config: &BrokerConfig, progress: Progress) -> Result<Self, Error> {
         let mut store = Self {
             topics: Topics::default(),
             offsets: Offsets::default(),
@@ -116,7 +116,8 @@ impl Store {
         };
         let lock = recovery::lock(dir)?;
         let generation = recovery::recover(dir, &mut store)? + 1;
-        let file = File::create(wal::path_of(dir, generation))?;
+        let wal = wal::Writer::next(dir)?;
+        wal::rename(&[wal::next_path(dir), wal::path_of(dir, generation)])?;
         store.write_tails()?;
         let dirty = std::mem::take(&mut store.dirty);
         // From here on the next start needs nothing older than the new, empty write-ahead log.
@@ -129,7 +130,7 @@ impl Store {
         store.durable = Some(Durable {
             dir: dir.clone(),
             _lock: lock,
-            flusher: Flusher::start(file, config.flush, progress)?,
+            flusher: Flusher::start(wal, config.flush, progress)?,
             generation,
             generation_bytes: 0,
             checkpoint: None,
@@ -183,7 +184,11 @@ impl Store {
             Some(durable) => {
                 let generation = durable.generation;
                 let stored = log.tail_from(appended.at);
-                let lsn = durable.submit(|out| {
+                let when = match kept {
+                    Kept::First => Flush::Now,
+                    Kept::Soon => Flush::Soon,
+                };
+                let lsn = durable.submit(when, |out| {
                     wal::put_batch(out, generation, id, stored);
                     Ok::<(), Error>(())
                 });
@@ -234,7 +239,7 @@ impl Store {
         if log.retain(keep)? {
             self.total_bytes -= before - log.bytes();
             let start = log.start;
-            self.submit(&MetaRecord::Started { log: id, start })
+            self.submit(&MetaRecord::Started { log: id, start }, Flush::Soon)
                 .map_err(io::Error::other)?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use kafka_protocol::error::ResponseError;
 
 use super::batch::{self, BatchHeader, testing};
+use super::flusher::Flush;
 use super::meta::LogId;
 use super::partition::Read;
 use super::store::{Accepted, Kept, Store};
@@ -32,7 +33,7 @@ fn open(dir: &Path) -> Store {
 }
 
 fn try_open(dir: &Path) -> Result<Store, Error> {
-    Store::open(&config(dir), std::sync::Arc::default())
+    Store::open(&config(dir), Box::new(|| {}))
 }
 
 fn topic(store: &mut Store) -> LogId {
@@ -149,6 +150,11 @@ fn cut(file: &Path, bytes: u64) {
         .unwrap();
 }
 
+fn lengthen(file: &Path, by: &[u8]) {
+    let bytes = [fs::read(file).unwrap(), by.to_vec()].concat();
+    fs::write(file, bytes).unwrap();
+}
+
 fn flip(file: &Path, from_end: usize) {
     let mut bytes = fs::read(file).unwrap();
     let at = bytes.len() - from_end;
@@ -163,7 +169,7 @@ fn everything_is_read_back_from_memory_and_from_many_segments() {
             segment_bytes: 1 << 16,
             ..BrokerConfig::default()
         },
-        std::sync::Arc::default(),
+        Box::new(|| {}),
     )
     .unwrap();
     fill(&mut store, 0..3000);
@@ -196,6 +202,15 @@ fn a_torn_tail_is_cut_off_and_its_offset_is_used_again() {
         |f: &Path| cut(f, 1),
         |f: &Path| cut(f, 50),
         |f: &Path| flip(f, 20),
+        // As a process leaves it that is killed: what was before, or nothing yet, is behind the tear.
+        |f: &Path| {
+            cut(f, 50);
+            lengthen(f, &fs::read(f).unwrap());
+        },
+        |f: &Path| {
+            cut(f, 50);
+            lengthen(f, &[0; 1 << 16]);
+        },
     ] {
         damage(&newest_wal(dir.path()));
         let mut store = open(dir.path());
@@ -209,6 +224,20 @@ fn a_torn_tail_is_cut_off_and_its_offset_is_used_again() {
             .change(super::meta::MetaRecord::TopicDeleted { name: "t".into() })
             .unwrap();
         fill(&mut store, 0..10);
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_becomes_durable_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    fill(&mut store, 0..1);
+    let began = store.durable_to();
+    let lsn = store.commit_offsets("g", Vec::new(), Flush::Soon).unwrap();
+    assert!(lsn > began);
+    while store.durable_to() < lsn {
+        store.advance();
+        std::thread::yield_now();
     }
 }
 
@@ -308,7 +337,9 @@ fn topics_offsets_and_producer_ids_survive() {
             leader_epoch: 0,
             metadata: "note".into(),
         };
-        store.commit_offsets("g", vec![position.clone()]).unwrap();
+        store
+            .commit_offsets("g", vec![position.clone()], Flush::Now)
+            .unwrap();
         let (id, _) = store.new_producer_id().unwrap();
         let cluster = store.cluster_id.clone();
         if clean {
@@ -365,7 +396,7 @@ fn checkpoints_under_load_keep_the_write_ahead_log_short() {
         checkpoint_bytes: 1 << 16,
         ..config(dir.path())
     };
-    let mut store = Store::open(&config, std::sync::Arc::default()).unwrap();
+    let mut store = Store::open(&config, Box::new(|| {})).unwrap();
     let mut written = 0;
     let deep = |store: &Store| store.durable_to() > 0 && newest_generation(dir.path()) > 5;
     while !deep(&store) {
@@ -388,7 +419,7 @@ fn retention_deletes_whole_old_segments_and_the_start_moves() {
         retention_bytes: Some(200_000),
         ..config(dir.path())
     };
-    let mut store = Store::open(&keep(), std::sync::Arc::default()).unwrap();
+    let mut store = Store::open(&keep(), Box::new(|| {})).unwrap();
     for i in 0..5000 {
         append(&mut store, NOBODY, &value(i, 100)).unwrap();
     }
@@ -418,7 +449,7 @@ fn the_bound_on_all_records_refuses_and_never_drops() {
         max_total_bytes: 2000,
         ..BrokerConfig::default()
     };
-    let mut store = Store::open(&config, std::sync::Arc::default()).unwrap();
+    let mut store = Store::open(&config, Box::new(|| {})).unwrap();
     let mut accepted = 0;
     let refused = loop {
         match append(&mut store, NOBODY, &value(accepted, 100)) {
@@ -437,7 +468,7 @@ fn timestamps_are_found_across_segments_and_the_tail() {
             segment_bytes: 1 << 16,
             ..BrokerConfig::default()
         },
-        std::sync::Arc::default(),
+        Box::new(|| {}),
     )
     .unwrap();
     let id = topic(&mut store);

@@ -4,10 +4,17 @@
 //! A record is `length u32 | crc32c u32 | kind u8 | log u32 | payload`, little endian; the length
 //! counts from the kind on, and the checksum covers the file's generation too, so that a record
 //! of another file can never pass for one of this.
+//!
+//! A file is written in place: it is made longer ahead of what is written, and begins as the one that a
+//! checkpoint has made unnecessary, if there is one. A sync of it then need not wait for the file system's own
+//! journal. So behind the last record there may be anything, until the file is finished: then it ends there.
 
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::meta::{LogId, MetaRecord};
+use super::meta::{self, LogId, MetaRecord};
 use crate::error::Error;
 
 const PREFIX_BYTES: usize = 8;
@@ -25,6 +32,89 @@ pub(crate) enum Record<'a> {
 
 pub(crate) fn path_of(dir: &Path, generation: u64) -> PathBuf {
     dir.join(format!("wal-{generation:016}"))
+}
+
+/// By how many bytes a file is made longer.
+const AHEAD: u64 = 1 << 20;
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Where the file of the next generation is, until the present one is finished.
+pub(crate) fn next_path(dir: &Path) -> PathBuf {
+    dir.join("wal-next")
+}
+
+/// Where a file is that nobody needs any more.
+pub(crate) fn spare_path(dir: &Path) -> PathBuf {
+    dir.join("wal-spare")
+}
+
+/// Gives a file another name, for good.
+pub(crate) fn rename([from, to]: &[PathBuf; 2]) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    to.parent().map_or(Ok(()), meta::sync_dir)
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    file: File,
+    /// Where the next record goes.
+    at: u64,
+    length: u64,
+}
+
+impl Writer {
+    /// Opens the file of the next generation under its first name.
+    pub(crate) fn next(dir: &Path) -> io::Result<Self> {
+        let path = next_path(dir);
+        match std::fs::rename(spare_path(dir), &path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut options = OpenOptions::new();
+        let file = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self {
+            file,
+            at: 0,
+            length,
+        })
+    }
+
+    /// Appends whole records.
+    pub(crate) fn append(&mut self, records: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(records, self.at)?;
+        self.at += records.len() as u64;
+        if self.at <= self.length {
+            return Ok(());
+        }
+        let length = self.at.next_multiple_of(AHEAD);
+        let mut from = self.at;
+        while from < length {
+            let count = usize::try_from(length - from).unwrap_or(usize::MAX);
+            let count = count.min(ZEROS.len());
+            self.file.write_all_at(&ZEROS[..count], from)?;
+            from += count as u64;
+        }
+        self.length = length;
+        Ok(())
+    }
+
+    /// Waits until what was appended is on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Has the file end with its last record, on the disk.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        self.file.set_len(self.at)?;
+        self.file.sync_all()
+    }
 }
 
 /// The generation that a file name states.

@@ -8,12 +8,12 @@
 //! together by a budget, and [`MAX_UNSENT`] bytes of finished answers before the next long answer
 //! is made. What exceeds a bound waits in the client's socket.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use super::gate::{Gate, MAX_LOGIN_REQUEST, Passage, Shut};
 use crate::apis::{self, Outcome, fetch, groups};
-use crate::core::{Client, Core, Signal};
+use crate::core::{Client, Core, Shared, Signal};
 use crate::wire::frame::{self, Header, Malformed, Request};
 
 /// Answers that the client has not taken yet; beyond this no fetch is answered.
@@ -51,6 +51,8 @@ pub(crate) enum Closed {
     Unencodable,
     #[error("the storage failed, so nothing can be acknowledged")]
     Storage,
+    #[error("the broker has stopped")]
+    Stopped,
     #[error("the client stopped in the middle of a request")]
     Stalled,
     #[error("no TLS connection: {0}")]
@@ -66,8 +68,8 @@ struct Slot {
 }
 
 struct Connection {
-    core: Rc<RefCell<Core>>,
-    signal: Rc<Signal>,
+    core: Shared,
+    signal: Arc<Signal>,
     client: Client,
     /// Where clients must log in.
     gate: Option<Gate>,
@@ -82,15 +84,14 @@ struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.signal.closed.set(true);
-        let Ok(mut core) = self.core.try_borrow_mut() else {
-            return;
-        };
-        for slot in &self.slots {
-            if let Outcome::Group(ticket) = slot.outcome {
-                core.drop_ticket(ticket);
+        self.signal.close();
+        self.core.with(|core| {
+            for slot in &self.slots {
+                if let Outcome::Group(ticket) = slot.outcome {
+                    core.drop_ticket(ticket);
+                }
             }
-        }
+        });
     }
 }
 
@@ -100,16 +101,14 @@ pub(crate) async fn serve(
     mut writer: impl AsyncWrite + Unpin,
     client: Client,
     gate: Option<Gate>,
-    core: Rc<RefCell<Core>>,
+    core: Shared,
     budget: Rc<Semaphore>,
 ) -> Result<(), Closed> {
-    let (max_in_flight, max_request) = {
-        let config = &core.borrow().config;
-        (config.max_in_flight, config.max_request_bytes)
-    };
+    let bounds = core.with(|core| (core.config.max_in_flight, core.config.max_request_bytes));
+    let (max_in_flight, max_request) = bounds.ok_or(Closed::Stopped)?;
     let mut connection = Connection {
         core,
-        signal: Rc::default(),
+        signal: Arc::default(),
         client,
         gate,
         ending: None,
@@ -264,8 +263,10 @@ impl Connection {
                     };
                     let outcome = match passage {
                         Passage::Serve => {
-                            let mut core = self.core.borrow_mut();
-                            apis::begin(&mut core, &self.signal, &self.client, &header, body)?
+                            let begun = self.core.with(|core| {
+                                apis::begin(core, &self.signal, &self.client, &header, body)
+                            });
+                            begun.ok_or(Closed::Stopped)??
                         }
                         Passage::Answer(answer) => Outcome::Ready(answer),
                         Passage::Last(answer, shut) => {
@@ -284,18 +285,25 @@ impl Connection {
         if self.ending.is_some() || self.slots.len() >= self.max_in_flight {
             return false;
         }
-        let mut core = self.core.borrow_mut();
-        if !core.store.is_behind() {
-            return true;
-        }
-        let end = core.store.durable_to() + 1;
-        core.watch_durable(end, &self.signal);
-        false
+        let has_room = self.core.with(|core| {
+            let keeps_up = !core.store.is_behind();
+            if !keeps_up {
+                let end = core.store.durable_to() + 1;
+                core.watch_durable(end, &self.signal);
+            }
+            keeps_up
+        });
+        has_room.unwrap_or(false)
     }
 
     /// Moves finished answers from the head of the line to the output.
     fn settle(&mut self) -> Result<(), Closed> {
-        let mut core = self.core.borrow_mut();
+        let core = self.core.clone();
+        let settled = core.with(|core| self.settle_with(core));
+        settled.unwrap_or(Err(Closed::Stopped))
+    }
+
+    fn settle_with(&mut self, core: &mut Core) -> Result<(), Closed> {
         loop {
             // Another fetch behind does not count: its client wants to wait, too.
             let behind = self.slots.get(1).map(|slot| slot.header.api.key);
@@ -323,7 +331,7 @@ impl Connection {
                     if self.output.len() > MAX_UNSENT {
                         return Ok(());
                     }
-                    match fetch::poll(&mut core, &self.signal, &slot.header, poll, hurry) {
+                    match fetch::poll(core, &self.signal, &slot.header, poll, hurry) {
                         Some(answer) => Some(answer),
                         None => return Ok(()),
                     }

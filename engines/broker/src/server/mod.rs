@@ -1,7 +1,7 @@
 //! The server: one thread, one task a connection, a few tasks beside them.
 //!
 //! Everything runs on one thread of the broker's own, on a single-threaded runtime: a produce
-//! request and the fetch that it wakes then cost no hand-over between threads and no lock, and the
+//! request and the fetch that it wakes then cost no hand-over between threads, and the
 //! broker never takes more than one core from what it runs beside.
 
 pub(crate) mod connection;
@@ -10,7 +10,7 @@ pub(crate) mod gate;
 mod tests;
 pub(crate) mod tls;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::core::{Client, Core, Endpoint};
-use crate::line::{self, Asked};
+use crate::core::{Client, Core, Endpoint, Shared};
 use tls::Tls;
 
 /// After the system refused a connection (no file handles), wait so long.
@@ -42,22 +41,14 @@ pub(crate) struct Door {
 /// What all connections share.
 #[derive(Clone)]
 struct House {
-    core: Rc<RefCell<Core>>,
+    core: Shared,
     open: Rc<Cell<usize>>,
     budget: Rc<Semaphore>,
 }
 
 /// Accepts connections until `stop`.
-pub(crate) async fn run(
-    doors: Vec<Door>,
-    core: Rc<RefCell<Core>>,
-    asked: Asked,
-    progress: Arc<Notify>,
-    stop: Arc<Notify>,
-) {
-    tokio::task::spawn_local(flushes(Rc::clone(&core), progress));
-    tokio::task::spawn_local(ticks(Rc::clone(&core)));
-    tokio::task::spawn_local(line::serve(Rc::clone(&core), asked));
+pub(crate) async fn run(doors: Vec<Door>, core: Shared, stop: Arc<Notify>) {
+    tokio::task::spawn_local(ticks(core.clone()));
     let house = House {
         core,
         open: Rc::default(),
@@ -71,7 +62,9 @@ pub(crate) async fn run(
 
 /// Accepts connections for ever.
 async fn accept(door: Door, house: House) {
-    let most = house.core.borrow().config.max_connections;
+    let most = house.core.with(|core| core.config.max_connections);
+    // It has stopped.
+    let Some(most) = most else { return };
     loop {
         match door.listener.accept().await {
             Ok((stream, peer)) if house.open.get() < most => {
@@ -140,17 +133,11 @@ impl Drop for Open {
     }
 }
 
-async fn flushes(core: Rc<RefCell<Core>>, progress: Arc<Notify>) {
-    loop {
-        progress.notified().await;
-        core.borrow_mut().flushed();
-    }
-}
-
-async fn ticks(core: Rc<RefCell<Core>>) {
-    let timer = Rc::clone(&core.borrow().timer);
-    loop {
-        let next = core.borrow_mut().tick();
+async fn ticks(core: Shared) {
+    let Some(timer) = core.with(|core| Arc::clone(&core.timer)) else {
+        return;
+    };
+    while let Some(next) = core.with(Core::tick) {
         match next {
             Some(at) => {
                 // Either way there is something to look at.

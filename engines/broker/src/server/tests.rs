@@ -26,7 +26,7 @@ impl TokenCheck for Minute {
 
 /// A client's end, and what the connection's end will be.
 fn connect() -> (DuplexStream, tokio::task::JoinHandle<Result<(), Closed>>) {
-    let core = Core::open(BrokerConfig::default(), Arc::default()).expect("a core");
+    let core = Shared::open(BrokerConfig::default()).expect("a core");
     let sasl = Sasl::new(&SaslConfig {
         tokens: Some(Arc::new(Minute)),
         ..SaslConfig::default()
@@ -39,7 +39,6 @@ fn connect() -> (DuplexStream, tokio::task::JoinHandle<Result<(), Closed>>) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(theirs);
     let gate = Gate::new(sasl, Instant::now() + LOGIN_WITHIN);
-    let core = Rc::new(RefCell::new(core));
     let budget = Rc::new(Semaphore::new(1));
     let served = connection::serve(reader, writer, client, Some(gate), core, budget);
     (ours, tokio::task::spawn_local(served))

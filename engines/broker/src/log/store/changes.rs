@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Store, log_dir, storage_error};
 use crate::error::Error;
-use crate::log::flusher::Lsn;
+use crate::log::flusher::{Flush, Lsn};
 use crate::log::meta::{LogId, MetaRecord};
 use crate::log::partition::PartitionLog;
 use crate::log::topics::{Topic, fresh_uuid};
@@ -66,32 +66,35 @@ impl Store {
         &mut self,
         group: &str,
         offsets: Vec<Committed>,
+        when: Flush,
     ) -> Result<Lsn, ResponseError> {
-        self.change(MetaRecord::Committed {
-            group: group.to_owned(),
-            offsets,
-        })
+        let group = group.to_owned();
+        self.change_by(MetaRecord::Committed { group, offsets }, when)
     }
 
-    /// Submits a change and applies it.
+    /// Submits a change that somebody waits for, and applies it.
     pub(crate) fn change(&mut self, record: MetaRecord) -> Result<Lsn, ResponseError> {
+        self.change_by(record, Flush::Now)
+    }
+
+    fn change_by(&mut self, record: MetaRecord, when: Flush) -> Result<Lsn, ResponseError> {
         if self.failed() {
             return Err(ResponseError::KafkaStorageError);
         }
         let lsn = self
-            .submit(&record)
+            .submit(&record, when)
             .map_err(|_| ResponseError::KafkaStorageError)?;
         self.apply(record).map_err(storage_error)?;
         self.checkpoint_if_due();
         Ok(lsn)
     }
 
-    pub(super) fn submit(&mut self, record: &MetaRecord) -> Result<Lsn, Error> {
+    pub(super) fn submit(&mut self, record: &MetaRecord, when: Flush) -> Result<Lsn, Error> {
         let Some(durable) = &mut self.durable else {
             return Ok(0);
         };
         let generation = durable.generation;
-        durable.submit(|out| wal::put_meta(out, generation, record))
+        durable.submit(when, |out| wal::put_meta(out, generation, record))
     }
 
     /// The effect of a change, when it happens and when it is replayed.

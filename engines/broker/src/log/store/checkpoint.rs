@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::Store;
 use crate::error::Error;
-use crate::log::flusher::{Flusher, Lsn};
+use crate::log::flusher::{Flush, Flusher, Lsn, Next};
 use crate::log::meta::{self, LAYOUT, LogId, LogSnapshot, Snapshot, TopicSnapshot};
 use crate::log::topics::Topic;
 use crate::log::wal;
@@ -77,13 +77,17 @@ impl Store {
         let Some(durable) = &mut self.durable else {
             return Ok(());
         };
-        let generation = durable.generation + 1;
-        let file = File::create(wal::path_of(&durable.dir, generation))?;
-        // The new file's name must be durable before anything in it is acknowledged.
-        meta::sync_dir(&durable.dir)?;
-        if !durable.flusher.rotate(file) {
+        if durable.flusher.is_rotating() {
             return Ok(());
         }
+        let generation = durable.generation + 1;
+        durable.flusher.rotate(Next {
+            wal: wal::Writer::next(&durable.dir)?,
+            names: [
+                wal::next_path(&durable.dir),
+                wal::path_of(&durable.dir, generation),
+            ],
+        });
         durable.generation = generation;
         durable.generation_bytes = 0;
         let dirty = std::mem::take(&mut self.dirty);
@@ -129,10 +133,11 @@ impl Store {
 impl Durable {
     pub(super) fn submit<E>(
         &mut self,
+        when: Flush,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Lsn, E> {
         let before = self.flusher.submitted();
-        let lsn = self.flusher.submit(encode)?;
+        let lsn = self.flusher.submit(when, encode)?;
         self.generation_bytes += lsn - before;
         Ok(lsn)
     }
@@ -172,7 +177,7 @@ pub(super) fn finish_checkpoint<'a>(
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         if wal::generation_of(&path).is_some_and(|g| g < generation) {
-            fs::remove_file(path)?;
+            fs::rename(path, wal::spare_path(dir))?;
         }
     }
     Ok(())
