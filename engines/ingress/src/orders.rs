@@ -20,6 +20,9 @@ use crate::target::Query;
 
 /// Looks at the store, of all requests that wait, in [`Limits::look_every`](crate::Limits).
 const LOOKS: usize = 256;
+/// First look at an order that was taken just now and whose end nobody has told of: it may have been told
+/// before anybody waited for it, if this request was held up for as long as an order takes.
+const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 impl<S: StateStore> Service<S> {
     /// Takes one order.
@@ -45,7 +48,11 @@ impl<S: StateStore> Service<S> {
         let Some((place, until)) = wait else {
             return Ok(answer::taken(taken.status(), &id, taken, None));
         };
-        let order = self.until_end(place, &id, until).await?;
+        let look_at = match taken {
+            Taken::Accepted => Instant::now() + FIRST_LOOK,
+            Taken::Again => Instant::now(),
+        };
+        let order = self.until_end(place, &id, look_at, until).await?;
         let status = match &order {
             Some(order) if order.state.is_finished() => taken.status(),
             _ => StatusCode::ACCEPTED,
@@ -60,7 +67,7 @@ impl<S: StateStore> Service<S> {
             None => self.load(id).await?,
             Some(wait) => {
                 let (place, until) = self.place(wait)?;
-                self.until_end(place, id, until).await?
+                self.until_end(place, id, Instant::now(), until).await?
             }
         };
         let Some(order) = found else {
@@ -89,27 +96,28 @@ impl<S: StateStore> Service<S> {
     }
 
     /// The order at its end, or as it is when the time is up or the server stops; `None`: there is no
-    /// such order. It is read when its end is told, and from time to time without that.
+    /// such order. It is read when its end is told, at `look_at`, and from time to time without that.
     async fn until_end(
         &self,
         place: Place,
         id: &OrderId,
+        mut look_at: Instant,
         until: Instant,
     ) -> Result<Option<Order>, Problem> {
         // First the word, then the look: an end in between is in the record.
         let mut waiting = place.of(id);
         loop {
-            let order = self.load(id).await?;
-            let is_over = order.as_ref().is_none_or(|order| order.state.is_finished());
-            if is_over || Instant::now() >= until || self.front.stopping.is_cancelled() {
-                return Ok(order);
-            }
-            let look_at = Instant::now() + self.between_looks();
             tokio::select! {
                 () = waiting.ended() => {}
                 () = sleep_until(look_at.min(until)) => {}
                 () = self.front.stopping.cancelled() => {}
             }
+            let order = self.load(id).await?;
+            let is_over = order.as_ref().is_none_or(|order| order.state.is_finished());
+            if is_over || Instant::now() >= until || self.front.stopping.is_cancelled() {
+                return Ok(order);
+            }
+            look_at = Instant::now() + self.between_looks();
         }
     }
 
