@@ -90,10 +90,19 @@ impl Writer {
     pub(crate) fn append(&mut self, records: &[u8]) -> io::Result<()> {
         self.file.write_all_at(records, self.at)?;
         self.at += records.len() as u64;
-        if self.at <= self.length {
-            return Ok(());
+        if self.at > self.length {
+            let length = self.at.next_multiple_of(AHEAD);
+            // Without room for that the records have theirs.
+            self.length = match self.fill(length) {
+                Ok(()) => length,
+                Err(_) => self.at,
+            };
         }
-        let length = self.at.next_multiple_of(AHEAD);
+        Ok(())
+    }
+
+    /// Makes the file longer.
+    fn fill(&self, length: u64) -> io::Result<()> {
         let mut from = self.at;
         while from < length {
             let count = usize::try_from(length - from).unwrap_or(usize::MAX);
@@ -101,7 +110,6 @@ impl Writer {
             self.file.write_all_at(&ZEROS[..count], from)?;
             from += count as u64;
         }
-        self.length = length;
         Ok(())
     }
 
