@@ -63,6 +63,8 @@ struct Queue {
     at: Option<Instant>,
     /// The next file and what goes there, once the current one is finished.
     next: Option<(Next, Vec<u8>)>,
+    /// From when there is a next file until it has its last name.
+    is_rotating: bool,
     stop: bool,
 }
 
@@ -146,13 +148,14 @@ impl Flusher {
 
     /// Whether the last change of files is not through yet. There is to be none beside it.
     pub(crate) fn is_rotating(&self) -> bool {
-        self.shared.queue().next.is_some()
+        self.shared.queue().is_rotating
     }
 
     /// Lets everything submitted from now on go to `next`.
     pub(crate) fn rotate(&self, next: Next) {
         let mut queue = self.shared.queue();
         queue.next = Some((next, Vec::new()));
+        queue.is_rotating = true;
         queue.at = Some(Instant::now());
         drop(queue);
         self.shared.work.notify_one();
@@ -200,7 +203,10 @@ fn run(shared: &Shared, mut wal: wal::Writer, policy: FlushPolicy, progress: &Pr
     let mut round = Vec::new();
     while let Some(next) = next_round(shared, &mut round) {
         let done = match next {
-            Some(next) => next.take_over(&wal).map(|next| wal = next),
+            Some(next) => next.take_over(&wal).map(|next| {
+                wal = next;
+                shared.queue().is_rotating = false;
+            }),
             None => wal.append(&round).and_then(|()| match policy {
                 FlushPolicy::Sync => wal.sync(),
                 FlushPolicy::System => Ok(()),
