@@ -33,10 +33,9 @@ until_true() {
 }
 started() { kill -0 $dev && grep -q '"started"' "$work/dev.log"; }
 until_true started
-TRIAD_BROKERS=$(jq -r .kafka <"$work/dev.log" | head -1)
-TRIAD_DYNAMODB_ENDPOINT=$(jq -r .dynamodb <"$work/dev.log" | head -1)
+TRIAD_DATA=$(jq -r .triad_data <"$work/dev.log" | head -1)
 service=$(jq -r .service <"$work/dev.log" | head -1)
-export TRIAD_BROKERS TRIAD_DYNAMODB_ENDPOINT USER=${USER:-operator}
+export TRIAD_DATA USER=${USER:-operator}
 
 count() { "$triad" list --state "$1" --limit 0 --json | jq -s '[.[] | select(.kind == "order")] | length'; }
 at_rest() { [ $(($(count Pending) + $(count Processing) + $(count Compensating))) -eq 0 ]; }

@@ -1,8 +1,8 @@
 //! A data directory of one machine: where the store is in it, and what it says of the process that runs
 //! on it.
 //!
-//! `triad dev --store sqlite` writes the file [`FILE`] into it while it runs, with the brokers' address
-//! and the time spans that it was started with. Commands that are given the directory take these for the
+//! `triad dev` and `triad serve` on SQLite write the file [`FILE`] into it while they run, with the brokers' address
+//! and the time spans that they were started with. Commands that are given the directory take these for the
 //! options that nobody has given, and open the store's file themselves.
 
 use std::collections::BTreeMap;

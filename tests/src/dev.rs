@@ -49,6 +49,26 @@ impl Dev {
         }
     }
 
+    /// Starts it on tables, which it runs on only where it is told to.
+    ///
+    /// # Panics
+    /// As for [`start`](Self::start).
+    pub async fn on_tables(args: &[&str]) -> Self {
+        Self::start(&[&["--store", "dynamodb"], args].concat()).await
+    }
+
+    /// The variables by which other commands find it.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, &str)> {
+        match self.data.is_empty() {
+            true => vec![
+                ("TRIAD_BROKERS", self.kafka.as_str()),
+                ("TRIAD_DYNAMODB_ENDPOINT", self.dynamodb.as_str()),
+            ],
+            false => vec![("TRIAD_DATA", self.data.as_str())],
+        }
+    }
+
     /// Runs a command against it.
     pub async fn triad(&self, args: &[&str]) -> Ran {
         self.triad_reading(args, b"").await
@@ -56,16 +76,7 @@ impl Dev {
 
     /// Runs a command against it, with a standard input.
     pub async fn triad_reading(&self, args: &[&str], input: &[u8]) -> Ran {
-        let tables = [
-            ("TRIAD_BROKERS", self.kafka.as_str()),
-            ("TRIAD_DYNAMODB_ENDPOINT", self.dynamodb.as_str()),
-        ];
-        let data = [("TRIAD_DATA", self.data.as_str())];
-        let variables = match self.data.is_empty() {
-            true => &tables[..],
-            false => &data[..],
-        };
-        cli::triad(args, variables, input).await
+        cli::triad(args, &self.variables(), input).await
     }
 
     /// Submits a file of orders.

@@ -106,7 +106,7 @@ fn fits(pattern: &[String], lines: &[String]) -> bool {
 }
 
 /// The lines without what differs from run to run. What is said of orders, of services and by them
-/// happens side by side: neighbours are sorted, and what is said twice counts once.
+/// happens side by side, and lists have the order of the store: neighbours are sorted, and what is said twice counts once.
 fn normal(lines: &[String]) -> Vec<String> {
     let (mut all, mut aside) = (Vec::new(), Vec::new());
     for line in lines {
@@ -115,7 +115,8 @@ fn normal(lines: &[String]) -> Vec<String> {
         if line.is_empty() {
             continue;
         }
-        if line.starts_with("order ") || line.starts_with("service ") || line.contains(" | ") {
+        let is_of_order = line.starts_with("order ") || is_numbered(&line);
+        if is_of_order || line.starts_with("service ") || line.contains(" | ") {
             aside.push(line);
             continue;
         }
@@ -128,6 +129,14 @@ fn normal(lines: &[String]) -> Vec<String> {
     aside.dedup();
     all.append(&mut aside);
     all
+}
+
+/// Whether it begins with the id of an order, as `trip-1`: a list has the order of the store.
+fn is_numbered(line: &str) -> bool {
+    let id = line.split(' ').next().and_then(|id| id.rsplit_once('-'));
+    id.is_some_and(|(name, number)| {
+        !name.is_empty() && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    })
 }
 
 /// A word; a moment, an address, a hash or a span by its kind.
@@ -151,6 +160,13 @@ fn word(word: &str) -> String {
         let from = at + "127.0.0.1:".len();
         let end = text[from..].find(|c: char| !c.is_ascii_digit());
         text.replace_range(from..end.map_or(text.len(), |end| from + end), "PORT");
+    }
+    // A directory of this run alone.
+    if let Some(at) = text.find("/triad-dev-") {
+        let end = text[at + 1..]
+            .find('/')
+            .map_or(text.len(), |end| at + 1 + end);
+        text.replace_range(..end, "SCRATCH");
     }
     // The identity of a definition: 16 hex digits, alone or behind its name.
     let from = text.rfind('@').map_or(0, |at| at + 1);
@@ -196,6 +212,10 @@ mod tests {
                 "Finished 2027-01-02T03:04:05.006Z after 1s 6ms",
             ),
             ("Kafka 127.0.0.1:4711", "Kafka     127.0.0.1:80"),
+            (
+                "Store /tmp/triad-dev-a1/store/s",
+                "Store /var/tmp/triad-dev-b/store/s",
+            ),
             ("http://127.0.0.1:4711/bank", "http://127.0.0.1:99/bank"),
             (
                 "published w@f9ecf98338dc1b4c, before d112b5c7e6fa7f66",
@@ -206,6 +226,10 @@ mod tests {
                 "order b  completed\norder a  completed",
             ),
             ("x | a\nx | a", "x | a"),
+            (
+                "trip-1 Processed\ntrip-2 Error",
+                "trip-2 Error\ntrip-1 Processed",
+            ),
             ("a\n…\nz", "a\nb\nc\nz"),
             ("a\n…\nz", "a\nz"),
             (

@@ -316,7 +316,7 @@ async fn how_things_are_is_shown_again_and_again_until_somebody_ends_it() {
     let dev = Dev::start(&[]).await;
     let mut status = command("triad");
     status.args(["status", "--watch", "--every", "250ms", "--json"]);
-    status.env("TRIAD_DYNAMODB_ENDPOINT", &dev.dynamodb);
+    status.envs(dev.variables());
     let mut watching = Process::start(status);
     until("it was shown three times", async || {
         (watching.out().len() >= 3).then_some(())

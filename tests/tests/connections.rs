@@ -100,7 +100,7 @@ async fn run_all(commands: &[Vec<String>], variables: &[(&str, &str)], address: 
 async fn a_store_that_is_away_or_silent_is_one_sentence_with_its_address() {
     let files = Files::new();
     let (store, _) = commands(&files);
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let (_kept, silent) = silent();
     for address in ["127.0.0.1:1", silent.as_str()] {
         let url = format!("http://{address}");
@@ -122,7 +122,7 @@ async fn a_store_that_is_away_or_silent_is_one_sentence_with_its_address() {
 async fn a_broker_that_is_away_or_silent_is_one_sentence_with_its_address() {
     let files = Files::new();
     let (_, kafka) = commands(&files);
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let (_kept, silent) = silent();
     for address in ["127.0.0.1:1", silent.as_str()] {
         let variables = [
@@ -219,7 +219,7 @@ async fn without_an_address_no_command_tries_aws() {
 
 #[tokio::test]
 async fn a_table_that_is_missing_is_named() {
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let prefix = ["--table-prefix", "other-"];
     for (args, table) in [
         (&["list"][..], "other-order-state"),
@@ -246,7 +246,7 @@ impl User {
 
 #[tokio::test]
 async fn a_context_has_the_addresses_and_flags_and_variables_win_over_it() {
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let user = User(Files::new());
     let add = [
         "context",
@@ -387,7 +387,7 @@ async fn a_file_of_contexts_that_is_damaged_is_named_and_holds_no_secret() {
 
 #[tokio::test]
 async fn what_changes_production_is_confirmed_by_its_name() {
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let user = User(Files::new());
     let add = [
         "context",
@@ -461,7 +461,7 @@ async fn at_terminal(user: &User, args: &[&str], typed: &str) -> (bool, String) 
 
 #[tokio::test]
 async fn on_a_terminal_the_name_of_production_is_typed() {
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let user = User(Files::new());
     let add = [
         "context",

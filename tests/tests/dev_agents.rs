@@ -275,7 +275,7 @@ async fn worker_says(worker: &Process, part: &str) {
 async fn a_worker_that_serves_an_agent_of_dev_too_is_seen_and_said() {
     let files = Files::new();
     let workflow = files.write("loan.yaml", &simple());
-    let dev = Dev::start(&["--workflow", &workflow]).await;
+    let dev = Dev::on_tables(&["--workflow", &workflow]).await;
     let own = own_service().await;
     let agents = json!({"bank": {"base_url": format!("http://{}/bank", own.addr())}});
     let _worker = worker(&dev, &agents, "agent");
@@ -291,7 +291,7 @@ async fn a_worker_that_serves_an_agent_of_dev_too_is_seen_and_said() {
 async fn publish_and_a_worker_warn_of_agents_that_nobody_serves() {
     let files = Files::new();
     let served = files.write("loan.yaml", &simple());
-    let dev = Dev::start(&["--workflow", &served]).await;
+    let dev = Dev::on_tables(&["--workflow", &served]).await;
     // Until its consumers have joined, nobody serves them.
     until("the agents of dev are served", async || {
         let ran = dev.triad(&["publish", &served]).await.good();

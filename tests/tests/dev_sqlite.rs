@@ -16,10 +16,8 @@ use triad_tests::poll::until;
 use triad_tests::process::{Process, command};
 use triad_workflow::Millis;
 
-const ON_SQLITE: [&str; 2] = ["--store", "sqlite"];
-
 async fn start(data: &str, further: &[&str]) -> Dev {
-    Dev::start(&[&ON_SQLITE, &["--data", data], further].concat()).await
+    Dev::start(&[&["--data", data], further].concat()).await
 }
 
 /// Runs a command that is told of the data directory alone.
@@ -46,11 +44,8 @@ async fn a_run_without_a_directory_leaves_nothing_behind() {
     let file = files.write("orders.jsonl", &lines(&orders("small", 10)));
     let scratch = files.arg("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let arguments = [
-        &["dev", "--json", "--orders", &file, "--until-done"][..],
-        &ON_SQLITE,
-    ];
-    let ran = triad(&arguments.concat(), &[("TMPDIR", &scratch)], b"").await;
+    let arguments = ["dev", "--json", "--orders", &file, "--until-done"];
+    let ran = triad(&arguments, &[("TMPDIR", &scratch)], b"").await;
     let said = ran.good().json_lines();
     let [first, .., last] = &said[..] else {
         panic!("fewer than two lines: {said:?}");
@@ -229,7 +224,7 @@ async fn a_project_says_where_its_store_is() {
     let _ = triad(&["new", &dir], &[], b"").await.good();
     let path = std::env::vars().find(|(name, _)| name == "PATH");
     let mut dev = command("triad");
-    dev.args(["dev", "--project", &dir]).args(ON_SQLITE);
+    dev.args(["dev", "--project", &dir]);
     dev.envs(path.clone());
     let mut dev = Process::start(dev);
     dev.first_line().await;

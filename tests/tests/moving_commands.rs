@@ -115,7 +115,7 @@ async fn orders_under_way_go_on_in_dynamodb_and_those_of_there_on_one_machine() 
     let arguments = dev_args(&place);
     let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     arguments.extend(["--data", &tables]);
-    let mut dev = Dev::start(&arguments).await;
+    let mut dev = Dev::on_tables(&arguments).await;
     let imported = dev.triad(&["import", "--json", "--from", &file]).await;
     let imported = imported.good().summary();
     assert_eq!(imported["orders"]["new"], 150, "{imported}");

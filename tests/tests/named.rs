@@ -30,7 +30,7 @@ fn act<'a>(words: &[&'a str]) -> Vec<&'a str> {
 
 #[tokio::test]
 async fn a_table_that_is_missing() {
-    let (dev, files) = (Dev::start(&[]).await, Files::new());
+    let (dev, files) = (Dev::on_tables(&[]).await, Files::new());
     let workflow = files.write("w.yaml", FULFILMENT);
     let prefixed = |words: &[&str], table: &str| {
         let words = [words, &["--table-prefix", "other-"]].concat();
@@ -88,7 +88,7 @@ async fn a_topic_that_is_missing() {
 
 #[tokio::test]
 async fn a_setting_with_a_wrong_value() {
-    let (dev, files) = (Dev::start(&[]).await, Files::new());
+    let (dev, files) = (Dev::on_tables(&[]).await, Files::new());
     let workflow = files.write("w.yaml", FULFILMENT);
     let settings = |words: &[&str], says: &[&str]| case("a wrong setting", words, 2, says);
     let letters = ["dead-letters", "list"];
@@ -273,7 +273,7 @@ fn unreadable(files: &Files) -> (String, &'static str) {
 
 #[tokio::test]
 async fn a_file_that_is_missing_or_a_directory_or_unreadable_or_no_text() {
-    let (dev, files) = (Dev::start(&[]).await, Files::new());
+    let (dev, files) = (Dev::on_tables(&[]).await, Files::new());
     let workflow = files.write("w.yaml", FULFILMENT);
     let an_order = files.write("order.json", &order("1", 1).to_string());
     std::fs::create_dir(files.path("folder")).expect("a directory");
@@ -359,7 +359,7 @@ async fn damaged() -> Store {
 
 #[tokio::test]
 async fn an_order_that_is_unknown_or_cannot_be_read() {
-    let (dev, engine) = (Dev::start(&[]).await, damaged().await);
+    let (dev, engine) = (Dev::on_tables(&[]).await, damaged().await);
     let unknown = |words: &[&str]| {
         let says = [
             "there is no order 4711",
@@ -420,7 +420,7 @@ async fn an_order_that_is_unknown_or_cannot_be_read() {
 
 #[tokio::test]
 async fn a_workflow_or_an_agent_or_a_step_or_a_letter_that_is_unknown() {
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let unknown = |words: &[&str], says: &[&str]| case("an unknown name", &act(words), 2, says);
     let cases = vec![
         unknown(
@@ -498,7 +498,7 @@ async fn a_data_directory_or_a_port_that_cannot_be_had() {
     let (data, read_only) = (files.arg("data"), read_only(&files));
     let below = files.write("a-file", "");
     let below = format!("{below}/data");
-    let first = Dev::start(&["--data", &data]).await;
+    let first = Dev::on_tables(&["--data", &data]).await;
     let port = |address: &str| {
         let port = address.rsplit(':').next().expect("a port");
         port.to_owned()

@@ -203,12 +203,8 @@ async fn a_corrected_input_begins_from_the_present_one_and_shows_what_differs() 
     // Edited: what the editor leaves is the new input.
     let edit = |id: &'static str| with(&[id, "--edit"]);
     let run = async |args: &[&str], editor: &str| {
-        let variables = [
-            ("TRIAD_BROKERS", dev.kafka.as_str()),
-            ("TRIAD_DYNAMODB_ENDPOINT", dev.dynamodb.as_str()),
-            ("PATH", "/usr/bin:/bin"),
-            ("EDITOR", editor),
-        ];
+        let further = vec![("PATH", "/usr/bin:/bin"), ("EDITOR", editor)];
+        let variables = [dev.variables(), further].concat();
         triad_tests::cli::triad(args, &variables, b"").await
     };
     let same = run(&edit("c-1"), "true").await.ended(2);

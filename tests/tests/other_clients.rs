@@ -72,7 +72,7 @@ fn assert_told(found: &Value) {
 
 async fn orders_through(client: &str) {
     let Some(python) = python() else { return };
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let args = [client, &dev.kafka, &dev.dynamodb];
     let found = ran(python.as_os_str(), "python/clients.py", &args).await;
     assert_told(&found);
@@ -105,6 +105,6 @@ async fn orders_go_through_kafkajs() {
         skipped("kafkajs", "run `npm ci --prefix tests/node`");
         return;
     }
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     assert_told(&ran(OsStr::new("node"), "node/clients.mjs", &[&dev.kafka]).await);
 }

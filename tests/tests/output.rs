@@ -18,7 +18,7 @@ const WHO: [&str; 4] = ["--by", "ann", "--why", "as agreed"];
 
 /// A running installation with orders that are processed, orders in Error and a dead letter.
 async fn world() -> (Dev, String) {
-    let dev = Dev::start(&[]).await;
+    let dev = Dev::on_tables(&[]).await;
     let text = lines(&orders("good", 3));
     let _ = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
     dev.all_finished(3).await;
@@ -45,8 +45,7 @@ async fn with_closed_reader(dev: &Dev, args: &[&str]) -> (i32, String) {
     let mut command = command("triad");
     command
         .args(args)
-        .env("TRIAD_BROKERS", &dev.kafka)
-        .env("TRIAD_DYNAMODB_ENDPOINT", &dev.dynamodb)
+        .envs(dev.variables())
         .env("TRIAD_CONTEXTS", "/nonexistent")
         .stdout(Stdio::from(writer))
         .stderr(Stdio::piped())
@@ -346,8 +345,7 @@ async fn on_terminal(dev: &Dev, columns: u16, args: &str, variables: &[(&str, &s
     let mut script = tokio::process::Command::new("script");
     script
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
-        .env("TRIAD_BROKERS", &dev.kafka)
-        .env("TRIAD_DYNAMODB_ENDPOINT", &dev.dynamodb)
+        .envs(dev.variables())
         .env("SHELL", "/bin/sh")
         .env_remove("NO_COLOR")
         .envs(variables.iter().copied())
@@ -438,11 +436,7 @@ async fn who_acts_is_asked_for_with_the_places_that_were_looked_at() {
             assert!(err.contains(part), "{part} in {args:?}: {err}");
         }
     }
-    let variables = [
-        ("TRIAD_BROKERS", dev.kafka.as_str()),
-        ("TRIAD_DYNAMODB_ENDPOINT", dev.dynamodb.as_str()),
-        ("LOGNAME", "ann"),
-    ];
+    let variables = [dev.variables(), vec![("LOGNAME", "ann")]].concat();
     let text = lines(&[order("o", 1)]);
     let _ = dev
         .triad_reading(&["submit", "-"], text.as_bytes())

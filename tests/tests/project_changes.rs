@@ -13,8 +13,8 @@ use triad_tests::process::{Process, command};
 struct Running {
     dir: String,
     process: Process,
-    kafka: String,
-    dynamodb: String,
+    /// Its data directory, as other commands are given it.
+    data: String,
     /// How many of its lines were looked at.
     seen: usize,
 }
@@ -36,8 +36,7 @@ impl Running {
         let at = |name: &str| started[name].as_str().expect(name).to_owned();
         Self {
             dir,
-            kafka: at("kafka"),
-            dynamodb: at("dynamodb"),
+            data: at("triad_data"),
             process,
             seen: 1,
         }
@@ -72,11 +71,7 @@ impl Running {
     }
 
     async fn triad(&self, arguments: &[&str], input: &str) -> Ran {
-        let variables = [
-            ("TRIAD_BROKERS", self.kafka.as_str()),
-            ("TRIAD_DYNAMODB_ENDPOINT", self.dynamodb.as_str()),
-        ];
-        triad(arguments, &variables, input.as_bytes()).await
+        triad(arguments, &[("TRIAD_DATA", &self.data)], input.as_bytes()).await
     }
 
     /// Submits an order and waits until it is done; who did its step `bank charge`.

@@ -5,6 +5,9 @@
 //! ones, and a latency counts from when the order should have begun.
 
 use std::cell::RefCell;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -32,9 +35,9 @@ const MAX_TOLD: usize = 5;
   triad-bench-load --url http://127.0.0.1:7070/v1/orders?wait=60s --orders 5000
   triad-bench-load --url http://127.0.0.1:7070/v1/orders?wait=60s --rate 100 --orders 6000")]
 struct Args {
-    /// Where orders are posted; `{id}` stands for the order's id
-    #[arg(long)]
-    url: String,
+    /// Where orders are posted; `{id}` stands for the order's id. Of several they take turns
+    #[arg(long, required = true)]
+    url: Vec<String>,
     /// How many orders
     #[arg(long, default_value_t = 2_000)]
     orders: u64,
@@ -53,6 +56,17 @@ struct Args {
     /// About how long an order is, in bytes
     #[arg(long, default_value_t = 500)]
     bytes: usize,
+    /// Write the ids of orders that had a good answer to this file, one a line; others are no failure then,
+    /// and a client ends at its first
+    #[arg(long, value_name = "FILE")]
+    accepted: Option<PathBuf>,
+}
+
+impl Args {
+    /// The id of an order.
+    fn id(&self, number: u64) -> String {
+        format!("{}-{number:08}", self.prefix)
+    }
 }
 
 type Http = Client<HttpConnector, Full<Bytes>>;
@@ -67,16 +81,18 @@ struct Run {
     latencies: Histogram<u64>,
     failed: u64,
     told: Vec<String>,
+    accepted: Option<BufWriter<File>>,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    let is_recorded = args.accepted.is_some();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let figures = runtime.block_on(LocalSet::new().run_until(run(args)))?;
     println!("{figures}");
-    if figures["failed"] != 0 {
+    if figures["failed"] != 0 && !is_recorded {
         bail!(
             "{} orders had no good answer: {}",
             figures["failed"],
@@ -97,6 +113,12 @@ async fn run(args: Args) -> Result<Value> {
         latencies: Histogram::new(3)?,
         failed: 0,
         told: Vec::new(),
+        accepted: args
+            .accepted
+            .as_ref()
+            .map(File::create)
+            .transpose()?
+            .map(BufWriter::new),
         args,
     }));
     let all: Vec<_> = (0..clients)
@@ -105,7 +127,10 @@ async fn run(args: Args) -> Result<Value> {
     for client in all {
         client.await.context("a client panicked")?;
     }
-    let run = run.borrow();
+    let mut run = run.borrow_mut();
+    if let Some(mut accepted) = run.accepted.take() {
+        accepted.flush()?;
+    }
     let seconds = run.began.elapsed().as_secs_f64();
     let of = |quantile| run.latencies.value_at_quantile(quantile) as f64 / 1_000.0;
     Ok(json!({
@@ -145,6 +170,10 @@ async fn client(run: Rc<RefCell<Run>>) {
         let mut run = run.borrow_mut();
         match answered {
             Ok(()) => {
+                let id = run.args.id(number);
+                if let Some(accepted) = &mut run.accepted {
+                    writeln!(accepted, "{id}").expect("the file can be written");
+                }
                 let took = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
                 // It grows with what it is told: no latency is too long for it.
                 if let Err(error) = run.latencies.record(took) {
@@ -155,6 +184,9 @@ async fn client(run: Rc<RefCell<Run>>) {
                 run.failed += 1;
                 if run.told.len() < MAX_TOLD {
                     run.told.push(format!("{error:#}"));
+                }
+                if run.accepted.is_some() {
+                    return;
                 }
             }
         }
@@ -174,8 +206,9 @@ async fn answer(http: &Http, request: Request<Full<Bytes>>) -> Result<()> {
 }
 
 fn request(args: &Args, number: u64) -> Result<Request<Full<Bytes>>> {
-    let id = format!("{}-{number:08}", args.prefix);
-    let uri: Uri = args.url.replace("{id}", &id).parse()?;
+    let id = args.id(number);
+    let url = &args.url[usize::try_from(number)? % args.url.len()];
+    let uri: Uri = url.replace("{id}", &id).parse()?;
     let mut order = json!({
         "order_id": id, "workflow": args.workflow,
         "details": {"customerID": number % 1_000, "amount": 7, "note": ""},

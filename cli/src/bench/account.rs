@@ -54,7 +54,7 @@ impl CpuTime {
 /// The part of the system that a thread belongs to.
 fn part(thread: &str) -> String {
     let part = match thread {
-        t if t.starts_with("dynamodb") => "store (embedded engine)",
+        t if t.starts_with("store-") => "store (SQLite)",
         t if t.starts_with("triad-broker") || t.starts_with("broker") => "broker (embedded)",
         t if t.starts_with("rdk:") => "Kafka client (librdkafka)",
         "reference" => "remote service",

@@ -50,7 +50,7 @@ const SAY_SO: [&str; 3] = [
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct DataArgs {
-    /// Data directory of a `triad dev --store sqlite`, in place of addresses. What is stored in it can be
+    /// Data directory of a `triad dev` or `triad serve`, in place of addresses. What is stored in it can be
     /// looked at when nobody runs, too
     #[arg(long, value_name = "DIR", env = "TRIAD_DATA")]
     pub data: Option<PathBuf>,
@@ -231,7 +231,7 @@ impl StoreArgs {
     /// names the address if nobody answers there within [`ANSWER_WITHIN`].
     pub async fn client(&self) -> anyhow::Result<Client> {
         if self.data.data.is_some() {
-            let text = "a data directory has no tables to be made: triad dev --store sqlite makes what it needs";
+            let text = "a data directory has no tables to be made: triad dev and triad serve make what they need";
             return Err(Usage(text.into()).into());
         }
         self.reached().await
@@ -269,7 +269,7 @@ fn joined(data: &Path, spans: &Spans) -> anyhow::Result<Store> {
         ))
         .into()),
         Err(OpenError::Missing { .. }) => Err(Usage(format!(
-            "the data directory {shown}{from} has no store: give the directory that triad dev --store sqlite prints"
+            "the data directory {shown}{from} has no store: give the one that triad dev prints, or that triad serve runs on"
         ))
         .into()),
         Err(other) => {

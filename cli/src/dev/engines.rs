@@ -44,7 +44,8 @@ pub struct EngineOptions {
     /// Directory that keeps the state of all engines; it is made if it is missing. `None`: state is
     /// in memory or in a temporary directory, and lost at the end.
     pub data: Option<PathBuf>,
-    /// Which store. `None`: the one that the directory has, or else the usual one.
+    /// Which store. `None`: the one that the directory has; or else the tables where a port for them or
+    /// another process that needs them is named, and SQLite everywhere else.
     pub store: Option<Kind>,
     /// Ports on 127.0.0.1 for Kafka, DynamoDB and the reference service, in this order; 0 takes a
     /// free one. With SQLite that of DynamoDB must be 0.
@@ -59,6 +60,17 @@ pub struct EngineOptions {
     pub reply_topics: Vec<String>,
     /// How the reference service misbehaves.
     pub faults: Faults,
+}
+
+impl EngineOptions {
+    /// The store of a run for which none is said. A process that serves an agent reaches tables alone.
+    fn usual(&self) -> Kind {
+        let [_, dynamodb, _] = self.ports;
+        match dynamodb != 0 || !self.agents.external.is_empty() {
+            true => Kind::Dynamodb,
+            false => Kind::Sqlite,
+        }
+    }
 }
 
 /// Where the engines are.
@@ -114,7 +126,7 @@ impl Engines {
         let [kafka_port, dynamodb_port, service_port] = options.ports;
         let data = options.data.as_deref();
         let lock = data.map(lock).transpose()?;
-        let kind = Kind::of(options.store, data)?;
+        let kind = Kind::of(options.store, data, options.usual())?;
         let broker = Broker::start(BrokerConfig {
             listen: loopback(kafka_port),
             data: data.map(|d| d.join("broker")),

@@ -58,8 +58,9 @@ use setup::Setup;
   triad new trip && cd trip && triad dev           run a project: its workflow and its services
   triad dev --workflow w.yaml --agent bank=http://127.0.0.1:8080
   triad dev --orders orders.jsonl --until-done     run a file of orders and sum up
-  triad dev --data ./state --orders orders.jsonl   keep everything in ./state, resume after a kill
-  triad dev --data ./state --store sqlite          on SQLite; then: triad list --data ./state
+  triad dev --data ./state --orders orders.jsonl   keep everything in ./state, resume after a kill;
+                                                   then: triad list --data ./state
+  triad dev --dynamodb-port 8000                   tables that any client of DynamoDB can read
   triad dev --orders orders.jsonl --until-done --transient 10 --permanent 2 --stall 2
 
 In a directory with a triad.yaml (see triad new) it runs what that file names, publishes a workflow anew
@@ -71,7 +72,8 @@ pub struct DevArgs {
     /// Keep everything durably in this directory, and resume from it. Default: memory
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Which store to run on. Default: the one that the directory of --data has, else dynamodb
+    /// Which store to run on. Default: the one that the directory of --data has; else dynamodb with
+    /// --dynamodb-port or --external-agent, and sqlite without them
     #[arg(long, value_enum)]
     pub store: Option<Kind>,
     /// Submit the orders of this JSON-lines file, through Kafka
@@ -100,7 +102,7 @@ pub struct DevArgs {
     /// Kafka port. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub kafka_port: u16,
-    /// DynamoDB port. Default: a free one
+    /// DynamoDB port. Default: a free one with --store dynamodb, none with sqlite
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub dynamodb_port: u16,
     /// Port of the reference remote service. Default: a free one

@@ -20,10 +20,9 @@ use crate::output::Usage;
 use crate::store::Store;
 
 /// Which store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Tables of an embedded engine that speaks DynamoDB's API
-    #[default]
+    /// Tables of an embedded engine that speaks DynamoDB's API, for any client of AWS
     Dynamodb,
     /// One SQLite file, which other commands open themselves
     Sqlite,
@@ -38,13 +37,14 @@ impl Kind {
         }
     }
 
-    /// The store of a run: the one that the directory has already, else the one that was `said`.
+    /// The store of a run: the one that the directory has already, else the one that was `said`, else
+    /// `usual`.
     ///
     /// # Errors
     /// [`Usage`] if another one was said than the directory has.
-    pub fn of(said: Option<Self>, data: Option<&Path>) -> Result<Self, Usage> {
+    pub fn of(said: Option<Self>, data: Option<&Path>, usual: Self) -> Result<Self, Usage> {
         let Some(data) = data else {
-            return Ok(said.unwrap_or_default());
+            return Ok(said.unwrap_or(usual));
         };
         let found = if data::has_store(data) {
             Some(Self::Sqlite)
@@ -58,7 +58,7 @@ impl Kind {
                 found.name(),
                 said.name()
             ))),
-            (said, found) => Ok(found.or(said).unwrap_or_default()),
+            (said, found) => Ok(found.or(said).unwrap_or(usual)),
         }
     }
 }
@@ -121,8 +121,8 @@ enum Engine {
 
 impl Stored {
     /// Starts a store: in this data directory, which nobody else has, or else in memory or in a temporary
-    /// directory. Finished records are kept for `retention`. `port` is that of DynamoDB; 0 takes a free
-    /// one.
+    /// directory, where nothing is synced. Finished records are kept for `retention`. `port` is that of
+    /// DynamoDB; 0 takes a free one.
     ///
     /// # Errors
     /// If it cannot be started, with the option or the directory that it is about.
@@ -211,8 +211,12 @@ fn file(data: Option<&Path>, retention: Millis) -> Result<Stored> {
     let dir = std::path::absolute(&dir).unwrap_or(dir);
     // Before the store is taken: from then on it is believed.
     data::forget(&dir);
-    let store = SqliteStore::open(&data::store_in(&dir), SystemClock, retention)
-        .map_err(|error| unusable("the store", data, error.into()))?;
+    let file = data::store_in(&dir);
+    let store = match &scratch {
+        None => SqliteStore::open(&file, SystemClock, retention),
+        Some(_) => SqliteStore::scratch(&file, SystemClock, retention),
+    };
+    let store = store.map_err(|error| unusable("the store", data, error.into()))?;
     let mut sweep = JoinSet::new();
     let swept = store.clone();
     sweep.spawn(async move { swept.sweep(SWEEP_EVERY).await });
@@ -236,10 +240,16 @@ mod tests {
     #[test]
     fn a_directory_keeps_the_store_that_it_has() {
         let dir = tempfile::tempdir().expect("a directory");
-        let of = |said| Kind::of(said, Some(dir.path())).map_err(|e| e.to_string());
-        assert_eq!(Kind::of(None, None).ok(), Some(Kind::Dynamodb));
-        assert_eq!(of(None), Ok(Kind::Dynamodb), "it is new");
-        assert_eq!(of(Some(Kind::Sqlite)), Ok(Kind::Sqlite), "it is new");
+        let of = |said| {
+            let kind = Kind::of(said, Some(dir.path()), Kind::Sqlite);
+            kind.map_err(|e| e.to_string())
+        };
+        for usual in [Kind::Dynamodb, Kind::Sqlite] {
+            assert_eq!(Kind::of(None, None, usual).ok(), Some(usual));
+            let of = |said| Kind::of(said, Some(dir.path()), usual).ok();
+            assert_eq!(of(None), Some(usual), "it is new");
+            assert_eq!(of(Some(Kind::Sqlite)), Some(Kind::Sqlite), "it is new");
+        }
         for (file, has, other) in [
             ("dynamodb.sqlite", Kind::Dynamodb, Kind::Sqlite),
             ("store/state.sqlite", Kind::Sqlite, Kind::Dynamodb),

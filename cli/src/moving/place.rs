@@ -67,7 +67,7 @@ impl Place {
         let lock = take(dir).context(
             "what is exported or imported must stand still: stop triad serve first; for a copy while it runs: triad backup",
         )?;
-        let kind = Kind::of(is_new.then_some(Kind::Sqlite), Some(dir))?;
+        let kind = Kind::of(is_new.then_some(Kind::Sqlite), Some(dir), Kind::Dynamodb)?;
         let broker = broker(dir)?;
         let loopback = ([127, 0, 0, 1], 0).into();
         let stored = Stored::start(kind, Some(dir), loopback, retention).await?;

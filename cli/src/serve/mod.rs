@@ -134,7 +134,7 @@ impl Machine {
             tracing::info!(address = %endpoint.address(), "metrics");
             tokio::spawn(endpoint.serve(stop.clone()));
         }
-        let kind = Kind::of(Some(Kind::Sqlite), Some(&data))?;
+        let kind = Kind::of(Some(Kind::Sqlite), Some(&data), Kind::Sqlite)?;
         let broker = start_broker(&settings)?;
         let mut stored = Stored::start(
             kind,

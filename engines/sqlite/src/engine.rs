@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use triad_runtime::StoreError;
 
 use crate::error::{OpenError, classify};
-use crate::schema::{self, Directory};
+use crate::schema::{self, Directory, Syncs};
 
 /// Bound on the calls that wait for one of the threads; who comes later waits to be let in.
 const QUEUE: usize = 1_024;
@@ -95,9 +95,9 @@ impl std::fmt::Debug for Threads {
 
 impl Engine {
     /// Opens a file for the process that owns it, and makes it where there is none.
-    pub(crate) fn open(dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open(dir: &Path, syncs: Syncs) -> Result<Self, OpenError> {
         let directory = Directory::take(dir)?;
-        Self::start(schema::owner(dir)?, dir, Some(directory))
+        Self::start(schema::owner(dir, syncs)?, dir, Some(directory))
     }
 
     /// Opens a file beside the process that owns it, if there is one.

@@ -49,6 +49,7 @@ pub use engine::Counted;
 use engine::Engine;
 pub use error::OpenError;
 pub use expiry::SWEEP_EVERY;
+use schema::Syncs;
 pub use schema::{file, is_taken};
 pub use snapshot::{SnapshotError, snapshot};
 
@@ -72,7 +73,21 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// damaged, of another program or of a later version.
     pub fn open(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
         Ok(Self {
-            engine: Engine::open(dir)?,
+            engine: Engine::open(dir, Syncs::Every)?,
+            clock,
+            retention,
+            details_retention: None,
+        })
+    }
+
+    /// Opens a store as [`open`](Self::open) does, for what is thrown away at the end of the process:
+    /// nothing is synced. It survives the end of the process, but not that of the machine.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn scratch(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
+        Ok(Self {
+            engine: Engine::open(dir, Syncs::Never)?,
             clock,
             retention,
             details_retention: None,

@@ -82,9 +82,18 @@ pub fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
+/// Which commits are synced before they are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syncs {
+    /// Every one.
+    Every,
+    /// None: what is stored need not outlive the machine's run.
+    Never,
+}
+
 /// The connection that writes, of the process that owns the directory. Makes the tables where the file
 /// is new.
-pub(crate) fn owner(dir: &Path) -> Result<Connection, OpenError> {
+pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     let file = file(dir);
     let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     match numbers(&db, &file)? {
@@ -93,7 +102,7 @@ pub(crate) fn owner(dir: &Path) -> Result<Connection, OpenError> {
         (application, version) => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);
-    settle_writer(&db).map_err(failed)?;
+    settle_writer(&db, syncs).map_err(failed)?;
     db.execute_batch(&tables()).map_err(failed)?;
     db.pragma_update(None, "application_id", APPLICATION)
         .map_err(failed)?;
@@ -118,7 +127,7 @@ pub(crate) fn guest(dir: &Path) -> Result<Connection, OpenError> {
         (APPLICATION, VERSION) => {}
         (application, version) => return Err(foreign(file, application, version)),
     }
-    settle_writer(&db).map_err(|e| OpenError::of_file(&file, &e))?;
+    settle_writer(&db, Syncs::Every).map_err(|e| OpenError::of_file(&file, &e))?;
     Ok(db)
 }
 
@@ -127,7 +136,7 @@ pub(crate) fn reader(dir: &Path) -> Result<Connection, OpenError> {
     let file = file(dir);
     let failed = |e| OpenError::of_file(&file, &e);
     let db = connect(&file, OpenFlags::empty())?;
-    settle(&db, READER_CACHE_KIB).map_err(failed)?;
+    settle(&db, READER_CACHE_KIB, Syncs::Every).map_err(failed)?;
     db.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(db)
 }
@@ -178,18 +187,21 @@ fn foreign(file: PathBuf, application: i32, version: i32) -> OpenError {
     OpenError::Foreign { file, why }
 }
 
-fn settle_writer(db: &Connection) -> rusqlite::Result<()> {
-    settle(db, WRITER_CACHE_KIB)?;
+fn settle_writer(db: &Connection, syncs: Syncs) -> rusqlite::Result<()> {
+    settle(db, WRITER_CACHE_KIB, syncs)?;
     db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     db.pragma_update(None, "journal_size_limit", LOG_BYTES)
 }
 
 /// What every connection is set to.
-fn settle(db: &Connection, cache_kib: i32) -> rusqlite::Result<()> {
+fn settle(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<()> {
     // Readers go on beside the writer.
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // Every commit is synced before it is answered.
-    db.pragma_update(None, "synchronous", "FULL")?;
+    let synchronous = match syncs {
+        Syncs::Every => "FULL",
+        Syncs::Never => "OFF",
+    };
+    db.pragma_update(None, "synchronous", synchronous)?;
     db.pragma_update(None, "cache_size", -cache_kib)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     // Pages that do not fit what they point at are found when they are read.

@@ -1,0 +1,219 @@
+"""Processes, and what they use of the machine."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+TICKS = os.sysconf("SC_CLK_TCK")
+CPUS = os.cpu_count() or 1
+# Others may use this share of the machine while something is measured; above it a run is marked.
+QUIET = 0.1
+
+
+def fail(why):
+    sys.exit(f"benchmark: {why}")
+
+
+def free_ports(count):
+    """Ports of the loopback that nobody has at the moment."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+def tool(name, package):
+    found = shutil.which(name)
+    if not found:
+        fail(f"{name} is missing; install it first (Debian: apt-get install {package})")
+    return found
+
+
+def get(url, body=None, within=5):
+    """The body of a good answer."""
+    request = urllib.request.Request(url, data=body, method="GET" if body is None else "POST")
+    with urllib.request.urlopen(request, timeout=within) as answer:
+        return answer.read()
+
+
+def until(what, is_so, within=60.0, every=0.02):
+    """Waits until something is so, and returns it."""
+    end, why = time.monotonic() + within, None
+    while time.monotonic() < end:
+        try:
+            found = is_so()
+            if found:
+                return found
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            why = error
+        time.sleep(every)
+    raise TimeoutError(f"{what}: not within {within:.0f} s ({why})")
+
+
+def answers(url):
+    """Whether something listens there and answers well."""
+    get(url)
+    return True
+
+
+class Process:
+    """A process with a log of its own, which is stopped by its id together with its children."""
+
+    def __init__(self, log, command, **further):
+        self.log = log
+        with open(log, "ab") as out:
+            self.child = subprocess.Popen(
+                [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, **further)
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    def is_alive(self):
+        return self.child.poll() is None
+
+    def stop(self, by=signal.SIGTERM, within=20):
+        ids = tree([self.pid]) if self.is_alive() else []
+        if by == signal.SIGKILL:
+            for one in ids:
+                tell(one, by)
+        elif ids:
+            tell(self.pid, by)
+        try:
+            self.child.wait(within)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        for one in ids[1:]:
+            if os.path.exists(f"/proc/{one}"):
+                tell(one, signal.SIGKILL)
+
+
+def tell(process, by):
+    try:
+        os.kill(process, by)
+    except ProcessLookupError:
+        pass
+
+
+def stat(process):
+    """The fields of proc(5) from the third on."""
+    with open(f"/proc/{process}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()
+
+
+def tree(processes):
+    """These processes and all below them."""
+    below = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                below.setdefault(int(stat(name)[1]), []).append(int(name))
+            except OSError:
+                pass
+    found, left = [], list(processes)
+    while left:
+        one = left.pop(0)
+        if one not in found:
+            found.append(one)
+            left += below.get(one, [])
+    return found
+
+
+def used(processes):
+    """Seconds of processor time of these processes, all below them, and those of them that have ended."""
+    total = 0
+    for one in tree(processes):
+        try:
+            total += sum(int(field) for field in stat(one)[11:15])
+        except OSError:
+            pass
+    return total / TICKS
+
+
+def memory(processes):
+    """MB that these processes and all below them hold, what several share divided among them."""
+    total = 0
+    for one in tree(processes):
+        try:
+            with open(f"/proc/{one}/smaps_rollup") as file:
+                total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+        except OSError:
+            pass
+    return total / 1024
+
+
+def disk(directory):
+    """MB of files below a directory."""
+    total = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(place, name)).st_blocks * 512
+            except OSError:
+                pass
+    return total / 1e6
+
+
+def busy():
+    """Seconds of processor time that the machine has given to anybody since it runs."""
+    with open("/proc/stat") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4] - fields[7]) / TICKS
+
+
+def others(span=1.0):
+    """The share of the machine that is used while nothing of ours works."""
+    before, mine = busy(), sum(os.times()[:2])
+    time.sleep(span)
+    return max(0.0, busy() - before - sum(os.times()[:2]) + mine) / (span * CPUS)
+
+
+def wait_until_quiet(within=120):
+    """Waits until others leave the machine alone, and returns what they use of it."""
+    end = time.monotonic() + within
+    while True:
+        share = others()
+        if share <= QUIET or time.monotonic() > end:
+            return share
+
+
+class Meter:
+    """What processes use from now on."""
+
+    def __init__(self, processes, known):
+        """`known`: further processes that belong to the benchmark."""
+        self.processes, self.known = list(processes), list(known)
+        self.used, self.of_known, self.busy = used(self.processes), used(self.known), busy()
+        self.mine, self.began, self.peak = sum(os.times()[:2]), time.monotonic(), 0.0
+        self.ended = threading.Event()
+        self.watch = threading.Thread(target=self.sample, daemon=True)
+        self.watch.start()
+
+    def sample(self):
+        while not self.ended.wait(0.5):
+            self.peak = max(self.peak, memory(self.processes))
+
+    def read(self, orders, load_cpu):
+        """Figures for so many orders; `load_cpu` is what ended load generators have used."""
+        self.ended.set()
+        self.watch.join()
+        seconds = time.monotonic() - self.began
+        cpu = used(self.processes) - self.used
+        ours = cpu + used(self.known) - self.of_known + load_cpu + sum(os.times()[:2]) - self.mine
+        return {
+            "cpu_per_thousand": cpu * 1000 / orders,
+            "peak_mb": max(self.peak, memory(self.processes)),
+            "others": max(0.0, busy() - self.busy - ours) / (seconds * CPUS),
+        }

@@ -1,0 +1,46 @@
+"""Triad: `triad serve`, one process, every state write synced."""
+
+import json
+
+from .. import build, machine
+from .system import System
+
+STEPS = ("reserve", "charge", "ship")
+# Finished orders and the log reach what they are kept for within minutes, so that a run can show it.
+SMALL_DISK = {"retention": "10m", "details_retention": "10m", "log_bytes": 64_000_000}
+
+
+class Triad(System):
+    name = "triad"
+    title = "Triad"
+    settings = "`triad serve` as it comes: every write of an order's state is synced before anything follows from it."
+    unfair = ""
+    # Which steps; a longer workflow repeats them.
+    steps = STEPS
+    further = {}
+
+    @classmethod
+    def build(cls):
+        cls.binary = build.triad()
+
+    def launch(self, is_fresh):
+        http, kafka = machine.free_ports(2)
+        self.http = f"http://127.0.0.1:{http}"
+        if is_fresh:
+            (self.place / "flows").mkdir()
+            steps = [{"id": f"{step}-{number}", "agent": step, "action": step, "complete_within": "30s",
+                      "compensation": "none"} for number, step in enumerate(self.steps)]
+            flow = {"workflow": "three-steps", "steps": steps}
+            (self.place / "flows" / "three-steps.yaml").write_text(json.dumps(flow))
+        config = {
+            "workflows": str(self.place / "flows"), "http": f"127.0.0.1:{http}", "kafka": f"127.0.0.1:{kafka}",
+            "agents": {step: {"base_url": f"{self.service}/{step}"} for step in STEPS}, **self.further}
+        (self.place / "triad.yaml").write_text(json.dumps(config))
+        self.run("triad", [self.binary, "serve", "--config", self.place / "triad.yaml", "--data", self.place / "data"])
+        machine.until("triad is ready", lambda: machine.answers(f"{self.http}/readyz"), every=0.005)
+
+    def waited(self):
+        return [f"{self.http}/v1/orders?wait=60s"]
+
+    def accepted(self):
+        return [f"{self.http}/v1/orders"]
