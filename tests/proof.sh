@@ -30,8 +30,8 @@ cargo build --release --locked -p triad-sim -p triad-model
 
 sim=target/release/triad-sim
 if [ "$long" = yes ]; then
-  cargo build --profile proof --locked -p triad-sim
-  sim=target/proof/triad-sim
+  cargo build --profile dist --locked -p triad-sim
+  sim=target/dist/triad-sim
 fi
 model=target/release/triad-model
 

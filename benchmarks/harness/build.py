@@ -22,16 +22,16 @@ def run(command, **further):
         machine.fail(f"{command[0]} ended with {done.returncode}")
 
 
-def cargo(directory, target, *arguments):
+def cargo(directory, target, *arguments, profile="release"):
     machine.tool("cargo", "rustup, from https://rustup.rs")
-    run(["cargo", "build", "--release", "--locked", "--target-dir", target, *arguments], cwd=directory)
-    return Path(target) / "release"
+    run(["cargo", "build", "--profile", profile, "--locked", "--target-dir", target, *arguments], cwd=directory)
+    return Path(target) / profile
 
 
 def triad():
-    """Triad's own program, as it is released."""
+    """Triad's own program, as README.md has it installed for production."""
     target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
-    return cargo(ROOT, target, "-p", "triad") / "triad"
+    return cargo(ROOT, target, "-p", "triad", profile="dist") / "triad"
 
 
 def tools():

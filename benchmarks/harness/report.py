@@ -174,6 +174,8 @@ def steady(results):
         return ""
     line, = lines
     series = line["series"]
+    if len(series) < 4:
+        return ""
     rows = []
     for name, path in (("processors", "cores"), ("memory, MB", "mb"), ("disk, MB", "disk_mb")):
         quarters = [series[len(series) * part // 4:len(series) * (part + 1) // 4] for part in range(4)]

@@ -7,11 +7,13 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicRe
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_consume::{Broker as _, Consumer, Found};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use triad_consume::{Broker as _, COMMIT_EVERY, Consumer, Found, WorkerConfig, run_stream};
 use triad_core::Envelope;
 use triad_direct::{DirectBroker, DirectConsumer};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_runtime::{Bus, BusError, InputRecord};
+use triad_runtime::{Bus, BusError, Handled, InputRecord};
 use triad_tests::engines::loopback;
 
 async fn broker(topic: &str, partitions: i32) -> BrokerHandle {
@@ -93,6 +95,41 @@ async fn a_reader_goes_on_from_where_its_group_has_committed() {
     assert_eq!(text(&next(&consumer).await), "b");
     let other = direct.join("other", "t").expect("it joins");
     assert_eq!(text(&next(&other).await), "a");
+}
+
+/// A kill leaves what was committed: what is done, but for the last moments. Time is the test's own.
+#[tokio::test(start_paused = true)]
+async fn what_is_done_is_committed_long_before_the_next_turn() {
+    let broker = broker("t", 1).await;
+    produce(&broker, 0, "a").await;
+    let (stop, began) = (CancellationToken::new(), Instant::now());
+    let config = WorkerConfig {
+        broker: DirectBroker::new(broker.line()),
+        group: "g".to_owned(),
+        high: "t-high".to_owned(),
+        normal: "t".to_owned(),
+        max_records: 4,
+    };
+    // The first turn comes at once and finds nothing done.
+    let handle = |_| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Handled::Done
+    };
+    let reading = run_stream(config, stop.clone(), handle);
+    let looking = async {
+        loop {
+            let committed = broker.line().committed("g", "t").expect("it answers");
+            if committed.iter().any(|position| position.offset == 1) {
+                return began.elapsed();
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let took = tokio::select! {
+        ended = reading => panic!("it ends by itself: {ended:?}"),
+        took = looking => took,
+    };
+    assert!(took < COMMIT_EVERY / 2, "{took:?}");
 }
 
 #[tokio::test]

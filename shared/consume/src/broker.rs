@@ -72,6 +72,12 @@ pub trait Consumer: Send + Sync + 'static {
     /// next one.
     fn commit(&self);
 
+    /// How soon after a record is done a commit is worth its price, where that is sooner than
+    /// [`COMMIT_EVERY`](crate::COMMIT_EVERY): what is done and not committed is done again after a death.
+    fn commits_after(&self) -> Option<Duration> {
+        None
+    }
+
     /// Commits what is stored, and waits for it, for at most 5 s; the thread is blocked meanwhile. A
     /// failure is logged: the records come again.
     fn commit_and_wait(&self);

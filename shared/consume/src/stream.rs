@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -91,6 +91,7 @@ where
     let lane = Arc::new(lane);
     let watch = Arc::new(Mutex::new(watch));
     let under_way = Arc::new(UnderWay::default());
+    let ended = Arc::new(Notify::new());
     let tasks = TaskTracker::new();
     let start_all = async {
         // Read while all room was taken.
@@ -122,7 +123,7 @@ where
                 }
             };
             let (item, alone) = take_up(item, &lane, &watch, &under_way);
-            let (each, under_way) = (each.clone(), under_way.clone());
+            let (each, under_way, ended) = (each.clone(), under_way.clone(), ended.clone());
             // A record that hangs must not keep its consumer, and so its partitions, when the loop ends.
             let (lane, watch) = (Arc::downgrade(&lane), watch.clone());
             let task = tasks.spawn(async move {
@@ -132,6 +133,7 @@ where
                 }
                 if is_done {
                     under_way.end(&item);
+                    ended.notify_one();
                 }
                 drop(permit);
             });
@@ -144,7 +146,7 @@ where
         biased;
         () = stop.cancelled() => Ok(()),
         fatal = start_all => Err(fatal),
-        () = commit_now_and_then(&lane, &under_way, &watch) => Ok(()),
+        () = commit_now_and_then(&lane, &under_way, &watch, &ended) => Ok(()),
     };
     tasks.close();
     let _ = tokio::time::timeout(LAST_WAIT, tasks.wait()).await;
@@ -262,11 +264,15 @@ async fn commit_now_and_then(
     lane: &Lane<impl Consumer>,
     under_way: &UnderWay,
     watch: &Mutex<Watch>,
+    ended: &Notify,
 ) {
     let mut ticks = tokio::time::interval(COMMIT_EVERY);
     let mut commits = Commits::default();
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = soon(lane.consumer(), ended) => {}
+        }
         locked(watch).take_back_after(lane.consumer(), WATCHED_FOR);
         if under_way.store(lane.consumer()) {
             commits.stored();
@@ -274,6 +280,15 @@ async fn commit_now_and_then(
         commits.commit(lane.consumer());
         lane.measure(|| under_way.oldest());
     }
+}
+
+/// Waits until a commit is worth its price.
+async fn soon(consumer: &impl Consumer, ended: &Notify) {
+    let Some(span) = consumer.commits_after() else {
+        return std::future::pending().await;
+    };
+    ended.notified().await;
+    tokio::time::sleep(span).await;
 }
 
 /// How many records may be under way at once.
