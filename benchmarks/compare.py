@@ -58,6 +58,7 @@ def arguments():
     said.add_argument("--memory-systems", default="triad,restate", help="whose memory is followed")
     said.add_argument("--steady-seconds", type=int, default=3600, help="how long the steady run is")
     said.add_argument("--data", default=None, help="where data is kept meanwhile (the disk to measure on)")
+    said.add_argument("--triad", metavar="FILE", help="measure this program, and build none")
     said.add_argument("--fresh", action="store_true", help="forget what was measured before")
     said.add_argument("--page", action="store_true", help="measure nothing, write the page")
     args = said.parse_args()
@@ -74,8 +75,11 @@ def measure_all(args):
     tools = build.tools()
     chosen = [systems.ALL[name] for name in args.systems]
     needed = set(chosen) | ({systems.ALL[name] for name in args.memory_systems} if "memory" in args.what else set())
-    for system in needed | {systems.Floor, systems.Triad}:
-        system.build()
+    for system in needed | {systems.Floor}:
+        if args.triad and system is systems.Triad:
+            system.binary = Path(args.triad).resolve(strict=True)
+        else:
+            system.build()
     place = Path(args.data) if args.data else build.PLACE / "data"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)

@@ -71,16 +71,44 @@ pub fn calls_in_words(action: Leg, compensation: Leg) -> String {
 /// was dropped.
 #[must_use]
 pub fn timeline(order: &Order) -> Vec<Entry> {
-    let entry = |(at, what)| Entry { at, what };
+    let entry = |(at, _, what)| Entry { at, what };
     events(order).into_iter().map(entry).collect()
 }
 
-fn events(order: &Order) -> Vec<(Timestamp, String)> {
-    let mut events = vec![(order.submitted_at, "submitted".to_owned())];
+/// Where an event stands among those of the same millisecond: one write ends an attempt and begins the
+/// next step's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// It came before the rest.
+    First,
+    /// Something that began earlier ends, or somebody acts.
+    Ends,
+    Begins,
+    /// What began in this millisecond ends in it, too.
+    EndsAtOnce,
+    /// Nothing comes after it.
+    Last,
+}
+
+impl Place {
+    /// The place of an end at this moment.
+    fn of_end(started: Option<Timestamp>, at: Timestamp) -> Self {
+        match started == Some(at) {
+            true => Self::EndsAtOnce,
+            false => Self::Ends,
+        }
+    }
+}
+
+type Event = (Timestamp, Place, String);
+
+fn events(order: &Order) -> Vec<Event> {
+    let mut events = vec![(order.submitted_at, Place::First, "submitted".to_owned())];
     if let Some(dropped) = order.dropped {
         let lines = dropped.lines;
         events.push((
             dropped.latest,
+            Place::First,
             format!("({lines} lines up to here are no longer kept)"),
         ));
     }
@@ -91,10 +119,14 @@ fn events(order: &Order) -> Vec<(Timestamp, String)> {
         of_incident(incident, &mut events);
     }
     if let Some(at) = order.state.finished_at() {
-        events.push((at, order.state.name().to_owned()));
+        events.push((at, Place::Last, order.state.name().to_owned()));
     }
-    events.sort_by_key(|(at, _)| *at);
+    sort(&mut events);
     events
+}
+
+fn sort(events: &mut [Event]) {
+    events.sort_by_key(|(at, place, _)| (*at, *place));
 }
 
 /// What the history has lost, in words: attempts of which no line tells. Empty for most orders.
@@ -123,12 +155,18 @@ fn name_of(direction: Direction, first: Attempt, last: Option<Attempt>) -> Strin
     }
 }
 
-fn of_step(step: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>) {
+fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
     let began =
         |direction, attempt| format!("{step}: {} started", name_of(direction, attempt, None));
     match state {
         StepState::Acting(work) | StepState::Compensating { work, .. } => match work {
-            Work::Out(out) => events.push((out.started, began(out.direction, out.attempt))),
+            Work::Out(out) => {
+                events.push((
+                    out.started,
+                    Place::Begins,
+                    began(out.direction, out.attempt),
+                ));
+            }
             Work::Failed {
                 direction,
                 attempt,
@@ -139,6 +177,7 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>)
                 let calls = after(Some(*calls));
                 events.push((
                     *started,
+                    Place::Begins,
                     format!("{began}; it failed{calls}, not counted yet"),
                 ));
             }
@@ -151,9 +190,11 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>)
             ..
         } => {
             if let Some(started) = started {
-                events.push((*started, began(Direction::Forward, *attempt)));
+                let what = began(Direction::Forward, *attempt);
+                events.push((*started, Place::Begins, what));
             }
-            events.push((*finished, format!("{step}: completed")));
+            let place = Place::of_end(*started, *finished);
+            events.push((*finished, place, format!("{step}: completed")));
         }
         StepState::Compensated {
             attempt,
@@ -161,9 +202,11 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<(Timestamp, String)>)
             finished,
         } => {
             if let Some(started) = started {
-                events.push((*started, began(Direction::Compensate, *attempt)));
+                let what = began(Direction::Compensate, *attempt);
+                events.push((*started, Place::Begins, what));
             }
-            events.push((*finished, format!("{step}: compensated")));
+            let place = Place::of_end(*started, *finished);
+            events.push((*finished, place, format!("{step}: compensated")));
         }
         StepState::Waiting
         | StepState::Skipped
@@ -181,7 +224,7 @@ fn after(calls: Option<u32>) -> String {
     }
 }
 
-fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
+fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
     let step = incident
         .step
         .as_ref()
@@ -190,7 +233,7 @@ fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
     let attempt = incident.attempt.map(|first| (first, incident.through));
     if let (Some(started), Some((first, _))) = (incident.started, attempt) {
         let began = name_of(direction, first, None);
-        events.push((started, format!("{step}{began} started")));
+        events.push((started, Place::Begins, format!("{step}{began} started")));
     }
     let named = match (attempt, direction) {
         (Some((first, last)), _) => name_of(direction, first, last),
@@ -233,5 +276,36 @@ fn of_incident(incident: &Incident, events: &mut Vec<(Timestamp, String)>) {
         .failure
         .as_ref()
         .map_or_else(String::new, |f| format!(": {f}"));
-    events.push((incident.at, format!("{step}{what}{act}{note}{failure}")));
+    let place = Place::of_end(incident.started, incident.at);
+    let what = format!("{step}{what}{act}{note}{failure}");
+    events.push((incident.at, place, what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn within_a_millisecond_what_ends_stands_before_what_begins() {
+        let mut events = Vec::new();
+        for (step, started, finished) in [("reserve", 9, 12), ("charge", 5, 9), ("pack", 9, 9)] {
+            let compensated = StepState::Compensated {
+                attempt: Attempt(1),
+                started: Some(Timestamp(started)),
+                finished: Timestamp(finished),
+            };
+            of_step(step, &compensated, &mut events);
+        }
+        sort(&mut events);
+        let told: Vec<_> = events.iter().map(|(at, _, what)| (at.0, &**what)).collect();
+        let expected = [
+            (5, "charge: compensation attempt 1 started"),
+            (9, "charge: compensated"),
+            (9, "reserve: compensation attempt 1 started"),
+            (9, "pack: compensation attempt 1 started"),
+            (9, "pack: compensated"),
+            (12, "reserve: compensated"),
+        ];
+        assert_eq!(told, expected);
+    }
 }

@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::offsets::Offsets;
 
 const MAX_TAIL_BYTES: usize = 256 << 10;
-const MAX_ALL_TAILS: usize = 32 << 20;
+const MAX_ALL_TAILS: usize = 8 << 20;
 /// Beyond this much unsynced log the connections stop reading.
 const MAX_BACKLOG: u64 = 32 << 20;
 
