@@ -29,7 +29,7 @@ from harness import build, machine, measure, systems
 
 RESULTS = build.ROOT / "docs" / "benchmarks" / "results.jsonl"
 WHAT = ("throughput", "alone", "rates", "recovery", "memory", "steady")
-RATES = (50, 100, 200, 300, 400, 600, 800, 1000, 1200)
+RATES = (50, 100, 200, 400, 800, 1200, 1600, 2000, 2500, 3000, 3500, 4000)
 
 
 def main():

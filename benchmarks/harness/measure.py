@@ -58,7 +58,7 @@ def measured(bench, system, orders, in_flight, *further):
     meter = machine.Meter(system.ids(), [bench.service.pid])
     figures, cpu = bench.load(system.waited(), orders, in_flight, *further)
     return {"orders": orders, "in_flight": in_flight, "per_second": figures["per_second"], "ms": figures["ms"],
-            **meter.read(orders, cpu)}
+            "later": figures["later"], **meter.read(orders, cpu)}
 
 
 def throughput(bench, system, orders):
@@ -116,4 +116,4 @@ def long_run(bench, system, orders, rate=None, every=5.0):
         cpu = used
     figures = json.loads(load.stdout.read())
     return {"orders": orders, "rate": rate, "per_second": figures["per_second"], "ms": figures["ms"],
-            "failed": figures["failed"], "series": series}
+            "failed": figures["failed"], "later": figures["later"], "series": series}

@@ -151,11 +151,12 @@ def memory(results):
                         label=results.title(system))
             rows.append([results.title(system), f"{line['orders']:,}", number(line["per_second"]),
                          number(pace(series, 0, 0.1)), number(pace(series, 0.9, 1)),
-                         number(max(one["mb"] for one in series)), number(series[-1]["disk_mb"])])
+                         number(max(one["mb"] for one in series)), number(series[-1]["disk_mb"]),
+                         str(line["failed"]), str(line["later"])])
     if not rows:
         return ""
     plot = save("memory", "Memory over many orders", "thousand orders that have ended", "MB")
-    head = ["", "orders", "orders/s", "first tenth", "last tenth", "peak MB", "disk MB at the end"]
+    head = ["", "orders", "orders/s", "first tenth", "last tenth", "peak MB", "disk MB at the end", "failed", "told to come later"]
     return table(head, rows) + "\n\n" + plot
 
 

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use clap::Parser;
 use hdrhistogram::Histogram;
 use http_body_util::{BodyExt, Full};
-use hyper::{Request, Uri};
+use hyper::{Request, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -26,6 +26,8 @@ use tokio::time::timeout;
 
 /// Longest wait for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// How often an order is sent again that is told to come later.
+const MAX_LATER: u64 = 20;
 /// Errors of which the text is kept.
 const MAX_TOLD: usize = 5;
 
@@ -80,6 +82,8 @@ struct Run {
     /// Microseconds.
     latencies: Histogram<u64>,
     failed: u64,
+    /// How often orders were told to come later.
+    later: u64,
     told: Vec<String>,
     accepted: Option<BufWriter<File>>,
 }
@@ -112,6 +116,7 @@ async fn run(args: Args) -> Result<Value> {
         began: Instant::now(),
         latencies: Histogram::new(3)?,
         failed: 0,
+        later: 0,
         told: Vec::new(),
         accepted: args
             .accepted
@@ -134,7 +139,7 @@ async fn run(args: Args) -> Result<Value> {
     let seconds = run.began.elapsed().as_secs_f64();
     let of = |quantile| run.latencies.value_at_quantile(quantile) as f64 / 1_000.0;
     Ok(json!({
-        "orders": run.latencies.len(), "failed": run.failed, "errors": run.told, "seconds": seconds,
+        "orders": run.latencies.len(), "failed": run.failed, "later": run.later, "errors": run.told, "seconds": seconds,
         "per_second": run.latencies.len() as f64 / seconds,
         "ms": {"p50": of(0.5), "p90": of(0.9), "p99": of(0.99), "p999": of(0.999), "max": of(1.0)},
     }))
@@ -164,12 +169,13 @@ async fn client(run: Rc<RefCell<Run>>) {
             (run.http.clone(), request(&run.args, number))
         };
         let answered = match request {
-            Ok(request) => answer(&http, request).await,
+            Ok(request) => answer(&http, &request).await,
             Err(error) => Err(error),
         };
         let mut run = run.borrow_mut();
         match answered {
-            Ok(()) => {
+            Ok(later) => {
+                run.later += later;
                 let id = run.args.id(number);
                 if let Some(accepted) = &mut run.accepted {
                     writeln!(accepted, "{id}").expect("the file can be written");
@@ -193,16 +199,25 @@ async fn client(run: Rc<RefCell<Run>>) {
     }
 }
 
-async fn answer(http: &Http, request: Request<Full<Bytes>>) -> Result<()> {
-    let answer = timeout(ANSWER_WITHIN, http.request(request))
-        .await
-        .context("no answer in time")??;
-    let status = answer.status();
-    let body = answer.into_body().collect().await?.to_bytes();
-    if !status.is_success() {
-        bail!("{status} {}", String::from_utf8_lossy(&body));
+/// Sends an order, again where it is told to come later; how often it was.
+async fn answer(http: &Http, request: &Request<Full<Bytes>>) -> Result<u64> {
+    for later in 0..=MAX_LATER {
+        let answer = timeout(ANSWER_WITHIN, http.request(request.clone()))
+            .await
+            .context("no answer in time")??;
+        let status = answer.status();
+        let after = answer.headers().get("retry-after");
+        let after = after.and_then(|after| after.to_str().ok()?.parse().ok());
+        let body = answer.into_body().collect().await?.to_bytes();
+        match after {
+            _ if status.is_success() => return Ok(later),
+            Some(after) if status == StatusCode::TOO_MANY_REQUESTS => {
+                tokio::time::sleep(Duration::from_secs(after)).await;
+            }
+            _ => bail!("{status} {}", String::from_utf8_lossy(&body)),
+        }
     }
-    Ok(())
+    bail!("told {MAX_LATER} times to come later")
 }
 
 fn request(args: &Args, number: u64) -> Result<Request<Full<Bytes>>> {

@@ -152,10 +152,14 @@ impl Backlog {
             .find(|((_, since), found)| is_taken_up(*since, found))
             .map(|(probe, _)| probe);
         let mut lane = self.lane(priority);
-        let Some(at) = newest_taken.and_then(|p| lane.orders.iter().position(|o| *o == p)) else {
+        let Some(newest_taken) = newest_taken else {
             lane.in_vain_at = Some(now);
             return unread;
         };
+        // Where it is not there, another look of the same moment has come at least as far: neither was in
+        // vain, and the next one must not have to wait.
+        let at = lane.orders.iter().position(|o| *o == newest_taken);
+        let Some(at) = at else { return unread };
         let was_in_vain = lane.in_vain_at.take().is_some();
         let left = lane.orders.len() - (at + 1);
         // Nearly everything was taken up while this process waited: the Schedulers could have had

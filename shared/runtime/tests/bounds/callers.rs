@@ -66,6 +66,32 @@ fn it_is_told_what_is_new_what_was_there_and_what_is_refused_and_nobody_else_is(
     assert_eq!(world.sent("scheduler").len(), 3);
 }
 
+/// A Scheduler has taken up every order that is stored.
+fn take_up(world: &World) {
+    for order in world.inner().orders.values_mut() {
+        order.sequence = 2;
+    }
+}
+
+#[test]
+fn a_look_that_another_one_was_ahead_of_was_not_in_vain() {
+    let world = World::new();
+    let submission = submission(&world, 2);
+    let stored = |said: &[Submitted]| matches!(said[0], Submitted::Accepted(_));
+    for id in ["1", "2"] {
+        assert!(stored(&world.run(submission.submit(&[order(id)]))));
+    }
+    take_up(&world);
+    world.inner().faults.eventually_takes = 5;
+    let (three, four) = ([order("3")], [order("4")]);
+    let both = futures::future::join(submission.submit(&three), submission.submit(&four));
+    let (three, four) = world.run(both);
+    assert!(stored(&three) && stored(&four), "{three:?}, {four:?}");
+    take_up(&world);
+    let said = world.run(submission.submit(&[order("5")]));
+    assert!(stored(&said), "the Schedulers keep up: {said:?}");
+}
+
 #[test]
 fn without_room_it_is_told_so_at_once() {
     let world = World::new();

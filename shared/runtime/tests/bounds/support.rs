@@ -56,6 +56,8 @@ pub struct Faults {
     pub unreadable: bool,
     /// Records that eventually consistent reads do not find.
     pub absent_eventually: bool,
+    /// How long an eventually consistent read takes, in milliseconds.
+    pub eventually_takes: u64,
     /// Every page of the due index has a next one.
     pub endless: bool,
     /// How long a page of the due index takes, in milliseconds.
@@ -414,7 +416,14 @@ impl StateStore for World {
     }
 
     async fn load_eventually(&self, ids: Vec<OrderId>) -> Vec<Result<Option<Order>, StoreError>> {
-        let inner = self.note(Asked::LoadEventually(ids.len()));
+        let takes = {
+            let inner = self.note(Asked::LoadEventually(ids.len()));
+            inner.faults.eventually_takes
+        };
+        if takes > 0 {
+            self.sleep(Millis(takes)).await;
+        }
+        let inner = self.inner();
         let load = |id: &OrderId| match inner.faults.absent_eventually {
             true => Ok(None),
             false => Ok(inner.orders.get(id).cloned()),
