@@ -123,6 +123,7 @@ enum Command {
     Token(commands::token::TokenArgs),
     CheckService(commands::check_service::CheckServiceArgs),
     Bench(bench::BenchArgs),
+    Docs(commands::docs::DocsArgs),
     Completions(commands::shell::CompletionsArgs),
     Man(commands::shell::ManArgs),
 }
@@ -283,6 +284,7 @@ impl Command {
             | Self::CheckService(_)
             | Self::Context(_)
             | Self::Schema(_)
+            | Self::Docs(_)
             | Self::Completions(_)
             | Self::Man(_)
             | Self::Bench(_) => false,
@@ -326,6 +328,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::CheckService(args) => commands::check_service::run(args).await,
         Command::Context(args) => contexts::run(args),
         Command::Bench(args) => bench::run(args).await,
+        Command::Docs(args) => commands::docs::run(&args),
         Command::Completions(args) => Ok(commands::shell::completions(&args, Cli::command())),
         Command::Man(args) => commands::shell::man(&args, Cli::command()),
         Command::Schema(_) => commands::validate::schema(),

@@ -3,6 +3,7 @@
 pub mod check_service;
 pub mod connection;
 pub mod dead_letters;
+pub mod docs;
 pub mod get;
 mod graph;
 pub mod init;
