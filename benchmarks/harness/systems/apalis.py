@@ -1,13 +1,10 @@
 """apalis on PostgreSQL."""
 
-import signal
-
 from .. import build, machine
-from .postgres import SETTINGS, Postgres, version
-from .system import System
+from .postgres import SETTINGS, OnPostgres, Postgres, version
 
 
-class Apalis(System):
+class Apalis(OnPostgres):
     name = "apalis"
     title = "apalis"
     share = 0.5
@@ -29,15 +26,6 @@ class Apalis(System):
         self.run("apalis", [self.worker, "--listen", f"127.0.0.1:{self.port}", "--service", self.service,
                             "--database", self.database.url("postgres"), "--name", f"worker-{self.starts}"])
         machine.until("apalis", lambda: machine.answers(f"http://127.0.0.1:{self.port}/"))
-
-    def end(self, by):
-        if by != signal.SIGKILL and self.processes:
-            database, *apps = self.processes
-            self.processes = apps
-            super().end(signal.SIGKILL)
-            database.stop(signal.SIGINT)
-        else:
-            super().end(by)
 
     def waited(self):
         return [f"http://127.0.0.1:{self.port}/orders?wait"]

@@ -1,16 +1,14 @@
 """DBOS for Python on PostgreSQL, behind FastAPI."""
 
 import os
-import signal
 
 from .. import build, machine
-from .postgres import SETTINGS, Postgres, version
-from .system import System
+from .postgres import SETTINGS, OnPostgres, Postgres, version
 
 PROCESSES = 2
 
 
-class Dbos(System):
+class Dbos(OnPostgres):
     name = "dbos"
     title = "DBOS"
     share = 0.2
@@ -34,15 +32,6 @@ class Dbos(System):
                           "DBOS_EXECUTOR": f"executor-{number}", "SERVICE": self.service})
             # One after the other: the first one makes the tables.
             machine.until("DBOS", lambda: machine.answers(f"http://127.0.0.1:{port}/"))
-
-    def end(self, by):
-        if by != signal.SIGKILL and self.processes:
-            database, *apps = self.processes
-            self.processes = apps
-            super().end(signal.SIGKILL)
-            database.stop(signal.SIGINT)
-        else:
-            super().end(by)
 
     def waited(self):
         return [f"http://127.0.0.1:{port}/orders" for port in self.ports]

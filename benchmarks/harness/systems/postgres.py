@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from .. import machine
+from .system import System
 
 SETTINGS = "PostgreSQL {version} as it comes (`fsync` and `synchronous_commit` on)"
 
@@ -40,7 +41,7 @@ class Postgres:
             subprocess.run(
                 [*self.user, programs() / "initdb", "-D", self.place / "data", "-A", "trust", "-U", "postgres",
                  "--no-locale", "-E", "UTF8"], check=True, cwd="/", stdout=subprocess.DEVNULL)
-        self.process = self.system.run(
+        self.system.run(
             "postgres", [*self.user, programs() / "postgres", "-D", self.place / "data", "-p", self.port,
                          "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.place}"], cwd="/")
         machine.until("PostgreSQL", lambda: self.ask("select 1") == "1")
@@ -56,6 +57,15 @@ class Postgres:
     def url(self, scheme):
         return f"{scheme}://postgres@127.0.0.1:{self.port}/orders"
 
-    def stop(self):
+
+class OnPostgres(System):
+    """A system whose first process is PostgreSQL."""
+
+    def end(self, by):
+        if by == signal.SIGKILL or not self.processes:
+            super().end(by)
+            return
+        database, *self.processes = self.processes
+        super().end(signal.SIGKILL)
         # A fast shutdown: clients that are still there are cut off.
-        self.process.stop(signal.SIGINT)
+        database.stop(signal.SIGINT)
