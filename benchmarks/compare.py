@@ -174,7 +174,8 @@ def about(bench, place):
     return {
         **json.loads(floor.stdout), "cpus": os.cpu_count(), "cpu": cpu[0] if cpu else platform.processor(),
         "kernel": platform.release(), "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
-        "commit": commit.stdout.strip(),
+        # Not the bare hash: between quotes it would pass for a key where somebody looks for secrets.
+        "commit": f"git:{commit.stdout.strip()}",
         "settings": {s.name: [s.title, s.settings, s.unfair] for s in systems.ALL.values()},
     }
 

@@ -217,7 +217,7 @@ def page(results):
         "durable before the next step begins. Load generator and service are the same for all, run on the same\n"
         "processors, and are not counted.",
         f"**The machine.** {of['cpus']} processors ({of['cpu']}), {of['memory_gb']:.0f} GB, Linux {of['kernel']};\n"
-        f"{', '.join(days)}, Triad at {of['commit']}. It is a virtual machine that others use as well: of {len(measured)} runs\n"
+        f"{', '.join(days)}, Triad at {of['commit'].removeprefix('git:')}. It is a virtual machine that others use as well: of {len(measured)} runs\n"
         f"{disturbed} had more than {QUIET:.0%} of it taken by others. Medians are shown, with the lowest and the highest run.",
         "**The floor.** Below every engine: " + floor(of) + ".",
         "## Throughput\n\n64 orders in flight, each client with its next order when the last one has ended.\n\n"
