@@ -36,6 +36,8 @@ const IN_FLIGHT: usize = 256;
 const LOOK_FOR_ROOM: Duration = Duration::from_millis(100);
 /// Longest sweep; the next one goes on where it stopped.
 const SWEEP_TIME: Millis = Millis(20_000);
+/// Longest turn at the campaigns; the next one goes on where it stopped.
+const CAMPAIGN_TIME: Millis = Millis(20_000);
 
 /// Longest wait for the last spans at the end.
 const LAST_SPANS: Millis = Millis(2_000);
@@ -95,7 +97,10 @@ pub async fn run_with<S: WholeStore, B: Broker>(
             }
             Function::Scheduler => scheduler(&mut loops, &wiring, &counts, &stop),
             Function::Agent => agents(&mut loops, &wiring, &remotes, &counts, &stop),
-            Function::Supervisor => supervisor(&mut loops, &wiring, sweep_every, &stop),
+            Function::Supervisor => {
+                supervisor(&mut loops, &wiring, sweep_every, &stop);
+                campaigns(&mut loops, &wiring, sweep_every, stop.clone());
+            }
         }
     }
     let mut result = Ok(());
@@ -266,6 +271,33 @@ fn supervisor<S: WholeStore, B: Broker>(
             }
             if let Some(report) = survive("a sweep", handler.sweep(SWEEP_TIME)).await {
                 report.log(false);
+            }
+        }
+    });
+}
+
+/// Carries operators' campaigns on, beside the sweeps: none of the two waits for the other.
+fn campaigns<S: WholeStore, B: Broker>(
+    loops: &mut JoinSet<anyhow::Result<()>>,
+    wiring: &Wiring<S, B>,
+    every: Duration,
+    stop: CancellationToken,
+) {
+    let handler = wiring.campaigns();
+    loops.spawn(async move {
+        let mut timer = tokio::time::interval(every);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = timer.tick() => {}
+                () = stop.cancelled() => return Ok(()),
+            }
+            let carrying = survive("carrying campaigns on", handler.carry_on(CAMPAIGN_TIME));
+            // What is cut off is where it would be after a crash.
+            match stop.run_until_cancelled(carrying).await {
+                Some(Some(report)) => report.log(),
+                Some(None) => {}
+                None => return Ok(()),
             }
         }
     });

@@ -161,6 +161,7 @@ pub fn over<B: Bus>(
         store,
         bus,
         clock: SystemClock,
+        entropy: SystemEntropy,
         operator,
         letters: KafkaLetters::of(kafka),
     };

@@ -43,6 +43,7 @@ impl Notice {
             AlertKind::Breaker => ("breaker", "a downstream has changed"),
             AlertKind::Unreadable => ("unreadable", "an order's record cannot be read"),
             AlertKind::Misconfigured => ("misconfigured", "a handler cannot go on"),
+            AlertKind::CampaignStopped => ("campaign-stopped", "a campaign has stopped by itself"),
         };
         let order = alert.order_id.as_deref();
         let about = order.map_or_else(|| what.to_owned(), |order| format!("{what}: {order}"));

@@ -1,4 +1,4 @@
-//! The Supervisor function: one sweep an invocation, on a schedule.
+//! The Supervisor function: on a schedule one sweep, and a turn at the campaigns in the time that it leaves.
 
 use std::sync::Arc;
 
@@ -10,15 +10,17 @@ use triad_workflow::Millis;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RunError> {
     let wiring = lambda::start().await?;
-    let supervisor = Arc::new(wiring.supervisor());
+    let supervisor = Arc::new((wiring.supervisor(), wiring.campaigns()));
     let traces = wiring.config.settings.traces.clone();
     triad_lambda::run_cron(RunConfig::default(), move |_event, invocation| {
         let (supervisor, traces) = (supervisor.clone(), traces.clone());
         Box::pin(async move {
             // A sweep that needs all its time says so; one that is cut off says nothing.
-            let time = Millis::from(invocation.deadline.remaining() * 4 / 5);
-            let report = supervisor.sweep(time).await;
+            let time = || Millis::from(invocation.deadline.remaining() * 4 / 5);
+            let (supervisor, campaigns) = &*supervisor;
+            let report = supervisor.sweep(time()).await;
             report.log(true);
+            campaigns.carry_on(time()).await.log();
             lambda::tell_metrics();
             lambda::flush_spans(&traces, &invocation).await;
             match report.unread {

@@ -3,6 +3,7 @@
 use triad_consume::Broker;
 use triad_dynamodb::{DynamoStore, connect};
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError};
+use triad_operator::campaign::Campaigns;
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::operator::Operator;
 use triad_runtime::ports::OperatorStore;
@@ -130,6 +131,14 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
             SystemEntropy,
             self.config.settings.clone(),
         )
+    }
+
+    /// What carries operators' campaigns on, over these clients: the Supervisor's other part.
+    #[must_use]
+    pub fn campaigns(&self) -> Campaigns<S, B::Bus, SystemClock, SystemEntropy> {
+        let operator = self.operator();
+        let (store, bus) = (self.store.clone(), self.bus.clone());
+        Campaigns::new(operator, store, bus, SystemClock, SystemEntropy)
     }
 
     /// A new Supervisor handler over these clients.

@@ -26,6 +26,8 @@ pub trait Installation: Send + Sync + 'static {
     fn bus(&self) -> &Self::Bus;
     /// The clock.
     fn clock(&self) -> &Self::Clock;
+    /// Random numbers.
+    fn entropy(&self) -> &Self::Entropy;
     /// The acts.
     fn operator(&self) -> &Operator<Self::Store, Self::Bus, Self::Clock, Self::Entropy>;
     /// The topic of dead letters.
@@ -41,6 +43,8 @@ pub struct Parts<S, B, C, E, T> {
     pub bus: B,
     /// The clock.
     pub clock: C,
+    /// Random numbers.
+    pub entropy: E,
     /// The acts, over the same store and bus, with the time spans of the installation.
     pub operator: Operator<S, B, C, E>,
     /// The topic of dead letters.
@@ -69,6 +73,9 @@ where
     }
     fn clock(&self) -> &C {
         &self.clock
+    }
+    fn entropy(&self) -> &E {
+        &self.entropy
     }
     fn operator(&self) -> &Operator<S, B, C, E> {
         &self.operator

@@ -223,6 +223,7 @@ fn alert_name(kind: AlertKind) -> &'static str {
         | AlertKind::DeadLetter
         | AlertKind::Breaker
         | AlertKind::Misconfigured
+        | AlertKind::CampaignStopped
         | AlertKind::Unreadable => "Error",
     }
 }

@@ -270,6 +270,60 @@ impl fmt::Display for ClaimId {
     }
 }
 
+/// Identity of a campaign: one act of an operator on many orders. As text `c-` and 16 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CampaignId(u64);
+
+/// A text that is no [`CampaignId`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no id of a campaign, such as c-00c0ffee00c0ffee")]
+pub struct InvalidCampaignId(pub String);
+
+impl CampaignId {
+    /// A new one; the `random` bits make it unique.
+    #[must_use]
+    pub fn new(random: u64) -> Self {
+        Self(random)
+    }
+}
+
+impl fmt::Display for CampaignId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c-{:016x}", self.0)
+    }
+}
+
+impl FromStr for CampaignId {
+    type Err = InvalidCampaignId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCampaignId> {
+        let digits = text.strip_prefix("c-").filter(|digits| {
+            digits.len() == 16
+                && digits
+                    .bytes()
+                    .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        });
+        let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        number
+            .map(Self)
+            .ok_or_else(|| InvalidCampaignId(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for CampaignId {
+    type Error = InvalidCampaignId;
+    fn try_from(text: String) -> Result<Self, InvalidCampaignId> {
+        text.parse()
+    }
+}
+
+impl From<CampaignId> for String {
+    fn from(id: CampaignId) -> String {
+        id.to_string()
+    }
+}
+
 /// What an agent is asked to do about a step. Names in messages: `forward`, `undo` and `probe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

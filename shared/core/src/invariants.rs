@@ -7,7 +7,7 @@ use triad_workflow::{Step, Workflow};
 
 use crate::ids::Timestamp;
 use crate::message::AlertKind;
-use crate::order::{IncidentKind, Order, ProcessState};
+use crate::order::{IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::step::{StepRecord, StepState, Work};
 
@@ -123,7 +123,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
 
 /// Every invariant of a write: a name, and a function of the record before it and after it, which
 /// is true where the invariant holds.
-pub const OF_WRITE: [(&str, OfWrite); 13] = [
+pub const OF_WRITE: [(&str, OfWrite); 14] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -145,6 +145,17 @@ pub const OF_WRITE: [(&str, OfWrite); 13] = [
                 .iter()
                 .rfind(|i| !follows_an_act(i.what))
                 .is_some_and(|i| i.act.is_some())
+    }),
+    ("a-campaign-acts-once-on-an-order", |a, b, _| {
+        let (before, newest) = (newest_act(a), newest_act(b));
+        let is_new = before.map(|(line, _)| line) != newest.map(|(line, _)| line);
+        let campaign = newest
+            .filter(|_| is_new)
+            .and_then(|(_, act)| act.campaign.as_ref());
+        match campaign {
+            None => a.campaign == b.campaign,
+            Some(_) => a.campaign.as_ref() != campaign && b.campaign.as_ref() == campaign,
+        }
     }),
     ("g4-a-claim-is-not-taken-over", |a, b, _| {
         match (a.state.locked_by(), b.state.locked_by()) {
@@ -283,6 +294,14 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
 
 fn by_operator(order: &Order) -> bool {
     order.outbox.writer == Writer::Operator
+}
+
+/// The newest line of an operator's act, by what of it never changes, and the act.
+fn newest_act(order: &Order) -> Option<((Timestamp, IncidentKind, &str), &OperatorAct)> {
+    let lines = order.incidents.iter().rev();
+    let mut acts = lines.filter_map(|i| i.act.as_ref().map(|act| (i, act)));
+    acts.next()
+        .map(|(i, act)| ((i.at, i.what, act.by.as_str()), act))
 }
 
 /// Whether the order's point of no return has begun, and was not refused.

@@ -362,6 +362,8 @@ pub enum AlertKind {
     /// A handler cannot go on until somebody mends the installation: rights, credentials, a table or a
     /// topic that is missing.
     Misconfigured,
+    /// An operator's campaign has stopped by itself: too many of its orders failed again, or came to no end.
+    CampaignStopped,
     /// An order's record cannot be read, or does not fit its definition: the order goes on only once
     /// somebody has mended it.
     Unreadable,

@@ -13,6 +13,7 @@ use crate::decide::{Decision, Transition, next_version, transition};
 use crate::doubt::{Happened, happened};
 use crate::ids::Timestamp;
 use crate::ids::WorkflowRef;
+use crate::operate::{note_campaign, once_a_campaign};
 use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
@@ -35,7 +36,7 @@ pub struct Change {
 /// # Errors
 /// One line, for a person, for each thing that stands against it; nothing is to be written then.
 /// Such things are: another workflow, or the same version; a state other than Pending, Processing
-/// and Error; a started step that the new version does not have, asks for differently, or puts
+/// and Error; a campaign that has acted on the order before; a started step that the new version does not have, asks for differently, or puts
 /// after a step that is not done; and a point of no return that was reached and is not one in the
 /// new version.
 pub fn migrate(
@@ -49,6 +50,9 @@ pub fn migrate(
     let mut against = Vec::new();
     if order.steps.len() != from.steps.len() {
         return Err(vec!["the record does not fit its definition".into()]);
+    }
+    if let Err(refusal) = once_a_campaign(order, act) {
+        against.push(refusal.to_string());
     }
     if from.name != to.name {
         against.push(format!("it runs {}, not {}", from.name, to.name));
@@ -81,6 +85,7 @@ pub fn migrate(
     }
     let changes = changes(from, to);
     let mut next = next_version(order, Writer::Operator);
+    note_campaign(&mut next, act);
     let steps = to.steps.iter();
     next.steps = steps.map(|s| moved(order, from, to, s)).collect();
     next.workflow = WorkflowRef {

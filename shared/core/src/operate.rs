@@ -4,6 +4,7 @@ use serde_json::Value;
 use triad_workflow::StepId;
 
 use crate::context::{Context, NeedsDetails};
+use crate::ids::CampaignId;
 use crate::input;
 use crate::order::{OperatorAct, Order};
 
@@ -75,6 +76,23 @@ impl Action {
     }
 }
 
+/// That an act may be done to an order: one of a campaign, if that has not acted on the order before.
+pub(crate) fn once_a_campaign(order: &Order, act: &OperatorAct) -> Result<(), OperationRefusal> {
+    match &act.campaign {
+        Some(campaign) if order.campaign.as_ref() == Some(campaign) => {
+            Err(OperationRefusal::ActedOn(campaign.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Notes the campaign of an act in the order's next version.
+pub(crate) fn note_campaign(next: &mut Order, act: &OperatorAct) {
+    if let Some(campaign) = &act.campaign {
+        next.campaign = Some(campaign.clone());
+    }
+}
+
 /// The input that a step's action has now: the operator's, where one has corrected it, else the value of
 /// the definition's expressions. `None` if they have no value for this order, or the workflow has no such
 /// step. A corrected input is held against this one.
@@ -124,6 +142,9 @@ pub enum OperationRefusal {
         /// Why not, for a person.
         why: String,
     },
+    /// The act is part of a campaign that has acted on the order before.
+    #[error("campaign {0} has acted on it already")]
+    ActedOn(CampaignId),
     /// The action would change nothing; the text says what the order or downstream is already.
     #[error("it is {0} already")]
     Already(&'static str),

@@ -5,7 +5,7 @@ use triad_workflow::Workflow;
 
 use crate::due::{aside_shard, shard_of};
 use crate::failure::Failure;
-use crate::ids::{ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
+use crate::ids::{CampaignId, ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
 use crate::outbox::{Outbox, Writer};
 use crate::step::StepRecord;
 pub use crate::timeline::{Dropped, Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
@@ -62,6 +62,8 @@ pub struct Order {
     /// Who closed the order by hand, why and when: it needs no operator any more. `None` if it is
     /// not closed.
     pub closed: Option<Hold>,
+    /// The campaign that acted on the order last: it does not act on it again. `None` if none has.
+    pub campaign: Option<CampaignId>,
 }
 
 /// What an operator has set: who, why and since when.
@@ -243,6 +245,7 @@ impl Order {
             late_since: None,
             paused: None,
             closed: None,
+            campaign: None,
         }
     }
 

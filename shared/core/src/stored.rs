@@ -75,6 +75,8 @@ pub mod attribute {
     pub const PAUSED: &str = "Paused";
     /// Who closed the order, why and when, as JSON; absent if it is not closed.
     pub const CLOSED: &str = "Closed";
+    /// Id of the campaign that acted on the order last; absent if none has.
+    pub const CAMPAIGN: &str = "Campaign";
     /// A number unique to the last write: by it a writer recognises its own write.
     pub const WRITE_TOKEN: &str = "WriteToken";
     /// Due index, hash key: number of the shard; absent if nobody must look at the order.
@@ -196,6 +198,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(hold) = &order.closed {
         put(attr::CLOSED, json(hold));
     }
+    if let Some(campaign) = &order.campaign {
+        put(attr::CAMPAIGN, text(campaign.to_string()));
+    }
     if let Some((kind, at)) = Attention::of(order) {
         let key = attention_key(kind, shard_of(&order.id));
         put(attr::ATTENTION, text(key));
@@ -269,6 +274,10 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<O
         late_since: item.optional_integer(attr::LATE_SINCE)?.map(Timestamp),
         paused: item.optional_json(attr::PAUSED)?,
         closed: item.optional_json(attr::CLOSED)?,
+        campaign: item
+            .optional_string(attr::CAMPAIGN)?
+            .map(|id| id.parse().map_err(|e| bad(attr::CAMPAIGN, e)))
+            .transpose()?,
     })
 }
 

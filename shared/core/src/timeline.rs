@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
 
 use crate::failure::Failure;
-use crate::ids::{Attempt, Direction, Timestamp};
+use crate::ids::{Attempt, CampaignId, Direction, Timestamp};
 
 /// Most lines of a timeline that a record keeps. For each line above this number the oldest one
 /// without an operator's act is dropped, or the oldest of all if there are only acts; how many were
@@ -30,6 +30,9 @@ pub struct OperatorAct {
     pub by: String,
     /// The operator's reason, at most [`MAX_ACT_BYTES`].
     pub why: String,
+    /// The campaign that the act is part of; `None` of an act by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<CampaignId>,
 }
 
 impl OperatorAct {
@@ -39,6 +42,16 @@ impl OperatorAct {
         Self {
             by: crate::failure::cut(by, MAX_ACT_BYTES),
             why: crate::failure::cut(why, MAX_ACT_BYTES),
+            campaign: None,
+        }
+    }
+
+    /// The same act, as part of a campaign: it is done to an order once.
+    #[must_use]
+    pub fn within(self, campaign: CampaignId) -> Self {
+        Self {
+            campaign: Some(campaign),
+            ..self
         }
     }
 }

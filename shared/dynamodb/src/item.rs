@@ -219,6 +219,7 @@ mod tests {
                 at: Timestamp(4_500),
                 act: act.clone(),
             }),
+            campaign: None,
             closed: Some(Hold {
                 at: Timestamp(4_600),
                 act,
@@ -305,6 +306,18 @@ mod tests {
             let golden: Value = serde_json::from_str(golden).unwrap();
             assert_eq!(decode(&from_json(&golden)).unwrap(), order);
         }
+    }
+
+    #[test]
+    fn a_record_knows_the_campaign_that_acted_on_it_last() {
+        let golden = include_str!("../tests/golden/order-state-campaign.json");
+        let golden: Value = serde_json::from_str(golden).unwrap();
+        let order = Order {
+            campaign: Some("c-00c0ffee00c0ffee".parse().unwrap()),
+            ..full()
+        };
+        assert_eq!(decode(&from_json(&golden)).unwrap(), order);
+        assert_eq!(to_json(&encode(&order, 42, Millis(0))), golden);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use triad_workflow::StepId;
 
 use crate::bulk::{Bulk, Line, Tally, each};
+use crate::campaign::{Campaign, What};
 use crate::correction::{Correction, Difference, differences};
 use crate::outcome::Outcome;
 use crate::settling::lacking;
@@ -38,6 +39,39 @@ where
 {
     let act = async |id: OrderId| one(operator, &id, operation, how.dry_run).await;
     each(clock, orders, how, stop, act, report).await
+}
+
+/// What a campaign does, to one order.
+pub(crate) async fn act_on<S, B, C, N>(
+    operator: &Operator<S, B, C, N>,
+    id: &OrderId,
+    campaign: &Campaign,
+) -> Outcome
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    N: Entropy,
+{
+    let act = campaign.operator.clone().within(campaign.id.clone());
+    let action = match &campaign.what {
+        What::Correct { step, correction } => {
+            let corrected = Corrected {
+                step,
+                correction,
+                act: &act,
+            };
+            return correct(operator, id, corrected, false, |_| {}).await;
+        }
+        What::Migrate { to } => return operator.migrate(id, to, &act, false).await.into(),
+        What::Resubmit => Action::Resubmit { input: None },
+        What::Cancel => Action::Cancel,
+        What::RetryUndo => Action::RetryCompensation,
+        What::Close => Action::Close,
+        What::Pause => Action::Pause,
+        What::Resume => Action::Resume,
+    };
+    one(operator, id, &Operation { action, act }, false).await
 }
 
 /// One operation on one order. An output with which a step is settled must have what others read of it.
@@ -139,33 +173,52 @@ where
 {
     // One order is in hand at a time: nobody waits for it.
     let show = Mutex::new(show);
+    let one = async |id: OrderId| {
+        let show = |all: &[Difference]| {
+            let mut show = show.lock().unwrap_or_else(PoisonError::into_inner);
+            (*show)(&id, all);
+        };
+        correct(operator, &id, corrected, how.dry_run, show).await
+    };
+    each(clock, orders, how, stop, one, report).await
+}
+
+/// Resubmits one order with a corrected input of one step, made from the present one. `show` gets what differs
+/// before it is acted on.
+async fn correct<S, B, C, N>(
+    operator: &Operator<S, B, C, N>,
+    id: &OrderId,
+    corrected: Corrected<'_>,
+    dry_run: bool,
+    show: impl FnOnce(&[Difference]),
+) -> Outcome
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+    N: Entropy,
+{
     let Corrected {
         step,
         correction,
         act,
     } = corrected;
-    let one = async |id: OrderId| {
-        let present = match input_of(operator, &id, step).await {
-            Ok(present) => present,
-            Err(outcome) => return outcome,
-        };
-        let input = match correction.of(step.as_str(), present.as_ref()) {
-            Ok(input) => input,
-            Err(error) => return Outcome::NotCorrected(error),
-        };
-        {
-            let mut show = show.lock().unwrap_or_else(PoisonError::into_inner);
-            (*show)(&id, &differences(present.as_ref(), &input));
-        }
-        let operation = Operation {
-            action: Action::Resubmit {
-                input: Some((step.clone(), input)),
-            },
-            act: act.clone(),
-        };
-        operator.operate(&id, &operation, how.dry_run).await.into()
+    let present = match input_of(operator, id, step).await {
+        Ok(present) => present,
+        Err(outcome) => return outcome,
     };
-    each(clock, orders, how, stop, one, report).await
+    let input = match correction.of(step.as_str(), present.as_ref()) {
+        Ok(input) => input,
+        Err(error) => return Outcome::NotCorrected(error),
+    };
+    show(&differences(present.as_ref(), &input));
+    let operation = Operation {
+        action: Action::Resubmit {
+            input: Some((step.clone(), input)),
+        },
+        act: act.clone(),
+    };
+    operator.operate(id, &operation, dry_run).await.into()
 }
 
 /// Moves many orders to the version `to` of their workflow, one after the other, and reports each;

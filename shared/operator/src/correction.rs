@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// How an operator corrects a step's input.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Correction {
     /// This is the new input.
     Whole(Value),
@@ -20,7 +21,8 @@ pub enum Correction {
 /// A path is names with dots between them and positions in brackets, from 0; a name with a dot, a
 /// bracket or an equals sign in it stands in brackets and quotation marks, `["a.b"]`. The value is JSON,
 /// or else the text as it stands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Set {
     path: Vec<Part>,
     value: Value,
@@ -120,7 +122,10 @@ fn shown(path: &[Part]) -> String {
     for part in path {
         match part {
             Part::Item(item) => text += &format!("[{item}]"),
-            Part::Field(name) if !is_plain(name) => text += &format!("[{name:?}]"),
+            // As JSON: it is read as such.
+            Part::Field(name) if !is_plain(name) => {
+                text += &format!("[{}]", Value::String(name.clone()));
+            }
             Part::Field(name) => {
                 text += if text.is_empty() { "" } else { "." };
                 text += name;
@@ -132,6 +137,26 @@ fn shown(path: &[Part]) -> String {
 
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains(['.', '[', ']', '=', '"'])
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", shown(&self.path), self.value)
+    }
+}
+
+impl TryFrom<String> for Set {
+    type Error = InvalidSet;
+
+    fn try_from(text: String) -> Result<Self, InvalidSet> {
+        text.parse()
+    }
+}
+
+impl From<Set> for String {
+    fn from(set: Set) -> Self {
+        set.to_string()
+    }
 }
 
 impl FromStr for Set {
@@ -278,6 +303,21 @@ mod tests {
             set(&["amount="], &json!({"amount": 1})),
             Ok(json!({"amount": ""}))
         );
+    }
+
+    #[test]
+    fn a_value_in_its_place_is_written_as_it_is_read() {
+        for text in [
+            "amount=12.5",
+            "to.city=\"7\"",
+            "lines[1].sku=\"a=b\"",
+            "[\"a.b\\u0001\"]=null",
+        ] {
+            let set: Set = text.parse().expect(text);
+            assert_eq!(set.to_string(), text);
+            let read: Set = set.to_string().parse().expect("what was written");
+            assert_eq!(read, set);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, de};
 use triad_core::due::SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
 use triad_runtime::ports::{AttentionRow, OperatorStore};
@@ -22,26 +23,32 @@ const PAGE: usize = 100;
 const DUE_PAGE: u32 = 1_000;
 
 /// Which orders. Every field that is set must fit; with none set, every order fits.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Filter {
     /// Only orders in this state that no operator has closed; for `Paused`: only orders that an
     /// operator has paused and that are not finished. `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateFilter>,
     /// Only orders with a cause whose fingerprint fits the pattern. `None`: any, with or without a
     /// cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<CausePattern>,
     /// Only orders of the workflow with exactly this name. `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
     /// Only orders whose age, in milliseconds, is at least this: since they finished; for `Paused`
     /// since they were paused; for all others since they were submitted. `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub older_than: Option<Millis>,
     /// Only orders whose id has this text in it. `None`: any. No index has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
 /// A state of orders: the name of a process state, such as `Error`, or `Paused` for orders that an
 /// operator has paused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StateFilter(&'static str);
 
 /// A text that is the name of no [`StateFilter`].
@@ -87,6 +94,13 @@ impl FromStr for StateFilter {
     }
 }
 
+impl<'de> Deserialize<'de> for StateFilter {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        name.parse().map_err(de::Error::custom)
+    }
+}
+
 impl fmt::Display for StateFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
@@ -95,7 +109,8 @@ impl fmt::Display for StateFilter {
 
 /// A pattern for the fingerprints of causes: with a `*` at its end it fits all that begin with the
 /// rest, else only the one that is the same. See [`Failure::fingerprint`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct CausePattern(pub String);
 
 impl CausePattern {
@@ -123,6 +138,13 @@ impl Filter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether an index has every order that fits, so that finding them costs in proportion to what is found.
+    #[must_use]
+    pub fn is_indexed(&self) -> bool {
+        let is_under_way = self.state.is_some_and(StateFilter::is_of_orders_under_way);
+        is_under_way || self.attention().is_some()
     }
 
     /// Which parts of the attention index hold every order that fits; `None` where it does not hold

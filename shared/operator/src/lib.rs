@@ -10,6 +10,7 @@
 //! | [`inputs`] | shows what an order's steps ask of their services | the order's details and definition |
 //! | [`correction`], [`settling`] | makes a corrected input of the present one; holds an output against what is read of it | nothing |
 //! | [`bulk`], [`acts`], [`outcome`] | acts on many orders: dry run, rate, a report of each, stop between two | one record an order, and writes it |
+//! | [`campaign`] | one act on many orders that is stored, carried out by the Supervisor, and stops by itself | what it acts on, and a record a batch |
 //! | [`downstreams`] | shows and holds downstreams and step types, and says what waits for them | one control record a downstream |
 //! | [`status`] | one look at an installation: what is under way, waits, and needs an operator | indexes and control records |
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
@@ -32,6 +33,7 @@
 pub mod acts;
 mod attention;
 pub mod bulk;
+pub mod campaign;
 pub mod causes;
 pub mod changes;
 pub mod correction;

@@ -32,6 +32,12 @@ impl Rate {
             .ok_or(InvalidRate(per_second))
     }
 
+    /// Acts in a second.
+    #[must_use]
+    pub fn per_second(self) -> u32 {
+        self.0.get()
+    }
+
     /// Time between two acts, in microseconds.
     fn period_us(self) -> u64 {
         1_000_000 / u64::from(self.0.get())

@@ -14,6 +14,7 @@ use triad_runtime::supervisor::Supervisor;
 use triad_runtime::{Handled, InputRecord};
 use triad_workflow::{AgentName, Millis};
 
+use crate::campaigns::{self, Carrier};
 use crate::checks::driven::Wanted;
 use crate::consumer::{Assignment, consume};
 use crate::definitions::{AGENTS, TIMING};
@@ -34,7 +35,7 @@ enum Handler {
     Submission(Arc<Submission<Ports, Ports, Ports>>),
     Scheduler(Arc<Scheduler<Ports, Ports, Ports, Ports>>),
     Agent(Arc<Agent<Ports, Ports, Ports, Ports>>),
-    Supervisor(Arc<Supervisor<Ports, Ports, Ports, Ports>>),
+    Supervisor(Arc<Supervisor<Ports, Ports, Ports, Ports>>, Arc<Carrier>),
     Operator(Arc<Operator<Ports, Ports, Ports, Ports>>),
 }
 
@@ -50,7 +51,7 @@ impl Handler {
                 h,
                 |h, batch| async move { h.handle(&batch, None).await },
             )),
-            Self::Supervisor(_) | Self::Operator(_) => None,
+            Self::Supervisor(..) | Self::Operator(_) => None,
         }
     }
 }
@@ -87,7 +88,10 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
             Handler::Scheduler(Arc::new(Scheduler::new(store, bus, clock, entropy, s)))
         }
         Kind::Supervisor => {
-            Handler::Supervisor(Arc::new(Supervisor::new(store, bus, clock, entropy, s)))
+            let operator = Operator::new(p.clone(), p.clone(), p.clone(), p.clone(), s.clone());
+            let carrier = Carrier::new(operator, p.clone(), p.clone(), p.clone(), p.clone());
+            let supervisor = Supervisor::new(store, bus, clock, entropy, s);
+            Handler::Supervisor(Arc::new(supervisor), Arc::new(carrier))
         }
         Kind::Operator => Handler::Operator(Arc::new(Operator::new(store, bus, clock, entropy, s))),
         Kind::Agent => {
@@ -210,6 +214,7 @@ pub(crate) fn start(world: &World, who: InstanceId) {
     }
     if let Handler::Operator(operator) = &handler {
         operators::work(world, who, operator.clone());
+        campaigns::work(world, who);
     }
     if let Handler::Scheduler(scheduler) = &handler {
         let (ticks, scheduler) = (world.clone(), scheduler.clone());
@@ -227,7 +232,8 @@ pub(crate) fn start(world: &World, who: InstanceId) {
             }
         });
     }
-    if let Handler::Supervisor(supervisor) = handler {
+    if let Handler::Supervisor(supervisor, carrier) = handler {
+        campaigns::carry_on(world, who, carrier);
         let world = world.clone();
         world.clone().spawn(Owner::Instance(who), async move {
             drive_on(&world, who, &supervisor).await;

@@ -6,9 +6,11 @@ use serde_json::Value;
 use triad_core::breaker::Breaker;
 use triad_core::downstream::{self, Downstream};
 use triad_core::rate::Granted;
+use triad_operator::campaign::{Campaign, Phase};
 use triad_runtime::{ControlRecord, ControlWrite, Written};
 use triad_workflow::AgentName;
 
+use crate::campaigns;
 use crate::definitions::TIMING;
 use crate::kernel::{InstanceId, Kernel};
 use crate::setup::Setup;
@@ -27,6 +29,8 @@ pub(crate) struct ControlState {
     records: BTreeMap<String, Stored>,
     /// Changes of downstreams that somebody has tried to write down.
     pub decided: BTreeSet<String>,
+    /// Alerts about campaigns that stopped by themselves: those that there may be.
+    pub stopped_campaigns: BTreeSet<String>,
     /// Nobody may read or write it at present.
     pub is_denied: bool,
 }
@@ -75,6 +79,7 @@ impl ControlState {
         let before = standing.map(|s| s.value.clone());
         k.note(who, || format!("control: {} {}", write.key, write.value));
         check(k, setup, before.as_ref(), write);
+        self.note_campaign(k, write);
         let stored = Stored {
             version: version.unwrap_or(0) + 1,
             value: write.value.clone(),
@@ -83,6 +88,20 @@ impl ControlState {
         };
         self.records.insert(write.key.clone(), stored);
         Written::Written
+    }
+
+    /// Remembers how a campaign ended.
+    fn note_campaign(&mut self, k: &mut Kernel, write: &ControlWrite) {
+        let Ok(campaign) = serde_json::from_value::<Campaign>(write.value.clone()) else {
+            return;
+        };
+        if let Phase::Ended { at, end } = campaign.phase {
+            k.coverage.reach(campaigns::reached(end));
+            if end.is_trouble() {
+                let id = format!("campaign/{}/{}", campaign.id, at.0);
+                self.stopped_campaigns.insert(id);
+            }
+        }
     }
 
     /// A downstream's record as it stands.
@@ -112,7 +131,7 @@ fn check(k: &mut Kernel, setup: &Setup, before: Option<&Value>, write: &ControlW
             format!("{} of {limit}", write.value)
         });
         k.coverage.reach("saw: rate granted");
-    } else {
+    } else if !write.key.starts_with("campaign") {
         k.coverage.reach("saw: calls claimed in the ledger");
     }
 }

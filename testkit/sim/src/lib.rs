@@ -27,6 +27,7 @@
 
 mod actors;
 mod bus;
+mod campaigns;
 mod chaos;
 mod checks;
 mod consumer;

@@ -11,6 +11,7 @@ use triad_core::{
 use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
 use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
 
+use crate::campaigns;
 use crate::checks::doubts;
 use crate::definitions::{self, AGENTS};
 use crate::kernel::{InstanceId, OUTSIDE, Owner};
@@ -110,6 +111,8 @@ fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
         OperationRefusal::InDoubt(_) => "refusal: in doubt",
         OperationRefusal::Step { .. } => "refusal: step",
         OperationRefusal::Already(_) => "refusal: already",
+        // A single act is part of no campaign.
+        OperationRefusal::ActedOn(_) => "refusal: acted on",
     });
 }
 
@@ -297,6 +300,7 @@ pub(crate) async fn put_in_order(world: &World) {
     let settings = world.state().setup.settings(0);
     let all = || ports.clone();
     let desk = Desk::new(all(), all(), all(), all(), settings);
+    campaigns::stop_all(world).await;
     // Bounded: the world ends.
     loop {
         for service in AGENTS {

@@ -126,6 +126,8 @@ pub(crate) struct Setup {
     pub unstarted: usize,
     /// Orders that may wait in one Scheduler.
     pub waiting: usize,
+    /// Operators start campaigns, and Supervisors carry them on.
+    pub campaigns: bool,
     /// All handlers are one process, and its log is on the machine's own disk: see `crate::machine`.
     pub one_machine: bool,
 }
@@ -156,6 +158,7 @@ impl Setup {
             orders: 0,
             unstarted: 64,
             waiting: 1_000,
+            campaigns: false,
             one_machine: false,
         }
     }
@@ -227,6 +230,12 @@ impl Setup {
                 admission.per_workflow.insert(name, cap);
             }
         }
+        // Enough that some need an operator at the same time, whom nobody else helps.
+        let campaigns = rng.chance(200);
+        if campaigns {
+            orders = orders.max(4) * 3;
+        }
+        let operators = if rng.chance(500) { 300 } else { 0 };
         Self {
             sizes: Sizes::drawn(rng),
             downstreams,
@@ -235,11 +244,12 @@ impl Setup {
             // a last message again makes it from the record.
             retention_ms: rng.chance(500).then(|| rng.between(285_000, 320_000)),
             publishes: rng.chance(300),
-            operators: if rng.chance(500) { 300 } else { 0 },
+            operators: if campaigns { operators / 10 } else { operators },
             wild_clocks: rng.chance(80),
             orders,
             unstarted: *rng.pick(&[1, 2, 64]),
             waiting: *rng.pick(&[0, 1, 64]),
+            campaigns,
             one_machine: false,
         }
     }

@@ -4,6 +4,7 @@
 //! One request acts on [`MAX_AT_ONCE`](crate::settings::MAX_AT_ONCE) orders at most, for 20 s at most; what
 //! is left is told, and the same request made again goes on with it.
 
+pub(crate) mod campaigns;
 pub(crate) mod downstreams;
 pub(crate) mod letters;
 pub(crate) mod orders;

@@ -83,7 +83,7 @@ pub(crate) struct FilterForm {
 }
 
 impl FilterForm {
-    fn filter(&self) -> Result<Filter, Problem> {
+    pub(super) fn filter(&self) -> Result<Filter, Problem> {
         params::filter(|name| match name {
             "state" => self.state.as_deref(),
             "cause" => self.cause.as_deref(),
@@ -143,7 +143,7 @@ pub(crate) struct Done {
 }
 
 /// How the request's act is done.
-enum Plan {
+pub(super) enum Plan {
     Operate(Action),
     Correct(StepId, Correction),
     Migrate(WorkflowRef),
@@ -225,7 +225,10 @@ async fn run<I: Installation>(
     }
 }
 
-async fn plan<I: Installation>(desk: &Desk<I>, request: &Request) -> Result<Plan, Problem> {
+pub(super) async fn plan<I: Installation>(
+    desk: &Desk<I>,
+    request: &Request,
+) -> Result<Plan, Problem> {
     fits(request)?;
     Ok(Plan::Operate(match request.act {
         Act::Resubmit => match &request.step {

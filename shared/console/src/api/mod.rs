@@ -1,5 +1,6 @@
 //! The API: JSON under `/v1/operate`, described by `openapi.json`.
 
+mod campaigns;
 mod letters;
 mod orders;
 mod parts;
@@ -81,6 +82,9 @@ fn methods(path: &[&str]) -> Result<&'static str, Problem> {
         | ["workflows", _, _]
         | ["dead-letters", _, _, _] => Ok(READS),
         ["events"] => Ok("GET"),
+        ["campaigns"] => Ok("GET, HEAD, POST"),
+        ["campaigns", _] | ["campaigns", _, "batches", _] => Ok(READS),
+        ["campaigns", _, "stop" | "resume"] => Ok("POST"),
         ["acts"] | ["downstreams" | "dead-letters", "acts"] => Ok("POST"),
         _ => Err(Problem::no_path()),
     }
@@ -99,6 +103,9 @@ async fn look<I: Installation>(
     match path {
         ["orders"] => orders::list(desk, query).await,
         ["orders", id] => orders::one(desk, order_id(id)?, query).await,
+        ["campaigns"] => campaigns::list(desk, query).await,
+        ["campaigns", id] => campaigns::one(desk, id, query).await,
+        ["campaigns", id, _, batch] => campaigns::batch(desk, id, batch, query).await,
         ["counts"] => parts::counts(desk, query).await,
         ["causes"] => parts::causes(desk, query).await,
         ["downstreams"] => parts::downstreams(desk, query).await,
@@ -128,6 +135,15 @@ async fn act<I: Installation>(
         ["acts"] => {
             let done = acts::orders::carry_out(desk, caller, read(headers, body)?).await?;
             answer::json(&done.json(&desk.settings.hidden)?)
+        }
+        ["campaigns"] => {
+            let started = acts::campaigns::start(desk, caller, read(headers, body)?).await?;
+            answer::json(&started.json(&desk.settings.hidden)?)
+        }
+        ["campaigns", id, what] => {
+            let (which, request) = ((*id, *what == "resume"), read(headers, body)?);
+            let changed = acts::campaigns::change(desk, caller, which, request).await?;
+            answer::json(&acts::campaigns::json(&changed, &desk.settings.hidden)?)
         }
         ["downstreams", _] => {
             let results = acts::downstreams::carry_out(desk, caller, read(headers, body)?).await?;

@@ -164,6 +164,7 @@ fn all() -> Vec<(String, Value)> {
         (AlertKind::Breaker, "breaker"),
         (AlertKind::Misconfigured, "misconfigured"),
         (AlertKind::Unreadable, "unreadable"),
+        (AlertKind::CampaignStopped, "campaign-stopped"),
     ] {
         let body = Alert {
             alert_id: format!("o-1/{name}/{BEGIN}"),

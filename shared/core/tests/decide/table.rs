@@ -336,6 +336,7 @@ fn outcome(s: &Story, then: Then) -> &'static str {
             OperationRefusal::InDoubt(_) => "doubt",
             OperationRefusal::Step { .. } => "step",
             OperationRefusal::Already(_) => "so",
+            OperationRefusal::ActedOn(_) => "again",
         },
     }
 }

@@ -10,4 +10,4 @@ pub(crate) mod lone;
 mod whole;
 mod writes;
 
-pub(crate) use whole::{doubts, is_at_rest, unfinished, whole};
+pub(crate) use whole::{Findings, doubts, is_at_rest, unfinished, whole};

@@ -8,6 +8,7 @@ use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepSt
 use triad_workflow::{Step, StepIndex, Workflow};
 
 use crate::bus::Stored;
+use crate::campaigns;
 use crate::definitions;
 use crate::kernel::Kernel;
 use crate::service::named;
@@ -23,7 +24,12 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    fn check(&mut self, invariant: &'static str, holds: bool, seen: impl FnOnce() -> String) {
+    pub(crate) fn check(
+        &mut self,
+        invariant: &'static str,
+        holds: bool,
+        seen: impl FnOnce() -> String,
+    ) {
         self.looked_at(invariant, 1);
         if !holds {
             self.breaches.push((invariant, seen()));
@@ -130,6 +136,7 @@ pub(crate) fn whole(state: &State) -> Findings {
     }
     statuses(state, &mut found);
     alerts(state, &mut found);
+    campaigns::check(state, &mut found);
     letters(state, &mut found);
     letters_first(state, &mut found);
     misfits(state, &mut found);
@@ -361,6 +368,7 @@ fn alerts(state: &State, found: &mut Findings) {
         .collect();
     let mut of_ends: BTreeMap<String, (AlertKind, String)> = BTreeMap::new();
     let mut of_letters = BTreeSet::new();
+    let mut of_campaigns = BTreeSet::new();
     let mut unreadable = Vec::new();
     for alert in alerts {
         match alert.kind {
@@ -382,6 +390,9 @@ fn alerts(state: &State, found: &mut Findings) {
                     alert.alert_id
                 });
             }
+            AlertKind::CampaignStopped => {
+                of_campaigns.insert(alert.alert_id);
+            }
             AlertKind::Unreadable => {
                 unreadable.push(alert.cause);
             }
@@ -395,6 +406,7 @@ fn alerts(state: &State, found: &mut Findings) {
             }
         }
     }
+    campaigns::check_alerts(state, &of_campaigns, found);
     let are_readable = unreadable.is_empty();
     found.check("world-every-record-is-readable", are_readable, || {
         unreadable.join(", ")

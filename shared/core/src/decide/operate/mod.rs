@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::doubt::{Happened, happened};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
-use crate::operate::{Action, Operation, OperationRefusal};
+use crate::operate::{Action, Operation, OperationRefusal, note_campaign, once_a_campaign};
 use crate::order::{Hold, Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::step::{StepRecord, StepState};
@@ -27,7 +27,10 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Result<Decision, Halt> {
     let act = &operation.act;
-    let done = match &operation.action {
+    if let Err(refusal) = once_a_campaign(order, act) {
+        return Ok(Decision::Refuse(refusal));
+    }
+    let mut done = match &operation.action {
         Action::Resubmit { input } => again::resubmit(ctx, order, input.as_ref(), act, now),
         Action::Cancel => cancel(ctx, order, act, now),
         Action::RetryCompensation => again::retry_compensation(ctx, order, act, now),
@@ -38,6 +41,9 @@ pub(super) fn decide(
             settle::settle(ctx, order, step, applied.as_ref(), act, now)
         }
     };
+    if let Ok(next) = &mut done {
+        note_campaign(next, act);
+    }
     match done {
         // What is unsent stays, and so does the hint by which the Supervisor finds it.
         Ok(next) if next.state.is_finished() => Ok(next.decided()),

@@ -112,6 +112,7 @@ fn refusal(refusal: &OperationRefusal) -> &'static str {
         OperationRefusal::InDoubt(_) => "in-doubt",
         OperationRefusal::Step { .. } => "step",
         OperationRefusal::Already(_) => "already",
+        OperationRefusal::ActedOn(_) => "acted-on",
     }
 }
 

@@ -1,0 +1,212 @@
+//! Starting, stopping and resuming campaigns: acts on many orders that the Supervisor carries out.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use triad_core::{Action, CampaignId};
+use triad_operator::campaign::desk::{self, CampaignError, Preview, Standing, Wanted};
+use triad_operator::campaign::form::{PATIENCE, STOP_SHARE};
+use triad_operator::campaign::{Pace, View, What};
+use triad_operator::json as form;
+use triad_workflow::Millis;
+
+use super::orders::{self, Act, FilterForm, Plan};
+use super::{act, rate};
+use crate::caller::Caller;
+use crate::desk::Desk;
+use crate::hidden::{Hidden, SHOWN};
+use crate::installation::Installation;
+use crate::problem::Problem;
+
+/// Most orders that a dry run counts.
+pub(crate) const COUNTED: u64 = 10_000;
+
+/// A request to start a campaign.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Start {
+    pub(crate) act: Act,
+    pub(crate) filter: FilterForm,
+    pub(crate) why: String,
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    /// Whether only to count what fits.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+    #[serde(default)]
+    pub(crate) rate: Option<u32>,
+    #[serde(default)]
+    pub(crate) stop_share: Option<u8>,
+    #[serde(default)]
+    pub(crate) patience: Option<String>,
+    #[serde(default)]
+    pub(crate) step: Option<String>,
+    #[serde(default)]
+    pub(crate) input: Option<Value>,
+    #[serde(default)]
+    pub(crate) set: Vec<String>,
+    #[serde(default)]
+    pub(crate) to_workflow: Option<String>,
+    #[serde(default)]
+    pub(crate) to_version: Option<String>,
+}
+
+/// A request to stop a campaign, or to resume one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    pub(crate) why: String,
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+}
+
+/// What came of a request to start one.
+pub(crate) enum Started {
+    /// It is started.
+    Campaign(Box<View>),
+    /// It would act on so many orders.
+    Preview(Preview),
+}
+
+/// Starts a campaign, or says what it would act on.
+pub(crate) async fn start<I: Installation>(
+    desk: &Desk<I>,
+    caller: &Caller,
+    request: Start,
+) -> Result<Started, Problem> {
+    desk.may_act(caller)?;
+    let operator = act(caller, request.by.as_deref(), &request.why)?;
+    let patience = request.patience.clone().map(Millis::try_from).transpose();
+    let patience = patience.map_err(|e| Problem::bad("bad-patience", format!("patience {e}")))?;
+    let (filter, rate) = (request.filter.filter()?, rate(request.rate)?);
+    let stop_share = request.stop_share.unwrap_or(STOP_SHARE);
+    let is_dry = request.dry_run;
+    let what = what(desk, request).await?;
+    let wanted = Wanted {
+        what,
+        filter,
+        operator,
+        pace: Pace {
+            rate,
+            stop_share,
+            patience: patience.unwrap_or(PATIENCE),
+        },
+    };
+    let (store, now) = (desk.of.store(), desk.now());
+    if is_dry {
+        desk::check(&wanted).map_err(refused)?;
+        let preview = desk::preview(store, &wanted.filter, COUNTED, now).await?;
+        return Ok(Started::Preview(preview));
+    }
+    let started = desk::start(store, desk.of.entropy(), wanted, now).await;
+    let campaign = started.map_err(refused)?;
+    tracing::info!(campaign = %campaign.id, act = campaign.what.name(), by = %campaign.operator.by,
+        why = %campaign.operator.why, "an operator started a campaign");
+    let counts = campaign.counts;
+    let view = View::of(&Standing { campaign, counts });
+    Ok(Started::Campaign(Box::new(view)))
+}
+
+/// What is done to each order: the same as by a request that acts at once.
+async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, Problem> {
+    let request = orders::Request {
+        act: request.act,
+        orders: Vec::new(),
+        filter: Some(request.filter),
+        limit: None,
+        why: request.why,
+        by: request.by,
+        dry_run: None,
+        rate: None,
+        step: request.step,
+        input: request.input,
+        set: request.set,
+        applied: None,
+        output: None,
+        to_workflow: request.to_workflow,
+        to_version: request.to_version,
+    };
+    if request.act == Act::Settle {
+        let text = "what is in doubt is settled order by order";
+        return Err(Problem::bad("bad-act", text));
+    }
+    Ok(match orders::plan(desk, &request).await? {
+        Plan::Correct(step, correction) => What::Correct { step, correction },
+        Plan::Migrate(to) => What::Migrate { to },
+        Plan::Operate(action) => match action {
+            Action::Resubmit { .. } => What::Resubmit,
+            Action::Cancel => What::Cancel,
+            Action::RetryCompensation => What::RetryUndo,
+            Action::Close => What::Close,
+            Action::Pause => What::Pause,
+            Action::Resume => What::Resume,
+            Action::Settle { .. } => return Err(Problem::internal("settling is refused before")),
+        },
+    })
+}
+
+/// Stops a campaign, or resumes it.
+pub(crate) async fn change<I: Installation>(
+    desk: &Desk<I>,
+    caller: &Caller,
+    (id, resumes): (&str, bool),
+    request: Change,
+) -> Result<View, Problem> {
+    desk.may_act(caller)?;
+    let operator = act(caller, request.by.as_deref(), &request.why)?;
+    let (store, entropy, id, now) = (desk.of.store(), desk.of.entropy(), named(id)?, desk.now());
+    let changed = match resumes {
+        true => desk::resume(store, entropy, &id, &operator, now).await,
+        false => desk::stop(store, entropy, &id, &operator, now).await,
+    };
+    let campaign = changed.map_err(refused)?;
+    tracing::info!(campaign = %id, by = %operator.by, why = %operator.why, resumes, "an operator changed a campaign");
+    let counts = campaign.counts;
+    Ok(View::of(&Standing { campaign, counts }))
+}
+
+/// The id of a campaign.
+pub(crate) fn named(id: &str) -> Result<CampaignId, Problem> {
+    id.parse()
+        .map_err(|_| Problem::missing("no-such-campaign", format!("there is no campaign {id:?}")))
+}
+
+/// Why a campaign is not started, found or changed.
+pub(crate) fn refused(error: CampaignError) -> Problem {
+    let text = error.to_string();
+    match error {
+        CampaignError::Store(e) => e.into(),
+        CampaignError::NotFound(_) => Problem::missing("no-such-campaign", text),
+        CampaignError::Contended(_) => Problem::later("contended", text, 1),
+        CampaignError::EmptyFilter | CampaignError::NoIndex => Problem::bad("bad-filter", text),
+        CampaignError::StopShare(_) => Problem::bad("bad-stop-share", text),
+        CampaignError::TooMany | CampaignError::Same(_) | CampaignError::Already { .. } => {
+            Problem::new(http::StatusCode::CONFLICT, "campaign", text)
+        }
+    }
+}
+
+/// A campaign for programs, without what is hidden.
+pub(crate) fn json(view: &View, hidden: &Hidden) -> Result<Value, Problem> {
+    let mut shown = form::line("campaign", view)?;
+    if let Some(correction) = shown.get_mut("correction") {
+        hidden.mask(correction);
+        for set in correction["set"].as_array_mut().into_iter().flatten() {
+            let path = set.as_str().and_then(|set| set.split_once('='));
+            if let Some((path, _)) = path.filter(|(path, _)| hidden.hides_place(path)) {
+                *set = format!("{path}={SHOWN}").into();
+            }
+        }
+    }
+    Ok(shown)
+}
+
+impl Started {
+    /// Its form for programs.
+    pub(crate) fn json(&self, hidden: &Hidden) -> Result<Value, Problem> {
+        match self {
+            Self::Campaign(view) => json(view, hidden),
+            Self::Preview(preview) => Ok(json!({"kind": "campaign-preview", "dry_run": true,
+                "orders": preview.orders, "more": preview.more})),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Campaigns: all of them, one, and what came of the orders of a batch.
+
+use serde_json::{Value, json};
+use triad_operator::campaign::View;
+use triad_operator::campaign::desk;
+
+use crate::acts::campaigns::{json as shown, named, refused};
+use crate::answer::{self, Answer};
+use crate::desk::Desk;
+use crate::installation::Installation;
+use crate::params::Params;
+use crate::problem::Problem;
+
+/// Most campaigns of a list.
+pub(crate) const LISTED: usize = 50;
+
+/// The newest campaigns.
+pub(super) async fn list<I: Installation>(
+    desk: &Desk<I>,
+    query: &Params,
+) -> Result<Answer, Problem> {
+    query.only(&[])?;
+    let found = desk::list(desk.of.store(), LISTED).await?;
+    let hidden = &desk.settings.hidden;
+    let all = found.iter().map(|one| shown(&View::of(one), hidden));
+    let all: Result<Vec<Value>, Problem> = all.collect();
+    answer::json(&json!({"kind": "campaigns", "campaigns": all?}))
+}
+
+/// One campaign.
+pub(super) async fn one<I: Installation>(
+    desk: &Desk<I>,
+    id: &str,
+    query: &Params,
+) -> Result<Answer, Problem> {
+    query.only(&[])?;
+    let found = desk::by_id(desk.of.store(), &named(id)?).await;
+    let found = found.map_err(refused)?;
+    answer::json(&shown(&View::of(&found), &desk.settings.hidden)?)
+}
+
+/// What came of the orders of one batch.
+pub(super) async fn batch<I: Installation>(
+    desk: &Desk<I>,
+    id: &str,
+    batch: &str,
+    query: &Params,
+) -> Result<Answer, Problem> {
+    query.only(&[])?;
+    let id = named(id)?;
+    let missing = || {
+        let text = format!("campaign {id} has no batch {batch}");
+        Problem::missing("no-such-batch", text)
+    };
+    let number: u32 = batch.parse().map_err(|_| missing())?;
+    let found = desk::batch(desk.of.store(), &id, number).await?;
+    let found = found.ok_or_else(missing)?;
+    answer::json(
+        &json!({"kind": "campaign-batch", "id": id, "batch": number, "orders": found.orders}),
+    )
+}

@@ -1,0 +1,376 @@
+//! What operators do with campaigns: start, look at, stop, resume.
+
+use serde::Serialize;
+use triad_core::{CampaignId, OperatorAct, Timestamp};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{ControlStore, Entropy, StateStore, StoreError};
+
+use super::form::{
+    Batch, Came, Campaign, Counts, Done, End, Entry, MAX_NOTES, Note, Pace, Phase, Then, What,
+};
+use super::records::{self, Listed};
+use crate::find::Filter;
+use crate::pages::{self, MAX_PAGE, PageError};
+
+/// Most campaigns that are carried on at once.
+pub const MAX_ALIVE: usize = 8;
+/// Times that a lost race on a campaign is run again.
+const MAX_RACES: usize = 8;
+
+/// What an operator asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// What is to be done to each order.
+    pub what: What,
+    /// To which orders.
+    pub filter: Filter,
+    /// Who, and why.
+    pub operator: OperatorAct,
+    /// How fast, and when it stops by itself.
+    pub pace: Pace,
+}
+
+/// Why a campaign is not started, stopped or resumed. Nothing was written, but for [`Self::Store`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CampaignError {
+    /// The store failed; the campaign may be started, stopped or resumed all the same.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No field of the filter is set: it would act on every order there is.
+    #[error(
+        "an empty filter fits every order there is: say which, by state, cause, workflow, age or id"
+    )]
+    EmptyFilter,
+    /// No index has the orders that fit: the Supervisor would read the whole table.
+    #[error(
+        "no index finds these orders: give a cause, or one of the states Error, CompensationFailed, Paused, \
+         Pending, Processing, Compensating; for others act on their ids"
+    )]
+    NoIndex,
+    /// The share is none of 1 to 100.
+    #[error("a share from 1 to 100 of a hundred may fail again, not {0}")]
+    StopShare(u8),
+    /// As many campaigns are under way as may be.
+    #[error(
+        "{MAX_ALIVE} campaigns are under way, which is the most: stop one, or wait for one to end"
+    )]
+    TooMany,
+    /// Another campaign that is under way does the same to the same orders.
+    #[error("campaign {0} does the same and is under way")]
+    Same(CampaignId),
+    /// There is no such campaign, or it is kept no longer.
+    #[error("there is no campaign {0}")]
+    NotFound(CampaignId),
+    /// It is over or stopped already, or is under way already.
+    #[error("campaign {id} {is}")]
+    Already {
+        /// The campaign.
+        id: CampaignId,
+        /// What it is, for a person.
+        is: &'static str,
+    },
+    /// The processes that carry it on changed it each time; try again.
+    #[error("campaign {0} changes too fast; try again")]
+    Contended(CampaignId),
+}
+
+/// How many orders a campaign would act on at first sight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// Orders that fit now.
+    pub orders: u64,
+    /// Whether further ones may fit: a bound ended the count.
+    pub more: bool,
+}
+
+/// Counts the orders that fit a filter, up to about `most`. It costs what reading them costs.
+///
+/// # Errors
+/// The store's own.
+pub async fn preview<S: StateStore + OperatorStore>(
+    store: &S,
+    filter: &Filter,
+    most: u64,
+    now: Timestamp,
+) -> Result<Preview, StoreError> {
+    let mut preview = Preview::default();
+    let mut next = None;
+    loop {
+        let page = pages::page(store, filter, MAX_PAGE, next.as_ref(), now).await;
+        let page = page.map_err(store_error)?;
+        preview.orders += page.orders.len() as u64;
+        preview.more = page.next.is_some();
+        if !preview.more || preview.orders >= most {
+            return Ok(preview);
+        }
+        next = page.next;
+    }
+}
+
+/// The error of a page whose cursor is of its own filter.
+pub(super) fn store_error(error: PageError) -> StoreError {
+    match error {
+        PageError::Store(e) => e,
+        PageError::Cursor => StoreError::Item(error.to_string()),
+    }
+}
+
+/// Whether what is asked for can be a campaign, whatever others are under way.
+///
+/// # Errors
+/// [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
+pub fn check(wanted: &Wanted) -> Result<(), CampaignError> {
+    if wanted.filter.is_empty() {
+        return Err(CampaignError::EmptyFilter);
+    }
+    if !wanted.filter.is_indexed() {
+        return Err(CampaignError::NoIndex);
+    }
+    match wanted.pace.stop_share {
+        1..=100 => Ok(()),
+        other => Err(CampaignError::StopShare(other)),
+    }
+}
+
+/// Starts a campaign: it is stored, and the Supervisor takes it up.
+///
+/// # Errors
+/// [`CampaignError`]. After [`CampaignError::Store`] it may be started all the same: look at
+/// [`list`] before it is started again.
+pub async fn start<S, E>(
+    store: &S,
+    entropy: &E,
+    wanted: Wanted,
+    now: Timestamp,
+) -> Result<Campaign, CampaignError>
+where
+    S: ControlStore,
+    E: Entropy,
+{
+    check(&wanted)?;
+    let Wanted {
+        what,
+        filter,
+        operator,
+        pace,
+    } = wanted;
+    let alive = alive(store).await?;
+    if let Some(same) = alive.iter().find(|c| c.what == what && c.filter == filter) {
+        return Err(CampaignError::Same(same.id.clone()));
+    }
+    if alive.len() >= MAX_ALIVE {
+        return Err(CampaignError::TooMany);
+    }
+    let campaign = Campaign {
+        id: CampaignId::new(entropy.next_u64()),
+        what,
+        filter,
+        operator,
+        pace,
+        started_at: now,
+        phase: Phase::Choosing,
+        batch: 0,
+        grown: 0,
+        next: None,
+        is_whole: false,
+        is_open: false,
+        counts: Counts::default(),
+        small: Came::default(),
+        notes: Vec::new(),
+        held: None,
+    };
+    // Nobody knows of it before it is in the list.
+    records::put(store, entropy, &campaign, None, now).await?;
+    records::note(store, entropy, listed(&campaign), now).await?;
+    Ok(campaign)
+}
+
+async fn alive<S: ControlStore>(store: &S) -> Result<Vec<Campaign>, StoreError> {
+    let mut alive = Vec::new();
+    for known in records::list(store, true).await? {
+        if !known.is_over
+            && let Some(found) = records::campaign(store, &known.id).await?
+        {
+            alive.push(found.value);
+        }
+    }
+    Ok(alive)
+}
+
+pub(super) fn listed(campaign: &Campaign) -> Listed {
+    Listed {
+        id: campaign.id.clone(),
+        started_at: campaign.started_at,
+        is_over: matches!(campaign.phase, Phase::Ended { .. }),
+    }
+}
+
+/// A campaign, and its sums as they are now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// The campaign.
+    pub campaign: Campaign,
+    /// The sums, those of the present batch among them.
+    pub counts: Counts,
+}
+
+async fn standing<S: ControlStore>(store: &S, campaign: Campaign) -> Result<Standing, StoreError> {
+    let present = match campaign.is_open {
+        true => records::batch(store, &campaign.id, campaign.batch).await?,
+        false => None,
+    };
+    let counts = match &present {
+        Some(batch) => campaign.counts.with(&batch.value),
+        None => campaign.counts,
+    };
+    Ok(Standing { campaign, counts })
+}
+
+/// The newest campaigns, at most `limit`, newest first. Of each its record is read, and of one that is under way
+/// its present batch.
+///
+/// # Errors
+/// The store's own, [`StoreError::Item`] if a record cannot be read.
+pub async fn list<S: ControlStore>(store: &S, limit: usize) -> Result<Vec<Standing>, StoreError> {
+    let mut found = Vec::new();
+    for known in records::list(store, true).await?.into_iter().take(limit) {
+        // What is kept no longer is listed a while longer.
+        if let Some(read) = records::campaign(store, &known.id).await? {
+            found.push(standing(store, read.value).await?);
+        }
+    }
+    Ok(found)
+}
+
+/// One campaign.
+///
+/// # Errors
+/// [`CampaignError::NotFound`], [`CampaignError::Store`].
+pub async fn by_id<S: ControlStore>(store: &S, id: &CampaignId) -> Result<Standing, CampaignError> {
+    let found = records::campaign(store, id).await?;
+    let found = found.ok_or_else(|| CampaignError::NotFound(id.clone()))?;
+    Ok(standing(store, found.value).await?)
+}
+
+/// What came of the orders of one batch, counted from 1; `None` if the campaign has no such batch.
+///
+/// # Errors
+/// The store's own.
+pub async fn batch<S: ControlStore>(
+    store: &S,
+    id: &CampaignId,
+    number: u32,
+) -> Result<Option<Batch>, StoreError> {
+    let found = records::batch(store, id, number).await?;
+    Ok(found.map(|read| read.value))
+}
+
+/// Whether an order of a batch needs a person: it could not be acted on, or failed again.
+#[must_use]
+pub fn is_left_behind(entry: &Entry) -> bool {
+    let could_not = matches!(entry.result, Some(Done::Refused | Done::Failed));
+    could_not || entry.then == Some(Then::Again)
+}
+
+/// Stops a campaign between two orders: nothing further is begun, and what was acted on goes on.
+///
+/// # Errors
+/// [`CampaignError`].
+pub async fn stop<S: ControlStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    id: &CampaignId,
+    operator: &OperatorAct,
+    now: Timestamp,
+) -> Result<Campaign, CampaignError> {
+    change(store, entropy, id, now, |campaign| {
+        if matches!(campaign.phase, Phase::Ended { .. }) {
+            return Err("is over already");
+        }
+        campaign.phase = Phase::Ended {
+            at: now,
+            end: End::Stopped,
+        };
+        campaign.note("stopped", operator, now);
+        Ok(())
+    })
+    .await
+}
+
+/// Resumes a campaign that ended before it was through, beginning with small batches again. Orders that it has
+/// acted on it leaves alone.
+///
+/// # Errors
+/// [`CampaignError`].
+pub async fn resume<S: ControlStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    id: &CampaignId,
+    operator: &OperatorAct,
+    now: Timestamp,
+) -> Result<Campaign, CampaignError> {
+    if alive(store).await?.len() >= MAX_ALIVE {
+        return Err(CampaignError::TooMany);
+    }
+    change(store, entropy, id, now, |campaign| {
+        match campaign.phase {
+            Phase::Ended {
+                end: End::Finished, ..
+            } => return Err("has acted on every order that fits"),
+            Phase::Ended { .. } => {}
+            _ => return Err("is under way already"),
+        }
+        // What of its last batch was not acted on yet comes first.
+        campaign.phase = match campaign.is_open {
+            true => Phase::Acting,
+            false => Phase::Choosing,
+        };
+        campaign.grown = 0;
+        campaign.small = Came::default();
+        campaign.note("resumed", operator, now);
+        Ok(())
+    })
+    .await
+}
+
+/// Changes a campaign whatever is done about it at the same time.
+async fn change<S: ControlStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    id: &CampaignId,
+    now: Timestamp,
+    edit: impl Fn(&mut Campaign) -> Result<(), &'static str>,
+) -> Result<Campaign, CampaignError> {
+    for _ in 0..MAX_RACES {
+        let found = records::campaign(store, id).await?;
+        let read = found.ok_or_else(|| CampaignError::NotFound(id.clone()))?;
+        let mut campaign = read.value;
+        if let Err(is) = edit(&mut campaign) {
+            // Whoever did so may have died before it was in the list.
+            records::note(store, entropy, listed(&campaign), now).await?;
+            return Err(CampaignError::Already { id: id.clone(), is });
+        }
+        campaign.held = None;
+        if records::put(store, entropy, &campaign, Some(read.version), now)
+            .await?
+            .is_some()
+        {
+            records::note(store, entropy, listed(&campaign), now).await?;
+            return Ok(campaign);
+        }
+    }
+    Err(CampaignError::Contended(id.clone()))
+}
+
+impl Campaign {
+    fn note(&mut self, what: &str, operator: &OperatorAct, now: Timestamp) {
+        if self.notes.len() >= MAX_NOTES {
+            self.notes.remove(0);
+        }
+        self.notes.push(Note {
+            at: now,
+            what: what.to_owned(),
+            operator: operator.clone(),
+        });
+    }
+}

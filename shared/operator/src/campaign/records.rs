@@ -1,0 +1,171 @@
+//! Campaigns in the control store: which record is under which key, and what is done about a lost race.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use triad_core::{CampaignId, Timestamp};
+use triad_runtime::control::ControlWrite;
+use triad_runtime::ports::Written;
+use triad_runtime::{ControlStore, Entropy, StoreError};
+use triad_workflow::Millis;
+
+use super::form::{Batch, Campaign};
+
+/// How long a campaign's records are kept after their last change: 90 days.
+pub const KEPT: Millis = Millis(90 * 24 * 3_600_000);
+/// Most campaigns that are listed. For each one above, the oldest that is over is not listed any more.
+pub const MAX_LISTED: usize = 200;
+/// Times that a lost race on the list is run again.
+const MAX_RACES: usize = 8;
+
+/// The key of the list of campaigns.
+const LIST: &str = "campaigns";
+
+/// One campaign of the list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Listed {
+    pub(super) id: CampaignId,
+    pub(super) started_at: Timestamp,
+    /// Whether nobody has to carry it on.
+    pub(super) is_over: bool,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct List {
+    campaigns: Vec<Listed>,
+}
+
+fn key(id: &CampaignId) -> String {
+    format!("campaign/{id}")
+}
+
+fn batch_key(id: &CampaignId, number: u32) -> String {
+    format!("campaign/{id}/{number}")
+}
+
+/// A record as it was read, and the version by which it is written again.
+#[derive(Debug, Clone)]
+pub(super) struct Read<T> {
+    pub(super) value: T,
+    pub(super) version: u64,
+}
+
+async fn read<S: ControlStore, T: DeserializeOwned>(
+    store: &S,
+    key: String,
+    consistent: bool,
+) -> Result<Option<Read<T>>, StoreError> {
+    let Some(found) = store.read(key.clone(), consistent).await? else {
+        return Ok(None);
+    };
+    let value = serde_json::from_value(found.value)
+        .map_err(|e| StoreError::Item(format!("the control record {key}: {e}")))?;
+    let version = found.version;
+    Ok(Some(Read { value, version }))
+}
+
+/// Writes a record in the place of what was read; `None` if another process was faster.
+async fn write<S: ControlStore, T: Serialize>(
+    store: &S,
+    key: String,
+    value: &T,
+    expected: Option<u64>,
+    (now, token): (Timestamp, u64),
+) -> Result<Option<u64>, StoreError> {
+    let value: Value = serde_json::to_value(value)
+        .map_err(|e| StoreError::Item(format!("the control record {key}: {e}")))?;
+    let write = ControlWrite {
+        key,
+        value,
+        expected,
+        expires: Some(now.plus(KEPT)),
+        token,
+    };
+    Ok(match store.write(write).await? {
+        Written::Written => Some(expected.unwrap_or(0) + 1),
+        Written::Conflict => None,
+    })
+}
+
+pub(super) async fn campaign<S: ControlStore>(
+    store: &S,
+    id: &CampaignId,
+) -> Result<Option<Read<Campaign>>, StoreError> {
+    read(store, key(id), true).await
+}
+
+pub(super) async fn put<S: ControlStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    campaign: &Campaign,
+    expected: Option<u64>,
+    now: Timestamp,
+) -> Result<Option<u64>, StoreError> {
+    let how = (now, entropy.next_u64());
+    write(store, key(&campaign.id), campaign, expected, how).await
+}
+
+pub(super) async fn batch<S: ControlStore>(
+    store: &S,
+    id: &CampaignId,
+    number: u32,
+) -> Result<Option<Read<Batch>>, StoreError> {
+    read(store, batch_key(id, number), true).await
+}
+
+pub(super) async fn put_batch<S: ControlStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    (id, number): (&CampaignId, u32),
+    batch: &Batch,
+    expected: Option<u64>,
+    now: Timestamp,
+) -> Result<Option<u64>, StoreError> {
+    let how = (now, entropy.next_u64());
+    write(store, batch_key(id, number), batch, expected, how).await
+}
+
+/// The list, newest first. Where it is not read consistently it may be a moment old.
+pub(super) async fn list<S: ControlStore>(
+    store: &S,
+    consistent: bool,
+) -> Result<Vec<Listed>, StoreError> {
+    let found: Option<Read<List>> = read(store, LIST.to_owned(), consistent).await?;
+    Ok(found.map(|list| list.value.campaigns).unwrap_or_default())
+}
+
+/// Puts a campaign into the list, or what is said of it in its place.
+pub(super) async fn note<S: ControlStore, E: Entropy>(
+    store: &S,
+    entropy: &E,
+    listed: Listed,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    for _ in 0..MAX_RACES {
+        let found: Option<Read<List>> = read(store, LIST.to_owned(), true).await?;
+        let (mut list, expected) = match found {
+            Some(found) => (found.value, Some(found.version)),
+            None => (List::default(), None),
+        };
+        match list.campaigns.iter_mut().find(|c| c.id == listed.id) {
+            Some(known) if *known == listed => return Ok(()),
+            Some(known) => *known = listed.clone(),
+            None => list.campaigns.insert(0, listed.clone()),
+        }
+        while list.campaigns.len() > MAX_LISTED {
+            let Some(oldest) = list.campaigns.iter().rposition(|c| c.is_over) else {
+                break;
+            };
+            list.campaigns.remove(oldest);
+        }
+        let how = (now, entropy.next_u64());
+        if write(store, LIST.to_owned(), &list, expected, how)
+            .await?
+            .is_some()
+        {
+            return Ok(());
+        }
+    }
+    let text = "the list of campaigns changes too fast";
+    Err(StoreError::Transient(text.into()))
+}

@@ -1,0 +1,511 @@
+//! Carrying campaigns on: the Supervisor's part.
+//!
+//! Several processes may do it at once. One holds a campaign at a time, for [`HOLD`] after its last write; a
+//! hold only keeps others from doing the same work, and may be wrong: what must hold is held by the
+//! conditions of each write.
+
+use serde::Serialize;
+use triad_core::message::{Alert, AlertKind};
+use triad_core::{CampaignId, Envelope, Failure, FailureKind, OperationRefusal, Timestamp, topics};
+use triad_runtime::operator::{OperateError, Operator};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore, StoreError};
+use triad_workflow::Millis;
+
+use super::desk::{listed, store_error};
+use super::form::{Batch, Campaign, Done, Entry, Held, MAX_TEXT_BYTES, Phase};
+use super::records::{self, Read};
+use super::rules::{self, Verdict};
+use crate::acts::act_on;
+use crate::outcome::{Outcome, Verdict as OfOne};
+use crate::pace::Pacer;
+use crate::pages;
+
+/// How long a process keeps others from carrying a campaign on, after its last write of it: 1 minute.
+const HOLD: Millis = Millis(60_000);
+/// How many orders are acted on before what came of them is written down.
+const CHUNK: usize = 50;
+/// Time between two looks at what becomes of a batch.
+const LOOK_EVERY: Millis = Millis(500);
+/// Pages without an order that fits, after which a turn ends.
+const EMPTY_PAGES: usize = 20;
+
+/// Carries campaigns on, over the ports.
+#[derive(Debug)]
+pub struct Campaigns<S, B, C, E> {
+    operator: Operator<S, B, C, E>,
+    store: S,
+    bus: B,
+    clock: C,
+    entropy: E,
+}
+
+/// What one call of [`Campaigns::carry_on`] did. All numbers are counts of that call alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Campaigns that are under way.
+    pub alive: usize,
+    /// Orders that were acted on, those that refused among them.
+    pub acted: usize,
+    /// Orders of those that were found to have been acted on before: whoever did so did not write it down.
+    pub known: usize,
+    /// Campaigns that ended.
+    pub ended: usize,
+    /// Campaigns that could not be carried on now, because the store or the bus failed. A later call goes on
+    /// with them.
+    pub failed: usize,
+}
+
+impl Report {
+    /// Writes its line into the log; where nothing was done and nothing failed, at level `debug`.
+    pub fn log(&self) {
+        let campaigns = self;
+        if self.failed > 0 {
+            tracing::warn!(?campaigns, "not every campaign could be carried on");
+        } else if self.acted + self.ended > 0 {
+            tracing::info!(?campaigns, "campaigns carried on");
+        } else {
+            tracing::debug!(?campaigns, "campaigns carried on");
+        }
+    }
+}
+
+/// Why a turn at a campaign ends.
+enum Pause {
+    /// Its time is over, or nothing is to be done for now.
+    Turn,
+    /// It has ended.
+    Ended,
+    /// Another process changed it: it is that process's turn, or an operator's.
+    Lost,
+    /// The store or the bus failed.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Pause {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A campaign in hand.
+struct Turn {
+    head: Read<Campaign>,
+    by: u64,
+    until: Timestamp,
+    pacer: Pacer,
+    /// Whether this turn has chosen the present batch, so that nobody has acted on it before.
+    is_fresh: bool,
+    acted: usize,
+    known: usize,
+}
+
+impl<S, B, C, E> Campaigns<S, B, C, E>
+where
+    S: StateStore + DefinitionStore + OperatorStore + ControlStore + Clone,
+    B: Bus + Clone,
+    C: Clock + Clone,
+    E: Entropy + Clone,
+{
+    /// Over the ports, and the acts of an operator over the same ports. Nothing is read or written yet.
+    pub fn new(operator: Operator<S, B, C, E>, store: S, bus: B, clock: C, entropy: E) -> Self {
+        Self {
+            operator,
+            store,
+            bus,
+            clock,
+            entropy,
+        }
+    }
+
+    /// Carries every campaign on that is under way, one after the other, each for its share of `time`
+    /// (milliseconds). It may pass that by what one order, or one page, takes.
+    ///
+    /// Without a campaign it costs one eventually consistent read. A failure never ends it: it is logged and
+    /// counted.
+    pub async fn carry_on(&self, time: Millis) -> Report {
+        let mut report = Report::default();
+        let ends = self.clock.now().plus(time);
+        let known = match records::list(&self.store, false).await {
+            Ok(known) => known,
+            Err(e) => {
+                tracing::warn!(error = %e, "the list of campaigns could not be read");
+                report.failed += 1;
+                return report;
+            }
+        };
+        let alive: Vec<_> = known.into_iter().filter(|c| !c.is_over).collect();
+        report.alive = alive.len();
+        for (at, campaign) in alive.iter().enumerate() {
+            let now = self.clock.now();
+            let share = Millis(ends.since(now).0 / (alive.len() - at) as u64);
+            self.turn(&campaign.id, now.plus(share), &mut report).await;
+        }
+        report
+    }
+
+    /// One turn at one campaign.
+    async fn turn(&self, id: &CampaignId, until: Timestamp, report: &mut Report) {
+        let mut turn = match self.take(id, until).await {
+            Ok(Some(turn)) => turn,
+            Ok(None) => return,
+            Err(e) => {
+                tracing::warn!(campaign = %id, error = %e, "a campaign could not be carried on");
+                report.failed += 1;
+                return;
+            }
+        };
+        let pause = self.go_on(&mut turn).await;
+        report.acted += turn.acted;
+        report.known += turn.known;
+        match pause {
+            Pause::Lost => {}
+            Pause::Turn => self.release(turn).await,
+            Pause::Ended => {
+                report.ended += 1;
+                self.tell(&turn.head.value).await;
+            }
+            Pause::Failed(e) => {
+                tracing::warn!(campaign = %id, error = %e, "a campaign could not be carried on; the next turn goes on");
+                report.failed += 1;
+                self.release(turn).await;
+            }
+        }
+    }
+
+    /// Takes a campaign in hand; `None` where nothing is to be done, or another process does it.
+    async fn take(&self, id: &CampaignId, until: Timestamp) -> Result<Option<Turn>, StoreError> {
+        let Some(head) = records::campaign(&self.store, id).await? else {
+            return Ok(None);
+        };
+        let now = self.clock.now();
+        if matches!(head.value.phase, Phase::Ended { .. }) {
+            // Whoever ended it did not come to say so, or the list is a moment old.
+            self.tell(&head.value).await;
+            return Ok(None);
+        }
+        if head.value.held.is_some_and(|held| held.until > now) {
+            return Ok(None);
+        }
+        let mut turn = Turn {
+            pacer: Pacer::new(head.value.pace.rate),
+            head,
+            by: self.entropy.next_u64(),
+            until,
+            is_fresh: false,
+            acted: 0,
+            known: 0,
+        };
+        match self.put(&mut turn, |_| {}).await {
+            Ok(()) => Ok(Some(turn)),
+            Err(Pause::Failed(e)) => Err(e),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Step by step, until the turn ends.
+    async fn go_on(&self, turn: &mut Turn) -> Pause {
+        let mut empty = 0;
+        // Bounded by the turn's time, and by the pages that hold nothing.
+        loop {
+            if self.clock.now() >= turn.until || empty >= EMPTY_PAGES {
+                return Pause::Turn;
+            }
+            let step = match turn.head.value.phase {
+                Phase::Choosing => self.choose(turn, &mut empty).await,
+                Phase::Acting => self.act(turn).await,
+                Phase::Watching { since } => self.watch(turn, since).await,
+                Phase::Ended { .. } => return Pause::Ended,
+            };
+            if let Err(pause) = step {
+                return pause;
+            }
+        }
+    }
+
+    /// Chooses the next batch. That is decided by its record: what another process has chosen before it died
+    /// is taken over.
+    async fn choose(&self, turn: &mut Turn, empty: &mut usize) -> Result<(), Pause> {
+        let campaign = &turn.head.value;
+        let (id, number) = (campaign.id.clone(), campaign.batch + 1);
+        if let Some(known) = records::batch(&self.store, &id, number).await? {
+            turn.is_fresh = false;
+            return self
+                .put(turn, |c| *c = rules::begun(c.clone(), &known.value))
+                .await;
+        }
+        let limit = rules::size(campaign) as usize;
+        let (filter, from, at) = (
+            &campaign.filter,
+            campaign.next.as_ref(),
+            campaign.started_at,
+        );
+        let page = pages::page(&self.store, filter, limit, from, at).await;
+        let page = page.map_err(store_error)?;
+        let orders = page.orders.into_iter();
+        let orders = orders.filter(|order| !rules::is_left_out(campaign, order));
+        let batch = Batch {
+            orders: orders.map(|order| Entry::of(order.id)).collect(),
+            is_whole: page.next.is_none(),
+            next: page.next,
+        };
+        if batch.orders.is_empty() {
+            *empty += 1;
+            let now = self.clock.now();
+            return self
+                .put(turn, |c| match batch.is_whole {
+                    true => {
+                        c.is_whole = true;
+                        *c = rules::ended(c.clone(), &batch, Verdict::GoOn, now);
+                    }
+                    false => c.next.clone_from(&batch.next),
+                })
+                .await;
+        }
+        let (store, entropy) = (&self.store, &self.entropy);
+        let now = self.clock.now();
+        let put = records::put_batch(store, entropy, (&id, number), &batch, None, now).await?;
+        put.ok_or(Pause::Lost)?;
+        turn.is_fresh = true;
+        self.put(turn, |c| *c = rules::begun(c.clone(), &batch))
+            .await
+    }
+
+    /// Acts on the next orders of the batch.
+    async fn act(&self, turn: &mut Turn) -> Result<(), Pause> {
+        let mut batch = self.batch(turn).await?;
+        let open = |e: &&mut Entry| e.result.is_none();
+        let mut entries: Vec<&mut Entry> = batch
+            .value
+            .orders
+            .iter_mut()
+            .filter(open)
+            .take(CHUNK)
+            .collect();
+        if entries.is_empty() {
+            let since = self.clock.now();
+            return self
+                .put(turn, |c| c.phase = Phase::Watching { since })
+                .await;
+        }
+        if !turn.is_fresh {
+            turn.known += self
+                .find_acted_on(&turn.head.value.id, &mut entries)
+                .await?;
+        }
+        let mut stopped = None;
+        for entry in entries {
+            if entry.result.is_some() {
+                continue;
+            }
+            if self.clock.now() >= turn.until {
+                stopped = Some(Pause::Turn);
+                break;
+            }
+            self.clock.sleep(turn.pacer.turn(&self.clock)).await;
+            let campaign = &turn.head.value;
+            let outcome = act_on(&self.operator, &entry.order_id, campaign).await;
+            turn.acted += 1;
+            if let Err(pause) = settle(entry, &outcome) {
+                stopped = Some(pause);
+                break;
+            }
+        }
+        // What is known is written down, whatever ended it. The head says that it is still in hand.
+        self.put_batch(turn, &mut batch).await?;
+        self.put(turn, |_| {}).await?;
+        stopped.map_or(Ok(()), Err)
+    }
+
+    /// Orders of a batch that was chosen by somebody else: what that one has acted on is known by the orders.
+    async fn find_acted_on(
+        &self,
+        id: &CampaignId,
+        entries: &mut [&mut Entry],
+    ) -> Result<usize, StoreError> {
+        let mut known = 0;
+        let orders = entries.iter().map(|e| e.order_id.clone()).collect();
+        for (entry, found) in entries.iter_mut().zip(self.store.load(orders).await) {
+            match found {
+                Ok(Some(order)) if order.campaign.as_ref() == Some(id) => {
+                    entry.result = Some(Done::Done);
+                    known += 1;
+                }
+                // Whatever is wrong with a record is seen when it is acted on.
+                Ok(_) | Err(StoreError::Item(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(known)
+    }
+
+    /// Looks at what has become of the batch, and goes on where enough is known.
+    async fn watch(&self, turn: &mut Turn, since: Timestamp) -> Result<(), Pause> {
+        let mut batch = self.batch(turn).await?;
+        let what = turn.head.value.what.clone();
+        let open = |e: &&mut Entry| e.result == Some(Done::Done) && e.then.is_none();
+        let mut entries: Vec<&mut Entry> = batch.value.orders.iter_mut().filter(open).collect();
+        for chunk in entries.chunks_mut(CHUNK) {
+            let orders = chunk.iter().map(|e| e.order_id.clone()).collect();
+            for (entry, found) in chunk.iter_mut().zip(self.store.load(orders).await) {
+                entry.then = match found {
+                    Ok(order) => rules::came_of(&what, order.as_ref()),
+                    // Nobody can say what becomes of it.
+                    Err(StoreError::Item(_)) => Some(super::form::Then::Again),
+                    Err(e) => return Err(e.into()),
+                };
+            }
+        }
+        let now = self.clock.now();
+        let verdict = rules::verdict(&turn.head.value, &batch.value, since, now);
+        if verdict == Verdict::Watch {
+            let left = turn.until.since(now);
+            self.clock.sleep(LOOK_EVERY.min(left)).await;
+            return Ok(());
+        }
+        self.put_batch(turn, &mut batch).await?;
+        let ended = |c: &mut Campaign| *c = rules::ended(c.clone(), &batch.value, verdict, now);
+        self.put(turn, ended).await
+    }
+
+    /// The present batch.
+    async fn batch(&self, turn: &Turn) -> Result<Read<Batch>, Pause> {
+        let (id, number) = (&turn.head.value.id, turn.head.value.batch);
+        let missing = || StoreError::Item(format!("batch {number} of campaign {id} is not stored"));
+        let found = records::batch(&self.store, id, number).await?;
+        Ok(found.ok_or_else(missing)?)
+    }
+
+    async fn put_batch(&self, turn: &Turn, batch: &mut Read<Batch>) -> Result<(), Pause> {
+        let of = (&turn.head.value.id, turn.head.value.batch);
+        let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
+        let expected = Some(batch.version);
+        let put = records::put_batch(store, entropy, of, &batch.value, expected, now).await?;
+        batch.version = put.ok_or(Pause::Lost)?;
+        Ok(())
+    }
+
+    /// Writes the campaign after a change, and that it is in hand.
+    async fn put(&self, turn: &mut Turn, edit: impl FnOnce(&mut Campaign)) -> Result<(), Pause> {
+        let now = self.clock.now();
+        let mut next = turn.head.value.clone();
+        edit(&mut next);
+        let is_over = matches!(next.phase, Phase::Ended { .. });
+        next.held = (!is_over).then_some(Held {
+            by: turn.by,
+            until: now.plus(HOLD),
+        });
+        let expected = Some(turn.head.version);
+        let put = records::put(&self.store, &self.entropy, &next, expected, now).await?;
+        turn.head = Read {
+            value: next,
+            version: put.ok_or(Pause::Lost)?,
+        };
+        Ok(())
+    }
+
+    /// Lets other processes go on. Failing to say so is harmless: the hold ends by itself.
+    async fn release(&self, turn: Turn) {
+        let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
+        let mut free = turn.head.value;
+        free.held = None;
+        let put = records::put(store, entropy, &free, Some(turn.head.version), now).await;
+        if let Err(e) = put {
+            tracing::debug!(campaign = %free.id, error = %e, "a campaign is in hand until its time is over");
+        }
+    }
+
+    /// Tells operators of a campaign that stopped by itself, and then says in the list that it is over. Where
+    /// one of them fails the next turn does both, with the same alert.
+    async fn tell(&self, campaign: &Campaign) {
+        let Phase::Ended { at, end } = campaign.phase else {
+            return;
+        };
+        let id = &campaign.id;
+        tracing::info!(campaign = %id, how = end.text(), "a campaign is over");
+        if end.is_trouble() {
+            let sent = self
+                .bus
+                .publish(vec![alert(campaign, &end.text(), at)])
+                .await;
+            if let Some(e) = sent.into_iter().find_map(Result::err) {
+                tracing::warn!(campaign = %id, error = %e, "nobody could be alerted that a campaign has stopped; the next turn tries again");
+                return;
+            }
+        }
+        if let Err(e) = self.list_over(campaign).await {
+            tracing::warn!(campaign = %id, error = %e, "the list of campaigns could not be written");
+        }
+    }
+
+    /// Says in the list that a campaign is over; and takes that back if an operator has resumed it meanwhile.
+    async fn list_over(&self, campaign: &Campaign) -> Result<(), StoreError> {
+        let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
+        records::note(store, entropy, listed(campaign), now).await?;
+        match records::campaign(store, &campaign.id).await? {
+            Some(head) => records::note(store, entropy, listed(&head.value), now).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// What came of one order, in its entry.
+///
+/// # Errors
+/// [`Pause::Failed`] where it is not known, and where the bus has not taken the messages of an act: each
+/// further order would wait for it in vain.
+fn settle(entry: &mut Entry, outcome: &Outcome) -> Result<(), Pause> {
+    let is_ours = matches!(outcome, Outcome::Refused(OperationRefusal::ActedOn(_)));
+    let result = match outcome.verdict() {
+        OfOne::Done => Done::Done,
+        OfOne::Refused if is_ours => Done::Done,
+        OfOne::Refused => Done::Refused,
+        OfOne::Failed => match outcome {
+            Outcome::Failed(OperateError::Store(e)) if !matches!(e, StoreError::Item(_)) => {
+                return Err(Pause::Failed(e.clone()));
+            }
+            _ => Done::Failed,
+        },
+    };
+    entry.result = Some(result);
+    if result != Done::Done {
+        entry.text = Some(cut(&outcome.to_string()));
+    }
+    match outcome.is_unsent() {
+        true => {
+            let text = "the bus has not taken the messages of an act; the Supervisor sends them";
+            Err(Pause::Failed(StoreError::Transient(text.into())))
+        }
+        false => Ok(()),
+    }
+}
+
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+fn alert(campaign: &Campaign, why: &str, at: Timestamp) -> Envelope {
+    let name = campaign.what.name();
+    let text = format!("campaign {} ({name}) has stopped: {why}", campaign.id);
+    let body = Alert {
+        alert_id: format!("campaign/{}/{}", campaign.id, at.0),
+        kind: AlertKind::CampaignStopped,
+        order_id: None,
+        // A failure's text is bounded.
+        cause: Failure::new(FailureKind::Operator, "campaign-stopped", &text).message,
+        at,
+    };
+    let (topic, id) = (topics::ALERTS.to_owned(), body.alert_id.clone());
+    Envelope::event(
+        topic,
+        &campaign.id.to_string(),
+        "triad.alert",
+        id,
+        None,
+        &body,
+    )
+}
