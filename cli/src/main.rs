@@ -16,6 +16,7 @@ macro_rules! eprintln {
 }
 
 mod bench;
+mod campaigns;
 mod commands;
 mod console;
 mod contexts;
@@ -108,6 +109,7 @@ enum Command {
     RetryCompensation(operate::orders::RetryCompensationArgs),
     Close(operate::orders::CloseArgs),
     Settle(operate::orders::SettleArgs),
+    Campaign(campaigns::CampaignArgs),
     Pause(operate::downstream::PauseArgs),
     Resume(operate::downstream::ResumeArgs),
     Downstreams(operate::downstream::DownstreamsArgs),
@@ -262,6 +264,7 @@ impl Command {
             Self::RetryCompensation(args) => args.changes(),
             Self::Close(args) => args.changes(),
             Self::Settle(args) => args.changes(),
+            Self::Campaign(args) => args.changes(),
             Self::Pause(args) => args.changes(),
             Self::Resume(args) => args.changes(),
             Self::Downstreams(args) => args.changes(),
@@ -315,6 +318,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::RetryCompensation(args) => operate::orders::retry_compensation(args).await,
         Command::Close(args) => operate::orders::close(args).await,
         Command::Settle(args) => operate::orders::settle(args).await,
+        Command::Campaign(args) => campaigns::run(args).await,
         Command::Pause(args) => operate::downstream::pause(args).await,
         Command::Resume(args) => operate::downstream::resume(args).await,
         Command::Downstreams(args) => operate::downstream::show(args).await,

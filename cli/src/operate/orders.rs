@@ -146,7 +146,7 @@ changes!(
 );
 
 /// JSON from the command line, or from a file after an @.
-fn json(name: &str, text: &str) -> Result<Value, Usage> {
+pub(crate) fn json(name: &str, text: &str) -> Result<Value, Usage> {
     let Some(file) = text.strip_prefix('@') else {
         return serde_json::from_str(text).map_err(|e| {
             Usage(format!(

@@ -107,6 +107,7 @@ async fn every_answer_of_the_document_is_given() {
         let foreign = [json, ("host", "x.example")];
         assert_eq!(client.send("POST", path, &foreign, b"{}").await.status, 403);
     }
+    campaigns(&world).await;
     events(&mut world).await;
     strangers().await;
     let seen = SEEN.lock().unwrap().clone();
@@ -116,6 +117,108 @@ async fn every_answer_of_the_document_is_given() {
         .filter(|(_, _, status)| status != "503")
         .collect();
     assert!(missing.is_empty(), "never given: {missing:?}");
+}
+
+/// A campaign is counted, started, looked at, stopped and resumed; nobody carries it on here but this test.
+async fn campaigns(world: &World) {
+    let (client, root) = (&world.client, "/v1/operate/campaigns");
+    world.failed("c-1", "y").await;
+    let wanted = |more: serde_json::Value| {
+        let mut body =
+            json!({"act": "resubmit", "filter": {"cause": "permanent/y"}, "why": "w", "by": "b"});
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().cloned().unwrap_or_default());
+        body
+    };
+    let counted = world
+        .act(root, &wanted(json!({"dry_run": true})))
+        .await
+        .json();
+    assert_eq!(
+        (&counted["orders"], &counted["more"]),
+        (&json!(1), &json!(false))
+    );
+    let started = world.act(root, &wanted(json!({}))).await;
+    assert_eq!(started.status, 200, "{started:?}");
+    let id = started.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        world.act(root, &wanted(json!({}))).await.status,
+        409,
+        "the same once more"
+    );
+    for wrong in [
+        json!({"filter": {}}),
+        json!({"filter": {"state": "Processed"}}),
+        json!({"stop_share": 0}),
+        json!({"patience": "soon"}),
+        json!({"act": "settle"}),
+    ] {
+        let said = world.act(root, &wanted(wrong.clone())).await;
+        assert_eq!(said.status, 400, "{wrong}");
+    }
+    let missing = wanted(json!({"act": "migrate", "to_workflow": "none"}));
+    assert_eq!(world.act(root, &missing).await.status, 404);
+    assert!(world.carry_on().await.acted > 0);
+    let (one, batch) = (format!("{root}/{id}"), format!("{root}/{id}/batches/1"));
+    let shown = world.get(&one).await.json();
+    let acted = world.get(&batch).await.json();
+    assert_eq!(shown["orders"]["done"], 1, "{shown} {acted}");
+    assert_eq!(acted["orders"][0]["order_id"], "c-1");
+    for path in [root, &one, &batch] {
+        assert_eq!(both(client, path, &[]).await, 200, "{path}");
+        assert_eq!(
+            both(client, &format!("{path}?wrong=1"), &[]).await,
+            400,
+            "{path}"
+        );
+        assert_eq!(
+            both(client, path, &[("host", "x.example")]).await,
+            403,
+            "{path}"
+        );
+    }
+    for path in [
+        format!("{root}/c-0000000000000000"),
+        format!("{root}/none"),
+        format!("{root}/{id}/batches/9"),
+        format!("{root}/{id}/batches/x"),
+    ] {
+        assert_eq!(both(client, &path, &[]).await, 404, "{path}");
+    }
+    let act = json!({"why": "w", "by": "b"});
+    for what in ["stop", "resume"] {
+        let path = format!("{one}/{what}");
+        assert_eq!(world.act(&path, &act).await.status, 200, "{path}");
+        assert_eq!(world.act(&path, &act).await.status, 409, "{path}");
+        let none = format!("{root}/c-0000000000000000/{what}");
+        assert_eq!(world.act(&none, &act).await.status, 404, "{path}");
+    }
+    for path in [
+        root.to_owned(),
+        format!("{one}/stop"),
+        format!("{one}/resume"),
+    ] {
+        assert_eq!(world.act(&path, &json!({})).await.status, 400, "{path}");
+        assert_eq!(
+            client.send("POST", &path, &[], b"{}").await.status,
+            415,
+            "{path}"
+        );
+        let foreign = [("content-type", "application/json"), ("host", "x.example")];
+        assert_eq!(
+            client.send("POST", &path, &foreign, b"{}").await.status,
+            403
+        );
+    }
+    let notes = world.get(&one).await.json()["notes"].clone();
+    let notes: Vec<_> = notes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n["what"].clone())
+        .collect();
+    assert_eq!(notes, ["stopped", "resumed"]);
 }
 
 /// A stream of events ends when the server does.
@@ -165,11 +268,22 @@ async fn events(world: &mut World) {
 async fn strangers() {
     let reader = NewToken::make("reader", &[Role::Read]).unwrap();
     let world = World::with(triad_console::Settings::default(), Some(&reader.line)).await;
-    for path in LOOKS {
+    let campaign = "/v1/operate/campaigns/c-0000000000000000";
+    let further = [
+        "/v1/operate/campaigns",
+        campaign,
+        &format!("{campaign}/batches/1"),
+    ];
+    for path in LOOKS.into_iter().chain(further) {
         assert_eq!(both(&world.client, path, &[]).await, 401, "{path}");
     }
     assert_eq!(world.get("/v1/operate/events").await.status, 401);
-    for path in ACTS {
+    let further = [
+        "/v1/operate/campaigns",
+        &format!("{campaign}/stop"),
+        &format!("{campaign}/resume"),
+    ];
+    for path in ACTS.into_iter().chain(further) {
         assert_eq!(world.act(path, &json!({})).await.status, 401, "{path}");
     }
 }

@@ -1,6 +1,6 @@
 //! The API: JSON under `/v1/operate`, described by `openapi.json`.
 
-mod campaigns;
+pub(crate) mod campaigns;
 mod letters;
 mod orders;
 mod parts;

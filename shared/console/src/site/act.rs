@@ -5,7 +5,7 @@ use serde_json::Value;
 use triad_operator::outcome::Verdict;
 
 use super::layout::{Page, who, word};
-use super::{Visit, text};
+use super::{Visit, campaigns, text};
 use crate::acts::difference;
 use crate::acts::orders::{Act, Done, FilterForm, Request, carry_out};
 use crate::installation::Installation;
@@ -35,6 +35,21 @@ pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) ->
             }
             (further())
             (buttons())
+            @if has_filter { (campaign()) }
+        }
+    }
+}
+
+/// The other way to act on all that fit.
+fn campaign() -> Markup {
+    html! {
+        details { summary { "All that fit, however many: a campaign" }
+            p { "The Supervisor carries it out in batches of 1, 2, 5, 20 and more, whatever becomes of this page, and stops by itself where orders fail again." }
+            div class="fields" {
+                label { "Stop beyond so many of 100 that fail again" input name="stop_share" type="number" min="1" max="100" placeholder="20" size="4"; }
+                label { "Wait for a batch at most" input name="patience" placeholder="10m" size="6"; }
+                button class="do" type="submit" name="do" value="campaign" { "Start a campaign" }
+            }
         }
     }
 }
@@ -104,7 +119,11 @@ pub(super) async fn orders<I: Installation>(
     visit: &Visit<'_, I>,
     form: &Params,
 ) -> Result<Page, Problem> {
-    let done = carry_out(visit.desk, &visit.caller, request(form)?).await?;
+    let request = request(form)?;
+    if form.one("do") == Some("campaign") {
+        return campaigns::begin(visit, form, request).await;
+    }
+    let done = carry_out(visit.desk, &visit.caller, request).await?;
     let title = match done.dry_run {
         true => format!("Dry run: {}", done.act.name()),
         false => format!("Done: {}", done.act.name()),
@@ -115,7 +134,8 @@ pub(super) async fn orders<I: Installation>(
 fn request(form: &Params) -> Result<Request, Problem> {
     let bad = |text: &str| Problem::bad("bad-act", text.to_owned());
     let act = form.one("act").and_then(Act::of);
-    let is_all = form.one("scope") == Some("all");
+    // A campaign is for all that fit, whatever is chosen.
+    let is_all = form.one("scope") == Some("all") || form.one("do") == Some("campaign");
     let said = |name: &str| form.one(name).map(str::to_owned);
     let json = |name: &str| -> Result<Option<Value>, Problem> {
         let text = form.one(name).map(serde_json::from_str).transpose();

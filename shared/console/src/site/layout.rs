@@ -50,10 +50,11 @@ impl Page {
 }
 
 /// The parts of the navigation.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("/console/", "Overview"),
     ("/console/causes", "By cause"),
     ("/console/orders", "Orders"),
+    ("/console/campaigns", "Campaigns"),
     ("/console/workflows", "Workflows"),
     ("/console/downstreams", "Downstreams"),
     ("/console/dead-letters", "Dead letters"),

@@ -3,6 +3,7 @@
 
 mod act;
 mod bars;
+mod campaigns;
 mod causes;
 mod downstreams;
 mod graph;
@@ -186,6 +187,8 @@ async fn look<I: Installation>(
         ["causes"] => causes::page(visit).await,
         ["orders"] => orders::page(visit).await,
         ["orders", id] => order::page(visit, id).await,
+        ["campaigns"] => campaigns::list(visit).await,
+        ["campaigns", id] => campaigns::one(visit, id).await,
         ["workflows"] => workflows::list(visit).await,
         ["workflows", name, version] => workflows::one(visit, name, version).await,
         ["downstreams"] => downstreams::page(visit).await,
@@ -204,6 +207,9 @@ async fn act<I: Installation>(
 ) -> Result<layout::Page, Problem> {
     match path {
         ["act"] => act::orders(visit, form).await,
+        ["campaigns", id, what @ ("stop" | "resume")] => {
+            campaigns::act(visit, (id, what), form).await
+        }
         ["downstreams", "act"] => downstreams::act(visit, form).await,
         ["dead-letters", "act"] => letters::act(visit, form).await,
         _ => Err(Problem::no_path()),

@@ -70,7 +70,7 @@ impl Topic {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn all(&self) -> Vec<Envelope> {
+    pub fn all(&self) -> Vec<Envelope> {
         self.lock().clone()
     }
 

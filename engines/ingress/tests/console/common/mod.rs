@@ -17,6 +17,7 @@ use triad_core::{
     Envelope, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef, topics,
 };
 use triad_ingress::{Server, Settings};
+use triad_operator::campaign::{Campaigns, Report};
 use triad_operator::dead_letters::{LetterRecords, LetterTopic};
 use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::operator::Operator;
@@ -105,6 +106,7 @@ impl World {
             store: store.clone(),
             bus: heard.clone(),
             clock: SystemClock,
+            entropy: SystemEntropy,
             operator,
             letters: heard.clone(),
         };
@@ -129,6 +131,21 @@ impl World {
 
     pub async fn stop(&mut self) {
         self.server.take().expect("it is stopped once").stop().await;
+    }
+
+    /// One turn of the Supervisor at the campaigns.
+    pub async fn carry_on(&self) -> Report {
+        let (store, bus) = (self.store.clone(), self.heard.clone());
+        let settings = triad_runtime::settings::Settings::default();
+        let operator = Operator::new(
+            store.clone(),
+            bus.clone(),
+            SystemClock,
+            SystemEntropy,
+            settings,
+        );
+        let campaigns = Campaigns::new(operator, store, bus, SystemClock, SystemEntropy);
+        campaigns.carry_on(Millis(200)).await
     }
 
     pub async fn get(&self, path: &str) -> Said {

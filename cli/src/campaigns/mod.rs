@@ -1,0 +1,126 @@
+//! `triad campaign`: one act on many orders that the Supervisor carries out.
+//!
+//! What is stored and carried out is `triad_operator::campaign`'s; here are the options and the output.
+
+mod look;
+mod start;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use triad_core::CampaignId;
+use triad_operator::campaign::View;
+use triad_operator::campaign::desk::{self, CampaignError, Standing};
+use triad_runtime::Clock;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+
+use crate::commands::connection::StoreArgs;
+use crate::operate::ActArgs;
+use crate::output::{self, Usage};
+
+/// Act on many orders at once, carried out by the Supervisor in growing batches
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad campaign start resubmit --cause 'permanent/notify-customer/*' --why 'mail is back'
+  triad campaign start resubmit --cause 'permanent/notify-customer/*' --why 'mail is back' --yes --wait
+  triad campaign list
+  triad campaign show c-00c0ffee00c0ffee
+  triad campaign stop c-00c0ffee00c0ffee --why 'mail is gone again'
+
+A campaign is stored, and goes on whatever becomes of this command. It acts on batches of 1, 2, 5, 20, 50,
+100, 200 and then 500 orders, waits for what becomes of each, and stops by itself, with an alert, where more
+than --stop-share of a hundred fail again. Each order is acted on once.")]
+pub struct CampaignArgs {
+    #[command(subcommand)]
+    command: CampaignCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CampaignCommand {
+    Start(Box<start::StartArgs>),
+    List(look::ListArgs),
+    Show(look::ShowArgs),
+    Watch(look::WatchArgs),
+    Stop(ChangeArgs),
+    Resume(ChangeArgs),
+}
+
+/// Stop a campaign between two orders, or have one go on that ended before it was through
+#[derive(Debug, Args)]
+struct ChangeArgs {
+    /// The campaign
+    #[arg(value_name = "CAMPAIGN")]
+    id: CampaignId,
+    #[command(flatten)]
+    act: ActArgs,
+    /// Print it as a JSON line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl CampaignArgs {
+    /// Whether anything is written.
+    pub fn changes(&self) -> bool {
+        match &self.command {
+            CampaignCommand::Start(args) => args.changes(),
+            CampaignCommand::Stop(_) | CampaignCommand::Resume(_) => true,
+            CampaignCommand::List(_) | CampaignCommand::Show(_) | CampaignCommand::Watch(_) => {
+                false
+            }
+        }
+    }
+}
+
+/// Runs the subcommand of `triad campaign` that was given, and returns its exit code.
+///
+/// # Errors
+/// Those of the subcommand.
+pub async fn run(args: CampaignArgs) -> Result<ExitCode> {
+    match args.command {
+        CampaignCommand::Start(args) => start::run(*args).await,
+        CampaignCommand::List(args) => look::list(args).await,
+        CampaignCommand::Show(args) => look::show(args).await,
+        CampaignCommand::Watch(args) => look::watch(args).await,
+        CampaignCommand::Stop(args) => change(args, false).await,
+        CampaignCommand::Resume(args) => change(args, true).await,
+    }
+}
+
+async fn change(args: ChangeArgs, resumes: bool) -> Result<ExitCode> {
+    let act = args.act.act()?;
+    let store = args.store.store().await?;
+    let (entropy, now) = (SystemEntropy, SystemClock.now());
+    let changed = match resumes {
+        true => desk::resume(&store, &entropy, &args.id, &act, now).await,
+        false => desk::stop(&store, &entropy, &args.id, &act, now).await,
+    };
+    changed.map_err(refused)?;
+    let standing = desk::by_id(&store, &args.id).await.map_err(refused)?;
+    tell(&standing, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A campaign in one line, or as JSON.
+fn tell(standing: &Standing, json: bool) -> Result<()> {
+    let view = View::of(standing);
+    match json {
+        true => output::print("campaign", &view),
+        false => {
+            println!("{}", look::line(&view));
+            Ok(())
+        }
+    }
+}
+
+/// What is wrong with what was asked for is a usage error; everything else is not.
+fn refused(error: CampaignError) -> anyhow::Error {
+    match error {
+        CampaignError::EmptyFilter | CampaignError::NoIndex | CampaignError::StopShare(_) => {
+            Usage(error.to_string()).into()
+        }
+        other => other.into(),
+    }
+}

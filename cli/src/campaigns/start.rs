@@ -1,0 +1,191 @@
+//! `triad campaign start`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde_json::json as value;
+use triad_operator::campaign::desk::{self, Preview, Standing, Wanted};
+use triad_operator::campaign::form::{PATIENCE, STOP_SHARE};
+use triad_operator::campaign::{Pace, What};
+use triad_operator::correction::{Correction, Set};
+use triad_operator::{Rate, versions};
+use triad_runtime::Clock;
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+use triad_workflow::{Millis, StepId};
+
+use super::{look, refused, tell};
+use crate::commands::connection::StoreArgs;
+use crate::operate::orders::json;
+use crate::operate::select::FilterArgs;
+use crate::operate::{ActArgs, Store, workflows};
+use crate::output::{Usage, count, print_line};
+
+/// Most orders that are counted before it is started.
+const COUNTED: u64 = 10_000;
+
+/// Start a campaign; without --yes it is only counted how many orders fit
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad campaign start resubmit --cause 'permanent/notify-customer/*' --why 'mail is back' --yes
+  triad campaign start resubmit --state Error --step charge --set currency=EUR --why 'moved' --yes
+  triad campaign start retry-undo --state CompensationFailed --stop-share 5 --why 'refunds work' --yes --wait
+  triad campaign start migrate --state Error --to-workflow order-fulfilment --why 'new carrier' --yes
+
+Which orders: --cause, or --state with Error, CompensationFailed, Paused, Pending, Processing or Compensating,
+and with them --workflow and --older-than. Only orders that fit when it is started are acted on.")]
+pub(super) struct StartArgs {
+    /// What is done to each order
+    #[arg(value_enum)]
+    what: Act,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Stop beyond so many of a hundred that fail again; 100 never stops it
+    #[arg(long, value_name = "N", default_value_t = STOP_SHARE, value_parser = clap::value_parser!(u8).range(1..=100))]
+    stop_share: u8,
+    /// Wait so long for what becomes of a batch; stop where most of it comes to no end by then
+    #[arg(long, value_name = "TIME", default_value_t = PATIENCE, value_parser = span)]
+    patience: Millis,
+    /// Most orders a second
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(Rate::MAX)))]
+    rate: u32,
+    /// With resubmit: the step whose input is corrected
+    #[arg(long, value_name = "STEP", requires = "correction")]
+    step: Option<String>,
+    /// With resubmit: its new input as a whole: JSON, or @FILE
+    #[arg(long, value_name = "JSON", requires = "step", group = "correction")]
+    input: Option<String>,
+    /// With resubmit: a value in its place in the present input, such as amount=12.5; may be given several times
+    #[arg(
+        long,
+        value_name = "PATH=VALUE",
+        requires = "step",
+        group = "correction"
+    )]
+    set: Vec<Set>,
+    /// With migrate: the workflow
+    #[arg(long, value_name = "NAME")]
+    to_workflow: Option<String>,
+    /// With migrate: the version, or its beginning. Default: the present one
+    #[arg(long, value_name = "HASH", requires = "to_workflow")]
+    to_version: Option<String>,
+    #[command(flatten)]
+    act: ActArgs,
+    /// Start it; without it only what fits is counted
+    #[arg(long)]
+    yes: bool,
+    /// Wait for its end, and show how it goes
+    #[arg(long)]
+    wait: bool,
+    /// Print JSON lines
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What a campaign can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Act {
+    Resubmit,
+    Cancel,
+    RetryUndo,
+    Close,
+    Pause,
+    Resume,
+    Migrate,
+}
+
+fn span(text: &str) -> Result<Millis, String> {
+    Millis::try_from(text.to_owned())
+}
+
+impl StartArgs {
+    pub(super) fn changes(&self) -> bool {
+        self.yes
+    }
+
+    async fn what(&self, store: &Store) -> Result<What> {
+        let corrects = self.step.is_some();
+        if corrects && self.what != Act::Resubmit {
+            return Err(Usage("a corrected input is for resubmit".into()).into());
+        }
+        if self.to_workflow.is_some() != (self.what == Act::Migrate) {
+            return Err(Usage("--to-workflow is for migrate, which needs it".into()).into());
+        }
+        Ok(match self.what {
+            Act::Resubmit => match &self.step {
+                None => What::Resubmit,
+                Some(step) => What::Correct {
+                    step: StepId::new(step.clone())
+                        .map_err(|e| Usage(format!("--step {step:?}: {e}")))?,
+                    correction: match &self.input {
+                        None => Correction::Set(self.set.clone()),
+                        Some(text) => Correction::Whole(json("--input", text)?),
+                    },
+                },
+            },
+            Act::Cancel => What::Cancel,
+            Act::RetryUndo => What::RetryUndo,
+            Act::Close => What::Close,
+            Act::Pause => What::Pause,
+            Act::Resume => What::Resume,
+            Act::Migrate => {
+                let stored = store.versions().await?;
+                let name = self.to_workflow.as_deref().unwrap_or_default();
+                let to = versions::find(&stored, name, self.to_version.as_deref());
+                What::Migrate {
+                    to: to.map_err(|e| workflows::unknown(&e))?,
+                }
+            }
+        })
+    }
+}
+
+/// Runs `triad campaign start`. The exit code is 0; with `--wait` 1 if it ended before it was through.
+pub(super) async fn run(args: StartArgs) -> Result<ExitCode> {
+    let operator = args.act.act()?;
+    let store = args.store.store().await?;
+    let wanted = Wanted {
+        what: args.what(&store).await?,
+        filter: args.filter.filter(),
+        operator,
+        pace: Pace {
+            rate: Rate::new(args.rate)?,
+            stop_share: args.stop_share,
+            patience: args.patience,
+        },
+    };
+    let now = SystemClock.now();
+    if !args.yes {
+        desk::check(&wanted).map_err(refused)?;
+        let preview = desk::preview(&store, &wanted.filter, COUNTED, now).await?;
+        show(preview, &args)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let started = desk::start(&store, &SystemEntropy, wanted, now).await;
+    let campaign = started.map_err(refused)?;
+    let (id, counts) = (campaign.id.clone(), campaign.counts);
+    tell(&Standing { campaign, counts }, args.json)?;
+    match args.wait {
+        true => look::follow(&store, &id, args.json).await,
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn show(preview: Preview, args: &StartArgs) -> Result<()> {
+    let Preview { orders, more } = preview;
+    if args.json {
+        let line =
+            value!({"kind": "campaign-preview", "dry_run": true, "orders": orders, "more": more});
+        return print_line(&line);
+    }
+    let least = if more { "at least " } else { "" };
+    println!(
+        "{least}{} fit (nothing was written)",
+        count(orders, "order", "orders")
+    );
+    println!("add --yes to start the campaign");
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Campaigns: all of them, and one with what came of its orders.
+
+use maud::{Markup, html};
+use triad_operator::campaign::desk::{self, is_left_behind};
+use triad_operator::campaign::{Done, Entry, Then, View};
+
+use super::layout::{Page, who, word};
+use super::{Visit, text};
+use crate::acts::campaigns::{Change, Start, Started, change, json, named, refused, start};
+use crate::acts::orders::Request;
+use crate::api::campaigns::LISTED;
+use crate::installation::Installation;
+use crate::params::Params;
+use crate::problem::Problem;
+
+/// Where they are in the navigation.
+const AT: &str = "/console/campaigns";
+/// Orders of a batch that a page shows.
+const SHOWN: usize = 500;
+
+pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
+    let found = desk::list(visit.desk.of.store(), LISTED).await?;
+    let all: Vec<View> = found.iter().map(View::of).collect();
+    let content = html! {
+        h1 { "Campaigns" }
+        p { "One act on many orders, carried out by the Supervisor in batches that grow. It stops by itself where orders fail again. Start one from a list of " a href="/console/orders" { "orders" } " or a " a href="/console/causes" { "cause" } "." }
+        @if all.is_empty() { p { "There is none." } }
+        @else {
+            div class="scroll" tabindex="0" role="region" aria-label="Campaigns" {
+                table {
+                    thead { tr {
+                        th scope="col" { "Campaign" } th scope="col" { "What" } th scope="col" { "Which orders" }
+                        th scope="col" { "Started" } th scope="col" { "By" } th scope="col" { "How it stands" }
+                        th class="number" scope="col" { "Done" } th class="number" scope="col" { "Well" }
+                        th class="number" scope="col" { "Failed again" }
+                    } }
+                    tbody { @for one in &all {
+                        tr {
+                            td class="id" { a href={ (AT) "/" (one.id) } { (one.id) } }
+                            td { (one.what.name()) }
+                            td { (fits(one)) }
+                            td { (text::at(one.started_at)) }
+                            td { (one.operator.by) }
+                            td { (standing(one)) }
+                            td class="number" { (one.orders.done) } td class="number" { (one.orders.well) }
+                            td class="number" { (one.orders.again) }
+                        }
+                    } }
+                }
+            }
+        }
+    };
+    Ok(Page::new("Campaigns", content)
+        .at(AT)
+        .live("/v1/operate/events"))
+}
+
+/// The orders that a campaign is for, in words.
+fn fits(view: &View) -> String {
+    let filter = &view.filter;
+    let parts = [
+        filter.state.map(|state| state.to_string()),
+        filter.cause.as_ref().map(|cause| cause.0.clone()),
+        filter
+            .workflow
+            .as_ref()
+            .map(|name| format!("workflow {name}")),
+        filter.older_than.map(|span| format!("older than {span}")),
+        filter.id.as_ref().map(|id| format!("{id:?} in the id")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+fn standing(view: &View) -> Markup {
+    let class = match view.end {
+        None => "busy",
+        Some("finished") => "good",
+        Some("stopped") => "warn",
+        Some(_) => "bad",
+    };
+    html! { span class={ "state " (class) } { (view.end.unwrap_or(view.phase)) } }
+}
+
+pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
+    let id = named(id)?;
+    let found = desk::by_id(visit.desk.of.store(), &id)
+        .await
+        .map_err(refused)?;
+    let view = View::of(&found);
+    let number = visit.query.one("batch").and_then(|text| text.parse().ok());
+    let number = number.unwrap_or(view.batch).clamp(1, view.batch.max(1));
+    let batch = desk::batch(visit.desk.of.store(), &id, number).await?;
+    let entries = batch.map(|batch| batch.orders).unwrap_or_default();
+    let content = html! {
+        (shown(visit, &view)?)
+        @if view.batch > 0 { (orders(&view, number, &entries)) }
+    };
+    let title = format!("Campaign {id}");
+    let page = Page::new(title, content)
+        .at(AT)
+        .behind(change_form(visit, &view));
+    Ok(match view.is_over() {
+        true => page,
+        false => page.live("/v1/operate/events"),
+    })
+}
+
+/// A campaign in words and numbers.
+fn shown<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Result<Markup, Problem> {
+    let known = json(view, &visit.desk.settings.hidden)?;
+    let counts = view.orders;
+    let open = counts.done - counts.well - counts.again;
+    Ok(html! {
+        h1 { "Campaign: " (view.what.name()) }
+        div class={ "box " (match view.end { Some("finished") => "good", None => "", Some(_) => "warn" }) } role="status" {
+            p id="standing" { (standing(view)) " " (view.text) "." }
+            p { (fits(view)) }
+            p class="soft" { "By " (view.operator.by) ": " (view.operator.why) }
+        }
+        @if let Some(step) = known["step"].as_str() {
+            p { "Step " code { (step) } ", input corrected: " code { (known["correction"]) } }
+        }
+        @if let Some(to) = known["to"].as_str() { p { "To " code { (to) } } }
+        dl class="facts" {
+            dt { "Started" } dd { (text::at(view.started_at)) }
+            @if let Some(at) = view.ended_at { dt { "Ended" } dd { (text::at(at)) } }
+            dt { "Batch" } dd { (view.batch) }
+            dt { "Acted on" } dd id="done" { (counts.done) }
+            dt { "Ended well" } dd { (counts.well) }
+            dt { "Failed again" } dd { (counts.again) }
+            dt { "Under way" } dd { (open) }
+            dt { "Refused" } dd { (counts.refused) }
+            dt { "Could not be acted on" } dd { (counts.failed) }
+            dt { "At most" } dd { (view.rate) " a second" }
+            dt { "Stops" } dd { "beyond " (view.stop_share) " of 100 that fail again, or where most of a batch come to no end in " (view.patience) }
+        }
+        @for note in &view.notes {
+            p { (text::at(note.at)) " " (note.what) " by " (note.operator.by) ": " (note.operator.why) }
+        }
+    })
+}
+
+fn orders(view: &View, number: u32, entries: &[Entry]) -> Markup {
+    html! {
+        h2 { "Batch " (number) " of " (view.batch) }
+        div class="pages" {
+            @if number > 1 { a href={ "?batch=" (number - 1) } { "The one before" } }
+            @if number < view.batch { a href={ "?batch=" (number + 1) } { "The next" } }
+        }
+        div class="scroll" tabindex="0" role="region" aria-label="Orders of the batch" {
+            table {
+                thead { tr { th scope="col" { "Order" } th scope="col" { "Act" } th scope="col" { "Then" } th scope="col" { "Why" } } }
+                tbody { @for entry in entries.iter().take(SHOWN) {
+                    tr class=[is_left_behind(entry).then_some("left")] {
+                        td class="id" { (text::order_link(&entry.order_id)) }
+                        td { @match entry.result {
+                            None => "to come",
+                            Some(Done::Done) => (text::state("done")),
+                            Some(Done::Refused) => (text::state("refused")),
+                            Some(Done::Failed) => (text::state("failed")),
+                        } }
+                        td { @match entry.then {
+                            None => "",
+                            Some(Then::Well) => span class="state good" { "well" },
+                            Some(Then::Again) => span class="state bad" { "failed again" },
+                        } }
+                        td { (entry.text.as_deref().unwrap_or_default()) }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+/// Stopping, or having it go on.
+fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
+    let (path, button, offers) = match (view.is_over(), view.is_cut_short()) {
+        (false, _) => ("stop", "Stop", true),
+        (true, true) => ("resume", "Go on, with small batches first", true),
+        (true, false) => ("", "", false),
+    };
+    html! {
+        @if offers && visit.may_act() {
+            form method="post" action={ (AT) "/" (view.id) "/" (path) } {
+                fieldset {
+                    legend { (button) }
+                    (word(visit))
+                    div class="fields" { (who(visit)) button class="do" type="submit" { (button) } }
+                }
+            }
+        }
+    }
+}
+
+/// Starts one from the form of a list of orders.
+pub(super) async fn begin<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+    request: Request,
+) -> Result<Page, Problem> {
+    let text = "a campaign is for all orders that fit a filter: choose those in the list above, or act on the chosen ones at once";
+    let filter = request
+        .filter
+        .ok_or_else(|| Problem::bad("bad-filter", text))?;
+    let stop_share = form.one("stop_share").map(str::parse).transpose();
+    let bad = |_| Problem::bad("bad-stop-share", "the share is a number from 1 to 100");
+    let wanted = Start {
+        act: request.act,
+        filter,
+        why: request.why,
+        by: request.by,
+        dry_run: false,
+        rate: request.rate,
+        stop_share: stop_share.map_err(bad)?,
+        patience: form.one("patience").map(str::to_owned),
+        step: request.step,
+        input: request.input,
+        set: request.set,
+        to_workflow: request.to_workflow,
+        to_version: request.to_version,
+    };
+    match start(visit.desk, &visit.caller, wanted).await? {
+        Started::Campaign(view) => one(visit, &view.id.to_string()).await,
+        Started::Preview(_) => Err(Problem::internal("it was no dry run")),
+    }
+}
+
+/// Stops one, or resumes it, and shows it.
+pub(super) async fn act<I: Installation>(
+    visit: &Visit<'_, I>,
+    (id, what): (&str, &str),
+    form: &Params,
+) -> Result<Page, Problem> {
+    let request = Change {
+        why: form.one("why").unwrap_or_default().to_owned(),
+        by: form.one("by").map(str::to_owned),
+    };
+    change(visit.desk, &visit.caller, (id, what == "resume"), request).await?;
+    one(visit, id).await
+}
