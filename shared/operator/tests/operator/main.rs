@@ -4,5 +4,6 @@ mod acts;
 mod find;
 mod letters;
 mod pages;
+mod search;
 mod support;
 mod versions;
