@@ -6,14 +6,14 @@ use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_dynamodb::DynamoStore;
 use triad_runtime::moving::{Keeping, Kept, KeptPage, MovingStore, Part};
-use triad_runtime::ports::{AttentionPage, OperatorStore, OrderPage, StoredVersion};
+use triad_runtime::ports::{AttentionPage, OperatorStore, OrderPage, SearchPage, StoredVersion};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{
     ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore, DuePage, NewOrder,
     StateStore, StoreError, Write, Written,
 };
 use triad_sqlite::SqliteStore;
-use triad_workflow::{DefinitionHash, WorkflowName};
+use triad_workflow::{DefinitionHash, SearchKey, WorkflowName};
 
 /// Either store, with the real clock. It is one type, so that commands and handlers are compiled once.
 /// Clones are the same store.
@@ -64,6 +64,7 @@ ports! {
     }
     OperatorStore {
         fn attention(kind: Attention, shard: u32, page: Option<String>) -> Result<AttentionPage, StoreError>;
+        fn search(key: SearchKey, index: usize, page: Option<String>) -> Result<SearchPage, StoreError>;
         fn versions() -> Result<Vec<StoredVersion>, StoreError>;
         fn remove(definition: WorkflowRef) -> Result<(), StoreError>;
     }

@@ -54,6 +54,7 @@ pub fn new(workflow: &Workflow, id: OrderId, now: Timestamp, details: Value) -> 
         submitted_at: now,
         due: now,
         deadline: None,
+        search: Vec::new(),
         details,
     };
     Order::new(&accepted, workflow, now)

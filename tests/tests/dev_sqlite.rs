@@ -266,6 +266,7 @@ async fn store_expired(data: &str, id: &OrderId) {
         submitted_at: Timestamp(1),
         due: Timestamp(1),
         deadline: None,
+        search: Vec::new(),
         details: Value::Null,
     };
     let first = Order::new(&accepted, &workflow, Timestamp(1));

@@ -9,10 +9,11 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Where golden files of messages and stored items are.
-const FOLDERS: [&str; 3] = [
+const FOLDERS: [&str; 4] = [
     "shared/core/tests/golden",
     "shared/dynamodb/tests/golden",
     "shared/runtime/tests/golden",
+    "engines/sqlite/tests/golden",
 ];
 const LIST: &str = "tests/golden.sha256";
 

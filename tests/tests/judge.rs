@@ -42,6 +42,7 @@ fn new_order(id: &str) -> NewOrder {
         submitted_at: Timestamp(1),
         due: Timestamp(5_000),
         deadline: None,
+        search: Vec::new(),
         details: json!({"n": 1}),
     };
     NewOrder {

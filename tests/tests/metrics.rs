@@ -55,6 +55,7 @@ async fn sweep_over_a_breach() {
         submitted_at: past,
         due: past,
         deadline: None,
+        search: Vec::new(),
         details: json!({}),
     };
     let mut order = Order::new(&accepted, &workflow, past);

@@ -38,6 +38,7 @@ fn order(text: &str, due: u64) -> Order {
         submitted_at: Timestamp(1),
         due: Timestamp(due),
         deadline: None,
+        search: Vec::new(),
         details: Value::Null,
     };
     Order::new(&accepted, &workflow, Timestamp(due))

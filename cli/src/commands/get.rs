@@ -129,6 +129,10 @@ pub fn print(order: &Order, timing: &Timing) {
         );
     }
     println!("Workflow   {}", order.workflow);
+    for (at, key) in order.search.iter().enumerate() {
+        let head = if at == 0 { "Search" } else { "" };
+        println!("{head:<10} {key}");
+    }
     println!("Submitted  {}", moment(order.submitted_at));
     if let Some(at) = order.state.finished_at() {
         let took = at.since(order.submitted_at);

@@ -1,4 +1,4 @@
-//! `triad list`: orders by state, by cause and by age.
+//! `triad list`: orders by search key, by state, by cause and by age.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use comfy_table::Cell;
 use serde_json::json;
 use triad_core::Order;
 use triad_operator::causes::causes;
-use triad_operator::{find, next};
+use triad_operator::{find, next, search};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
@@ -19,15 +19,17 @@ use crate::commands::connection::StoreArgs;
 use crate::commands::get::as_json;
 use crate::output::{self, count, print_line, shown, when};
 
-/// List orders, by state, by cause and by age
+/// List orders, by search key, by state, by cause and by age
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad list --state Error
   triad list --by-cause
   triad list --cause 'permanent/charge-payment/*' --older-than 1h --json
   triad list --state Compensating --limit 20
+  triad list --search customer=ALFKI --workflow order-fulfilment
 
-Orders in Error, CompensationFailed or paused are found through an index, and so are orders under
+Orders with a search key, which their workflow declares with `search:`, are found by the whole value,
+the one that was submitted last first. Orders in Error, CompensationFailed or paused are found through an index, and so are orders under
 way. Without such a state the whole table is read, page by page, until the limit is reached.
 Orders that were closed by hand are listed only without --state.
 A record that cannot be read is named on standard error, and with --json in a line of its own, of
@@ -37,7 +39,7 @@ pub struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// Count the orders in Error and CompensationFailed by cause
-    #[arg(long)]
+    #[arg(long, conflicts_with = "search")]
     by_cause: bool,
     /// Most orders to list; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 100)]
@@ -68,6 +70,12 @@ pub async fn run(args: ListArgs) -> Result<ExitCode> {
         skipped,
     } = found;
     tell(&skipped);
+    if let (Some(key), true) = (&filter.search, orders.is_empty()) {
+        let declared = search::declared(&store).await?;
+        if let Some(hint) = search::hint(&declared, key, filter.workflow.as_deref()) {
+            eprintln!("triad: {hint}");
+        }
+    }
     if args.json {
         for order in &orders {
             print_line(&as_json(order, &timing)?)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use triad_core::OrderId;
 use triad_operator::find::{CausePattern, Filter, StateFilter};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, SearchKey};
 
 use crate::output::Usage;
 
@@ -11,6 +11,10 @@ use crate::output::Usage;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which orders")]
 pub struct FilterArgs {
+    /// Orders with this search key of their workflow: its name, = and the whole value, such as
+    /// customer=ALFKI
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub search: Option<SearchKey>,
     /// Orders in this process state, or Paused ones
     #[arg(long, value_name = "STATE")]
     pub state: Option<StateFilter>,
@@ -39,6 +43,7 @@ impl FilterArgs {
             cause: self.cause.clone().map(CausePattern),
             workflow: self.workflow.clone(),
             older_than: self.older_than,
+            search: self.search.clone(),
             ..Filter::default()
         }
     }

@@ -1,10 +1,13 @@
-//! The due index and the attention index.
+//! The due index, the attention index and the search indexes.
 
 use rusqlite::{Connection, Row};
-use triad_core::stored::attention_key;
+use triad_core::stored::{SEARCH, attention_key};
 use triad_core::{Attention, OrderId, Timestamp, WorkflowRef};
-use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore, StoredVersion, Unreadable};
+use triad_runtime::ports::{
+    AttentionPage, AttentionRow, OperatorStore, SearchPage, SearchRow, StoredVersion, Unreadable,
+};
 use triad_runtime::{Clock, DuePage, DueRow, StoreError};
+use triad_workflow::SearchKey;
 
 use crate::record::bound;
 use crate::{SqliteStore, definitions};
@@ -78,6 +81,24 @@ impl<C: Clock + Clone> OperatorStore for SqliteStore<C> {
             .await
     }
 
+    async fn search(
+        &self,
+        key: SearchKey,
+        index: usize,
+        page: Option<String>,
+    ) -> Result<SearchPage, StoreError> {
+        let Some(column) = SEARCH.get(index) else {
+            return Err(StoreError::Item(format!(
+                "there is no search index {index}"
+            )));
+        };
+        let (from, now_s) = (page.map(|page| place(Some(&page), "search")), self.now_s());
+        let from = from.transpose()?.unwrap_or((i64::MAX, String::new()));
+        self.engine
+            .read(move |db| search(db, column, &key, from, now_s))
+            .await
+    }
+
     async fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
         self.engine.read(definitions::versions).await?
     }
@@ -111,6 +132,42 @@ fn attention(
             Err(why) => page.unreadable.push(Unreadable {
                 order_id: order,
                 why,
+            }),
+        }
+    }
+    page.next = last.filter(|_| seen == PAGE);
+    Ok(page)
+}
+
+/// Orders with a key in a column, the one that was submitted last first.
+fn search(
+    db: &Connection,
+    column: &str,
+    key: &SearchKey,
+    (at, id): Place,
+    now_s: i64,
+) -> rusqlite::Result<SearchPage> {
+    let mut read = db.prepare_cached(&format!(
+        "SELECT OrderID, SubmittedAt, Workflow FROM order_state
+        WHERE {column} = ?1 AND (SubmittedAt, OrderID) < (?2, ?3)
+            AND (ExpiresAt IS NULL OR ExpiresAt > ?4)
+        ORDER BY SubmittedAt DESC, OrderID DESC LIMIT ?5"
+    ))?;
+    let mut rows = read.query((key.to_string(), at, id, now_s, PAGE as i64))?;
+    let (mut page, mut seen, mut last) = (SearchPage::default(), 0, None);
+    while let Some(row) = rows.next()? {
+        seen += 1;
+        let (order, at): (String, i64) = (row.get(0)?, row.get(1)?);
+        last = Some(format!("{at}/{order}"));
+        match OrderId::new(&order) {
+            Ok(order) => page.rows.push(SearchRow {
+                order,
+                at: Timestamp(at.cast_unsigned()),
+                workflow: workflow(row, 2)?,
+            }),
+            Err(e) => page.unreadable.push(Unreadable {
+                order_id: order,
+                why: e.to_string(),
             }),
         }
     }

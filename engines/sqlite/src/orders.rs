@@ -273,7 +273,8 @@ fn commit_one(
 fn standing(db: &Connection, id: &OrderId) -> rusqlite::Result<Option<Standing>> {
     let mut read = db.prepare_cached(
         "SELECT Row, Version, WriteToken, LockedBy, ExpiresAt,
-            OrderID, Workflow, DueShard, DueAt, Attention, AttentionAt, ExpiresAt
+            OrderID, Workflow, DueShard, DueAt, Attention, AttentionAt, ExpiresAt,
+            SubmittedAt, Search1, Search2
         FROM order_state WHERE OrderID = ?1",
     )?;
     let number = |n: i64| n.cast_unsigned();

@@ -13,7 +13,7 @@ use crate::error::signed;
 pub(crate) const KEY: &str = attr::ORDER_ID;
 
 /// The columns of a record, in the order of the table.
-pub(crate) const COLUMNS: [&str; 31] = [
+pub(crate) const COLUMNS: [&str; 34] = [
     KEY,
     attr::VERSION,
     attr::PROCESS_STATE,
@@ -45,10 +45,19 @@ pub(crate) const COLUMNS: [&str; 31] = [
     attr::ATTENTION,
     attr::ATTENTION_AT,
     attr::EXPIRES_AT,
+    attr::SEARCH_1,
+    attr::SEARCH_2,
+    attr::CAMPAIGN,
 ];
 
+/// The last columns of [`COLUMNS`]: those that version 2 of the tables has added.
+pub(crate) const OF_VERSION_2: usize = stored::SEARCH.len() + 1;
+
+/// Where the moment stands at which a record expires: last among the columns of version 1.
+const EXPIRES_AT: usize = COLUMNS.len() - OF_VERSION_2 - 1;
+
 /// The columns that an index holds. A write that changes none of them leaves the indexes alone.
-pub(crate) const INDEXED: [&str; 7] = [
+pub(crate) const INDEXED: [&str; 10] = [
     KEY,
     attr::WORKFLOW,
     attr::DUE_SHARD,
@@ -56,6 +65,9 @@ pub(crate) const INDEXED: [&str; 7] = [
     attr::ATTENTION,
     attr::ATTENTION_AT,
     attr::EXPIRES_AT,
+    attr::SUBMITTED_AT,
+    attr::SEARCH_1,
+    attr::SEARCH_2,
 ];
 
 /// Largest record, in bytes of all its values: as large as an item of DynamoDB, so that every record
@@ -129,13 +141,12 @@ fn encode_with(
             order.id
         )));
     }
-    let last = COLUMNS.len() - 1;
-    let at = match &values[last] {
+    let at = match &values[EXPIRES_AT] {
         Value::Integer(at) => Some(at.cast_unsigned()),
         _ => None,
     };
-    values[last] = expires(at).map_or(Value::Null, |at| Value::Integer(signed(at)));
-    let checksum = checksum(values.iter().map(ValueRef::from));
+    values[EXPIRES_AT] = expires(at).map_or(Value::Null, |at| Value::Integer(signed(at)));
+    let checksum = sum_of_record(&values.each_ref().map(ValueRef::from));
     Ok(Encoded { values, checksum })
 }
 
@@ -145,14 +156,14 @@ fn encode_with(
 /// [`StoreError::Item`] if the row is damaged; the text says in which attribute.
 pub(crate) fn decode(row: &Row<'_>, now_s: i64) -> Result<Option<Order>, StoreError> {
     let value = |at: usize| row.get_ref(at).map_err(|e| StoreError::Item(e.to_string()));
-    if matches!(value(COLUMNS.len() - 1)?, ValueRef::Integer(at) if at <= now_s) {
+    if matches!(value(EXPIRES_AT)?, ValueRef::Integer(at) if at <= now_s) {
         return Ok(None);
     }
     let mut values = [ValueRef::Null; COLUMNS.len()];
     for (at, slot) in values.iter_mut().enumerate() {
         *slot = value(at)?;
     }
-    if value(COLUMNS.len())? != ValueRef::Integer(checksum(values.iter().copied())) {
+    if value(COLUMNS.len())? != ValueRef::Integer(sum_of_record(&values)) {
         return Err(StoreError::Item(
             "a stored record does not fit its checksum: it is damaged, or was changed by hand"
                 .into(),
@@ -170,6 +181,16 @@ pub(crate) fn decode(row: &Row<'_>, now_s: i64) -> Result<Option<Order>, StoreEr
         }
     });
     order.map(Some).map_err(|e| StoreError::Item(e.to_string()))
+}
+
+/// The checksum of a record. One with nothing in the columns of version 2 has that of a row of version 1,
+/// which knew none of them: so rows stay as they are when the tables become those of version 2.
+fn sum_of_record(values: &[ValueRef<'_>; COLUMNS.len()]) -> i64 {
+    let (first, later) = values.split_at(COLUMNS.len() - OF_VERSION_2);
+    match later.iter().all(|value| *value == ValueRef::Null) {
+        true => checksum(first.iter().copied()),
+        false => checksum(values.iter().copied()),
+    }
 }
 
 /// CRC-32C of values, each with its type and its length.

@@ -12,7 +12,7 @@ use crate::record;
 /// Says in the file's header whose it is: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
 /// Version of the tables. A file of a later version is not opened.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// Name of the file in the directory.
 const FILE: &str = "state.sqlite";
 /// Name of the file in the directory on which the owner has a lock.
@@ -96,13 +96,17 @@ pub(crate) enum Syncs {
 pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     let file = file(dir);
     let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
-    match numbers(&db, &file)? {
+    let (application, version) = numbers(&db, &file)?;
+    match (application, version) {
         // Also where a process died before it had written them: then there are no tables yet.
         (0, 0) | (APPLICATION, 1..=VERSION) => {}
-        (application, version) => return Err(foreign(file, application, version)),
+        _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);
     settle_writer(&db, syncs).map_err(failed)?;
+    if version == 1 {
+        db.execute_batch(&version_2()).map_err(failed)?;
+    }
     db.execute_batch(&tables()).map_err(failed)?;
     db.pragma_update(None, "application_id", APPLICATION)
         .map_err(failed)?;
@@ -210,6 +214,19 @@ fn settle(db: &Connection, cache_kib: i32, syncs: Syncs) -> rusqlite::Result<()>
     Ok(())
 }
 
+/// What makes the tables of version 1 those of version 2, as SQL: the columns for search keys and the campaign, in one
+/// transaction with the version. No row is changed.
+fn version_2() -> String {
+    let columns = &record::COLUMNS[record::COLUMNS.len() - record::OF_VERSION_2..];
+    let add = columns
+        .iter()
+        .map(|name| format!("ALTER TABLE order_state ADD COLUMN {name};"));
+    format!(
+        "BEGIN; {} PRAGMA user_version = 2; COMMIT;",
+        add.collect::<String>()
+    )
+}
+
 /// The tables as SQL. Each index holds only the rows that it is asked for.
 fn tables() -> String {
     let columns: Vec<String> = record::COLUMNS
@@ -227,6 +244,10 @@ fn tables() -> String {
             WHERE DueShard IS NOT NULL;
         CREATE INDEX IF NOT EXISTS attention ON order_state (Attention, AttentionAt, OrderID)
             WHERE Attention IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS search_1 ON order_state (Search1, SubmittedAt, OrderID)
+            WHERE Search1 IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS search_2 ON order_state (Search2, SubmittedAt, OrderID)
+            WHERE Search2 IS NOT NULL;
         CREATE INDEX IF NOT EXISTS order_state_expiry ON order_state (ExpiresAt)
             WHERE ExpiresAt IS NOT NULL;
         CREATE TABLE IF NOT EXISTS orders (

@@ -5,6 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::str::FromStr as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use triad_core::Timestamp;
 use triad_runtime::ports::OperatorStore;
-use triad_runtime::{Created, StateStore, StoreError};
+use triad_runtime::{Created, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
 use triad_sim::{calm_ports, run_on};
 use triad_sqlite::{OpenError, SqliteStore};
@@ -204,14 +205,14 @@ async fn finish(store: &SqliteStore<Hand>, id: &str, at: Timestamp) {
     next.version = next.version.next();
     next.state = triad_core::ProcessState::Processed { at };
     next.due = None;
-    let write = triad_runtime::Write {
+    let write = Write {
         expected: new.order.version,
         next: Arc::new(next),
         token: 1,
     };
     assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
     let written = store.commit(vec![write]).await;
-    assert_eq!(written, [Ok(triad_runtime::Written::Written)]);
+    assert_eq!(written, [Ok(Written::Written)]);
 }
 
 #[tokio::test]
@@ -439,4 +440,63 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     let read = store.load(ids).await;
     assert!(read.iter().all(|r| matches!(r, Ok(Some(_)))), "{read:?}");
     create(&store, ["after".to_owned()]).await;
+}
+
+/// As releases wrote a file before orders had search keys.
+const VERSION_1: &str = include_str!("golden/version-1.sql");
+
+#[tokio::test]
+async fn a_file_of_version_1_is_read_and_takes_orders_with_search_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Connection::open(dir.path().join("state.sqlite")).unwrap();
+    db.execute_batch(VERSION_1).unwrap();
+    drop(db);
+    for _ in 0..2 {
+        let store = open(dir.path());
+        let old = store.load(vec![id("old")]).await.remove(0).unwrap();
+        assert_eq!(old, Some(new("old").order), "it is as it was");
+    }
+    let store = open(dir.path());
+    // A write of it leaves it without keys too.
+    let old = new("old").order;
+    let mut next = old.clone();
+    next.version = old.version.next();
+    let write = Write {
+        expected: old.version,
+        next: Arc::new(next.clone()),
+        token: 7,
+    };
+    assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
+    let read = store.load(vec![id("old")]).await.remove(0).unwrap();
+    assert_eq!(read, Some(next));
+    contract::search::all(&store, "contract").await;
+}
+
+#[tokio::test]
+async fn what_has_expired_is_not_found_by_its_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let Timed(store, clock) = timed(dir.path());
+    let key = triad_workflow::SearchKey::from_str("customer=ALFKI").unwrap();
+    let mut new = new("gone");
+    new.order.search = vec![key.clone()];
+    let mut next = new.order.clone();
+    next.version = next.version.next();
+    next.state = triad_core::ProcessState::Processed {
+        at: Timestamp(Timed::FROM),
+    };
+    next.due = None;
+    let write = Write {
+        expected: new.order.version,
+        next: Arc::new(next),
+        token: 1,
+    };
+    assert_eq!(store.create(vec![new]).await, [Ok(Created::Created)]);
+    let found = async || store.search(key.clone(), 0, None).await.unwrap().rows.len();
+    assert_eq!(found().await, 1);
+    let store_for_a_second = store.keeping(Millis(1_000), clock.clone());
+    let written = store_for_a_second.commit(vec![write]).await;
+    assert_eq!(written, [Ok(Written::Written)]);
+    assert_eq!(found().await, 1, "until its time has come");
+    Timed(store.clone(), clock).pass(Millis(2_000)).await;
+    assert_eq!(found().await, 0);
 }

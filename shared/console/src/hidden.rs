@@ -5,10 +5,10 @@ use serde_json::Value;
 /// What stands in place of a hidden value.
 pub(crate) const SHOWN: &str = "(hidden)";
 /// Parts of an order's record that hold what applications and services have sent.
-const PAYLOADS: [&str; 4] = ["output", "input", "details", "outputs"];
+const PAYLOADS: [&str; 5] = ["output", "input", "details", "outputs", "search"];
 
 /// Names of fields whose values are not shown: in an order's details, in what steps ask and are answered,
-/// and in dead letters. A name counts wherever it stands, in upper or lower case.
+/// among an order's search keys, and in dead letters. A name counts wherever it stands, in upper or lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden(Vec<String>);
 
@@ -27,7 +27,7 @@ impl Hidden {
     }
 
     /// Whether the values of a field are hidden.
-    fn hides(&self, name: &str) -> bool {
+    pub(crate) fn hides(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         self.0.contains(&name)
     }
@@ -119,12 +119,13 @@ mod tests {
     fn of_a_record_payloads_alone_are_looked_at() {
         let hidden = Hidden::of(["state".to_owned()]);
         let mut record = json!({"state": "Error", "steps": [{"state": "completed",
-            "output": {"state": 7}}], "incidents": [{"note": "x"}]});
+            "output": {"state": 7}}], "incidents": [{"note": "x"}], "search": {"state": "x", "of": "y"}});
         hidden.mask_record(&mut record);
         assert_eq!(
             record,
             json!({"state": "Error", "steps": [{"state": "completed",
-                "output": {"state": SHOWN}}], "incidents": [{"note": SHOWN}]})
+                "output": {"state": SHOWN}}], "incidents": [{"note": SHOWN}],
+                "search": {"state": SHOWN, "of": "y"}})
         );
     }
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use triad_core::OrderId;
 use triad_operator::find::{CausePattern, Filter, StateFilter, UnknownState};
 use triad_operator::pages::{Cursor, MAX_PAGE};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, SearchKey};
 
 use crate::problem::Problem;
 use crate::settings::PAGE;
@@ -13,7 +13,9 @@ use crate::settings::PAGE;
 /// Most pairs of a form or a query.
 const MAX_PAIRS: usize = 4_096;
 /// The names that choose orders.
-pub(crate) const FILTER: [&str; 5] = ["state", "cause", "workflow", "older_than", "id"];
+pub(crate) const FILTER: [&str; 6] = ["search", "state", "cause", "workflow", "older_than", "id"];
+/// Those of them that the index of causes can be asked for.
+pub(crate) const FILTER_OF_CAUSES: [&str; 5] = ["state", "cause", "workflow", "older_than", "id"];
 
 /// Names and values, in their order.
 #[derive(Debug, Clone, Default)]
@@ -105,11 +107,18 @@ pub(crate) fn filter<'a>(part: impl Fn(&str) -> Option<&'a str>) -> Result<Filte
     let older_than = older_than
         .transpose()
         .map_err(|e| bad(format!("older_than {e}")))?;
+    let search = part("search").map(str::parse::<SearchKey>).transpose();
     Ok(Filter {
         state,
         cause: part("cause").map(|cause| CausePattern(cause.to_owned())),
         workflow: part("workflow").map(str::to_owned),
         older_than,
+        search: search.map_err(|e| {
+            bad(format!(
+                "search {:?} {e}",
+                part("search").unwrap_or_default()
+            ))
+        })?,
         id: part("id").map(|text| text.trim().to_owned()),
     })
 }
@@ -193,10 +202,15 @@ mod tests {
         };
         let code = |query: &str| code(query).map_err(|p| p.code);
         assert_eq!(code(""), Ok(100));
-        assert_eq!(code("state=error&limit=500&id=+x+&older_than=2h"), Ok(500));
+        assert_eq!(
+            code("state=error&limit=500&id=+x+&older_than=2h&search=customer%3Da%3Db"),
+            Ok(500)
+        );
         for (query, wrong) in [
             ("state=Erorr", "bad-filter"),
             ("older_than=soon", "bad-filter"),
+            ("search=ALFKI", "bad-filter"),
+            ("search=customer%3D", "bad-filter"),
             ("limit=0", "bad-limit"),
             ("limit=501", "bad-limit"),
             ("limit=x", "bad-limit"),

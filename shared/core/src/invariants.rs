@@ -123,7 +123,7 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
 
 /// Every invariant of a write: a name, and a function of the record before it and after it, which
 /// is true where the invariant holds.
-pub const OF_WRITE: [(&str, OfWrite); 14] = [
+pub const OF_WRITE: [(&str, OfWrite); 15] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -189,6 +189,7 @@ pub const OF_WRITE: [(&str, OfWrite); 14] = [
         })
     }),
     ("a-deadline-stays", |a, b, _| a.deadline == b.deadline),
+    ("search-keys-stay", |a, b, _| a.search == b.search),
     ("late-is-past-the-point-of-no-return", |a, b, w| {
         let is_new = a.late_since.is_none() && b.late_since.is_some();
         let alert = |e: &Emission| {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use triad_workflow::{AgentName, Millis, StepId, WorkflowName};
+use triad_workflow::{AgentName, Millis, SearchKey, StepId, WorkflowName};
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
@@ -165,6 +165,9 @@ pub struct Accepted {
     /// By when the order must have finished; `None`: whenever it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// By what operators find the order; absent: by none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub search: Vec<SearchKey>,
     /// The order's details as submitted.
     pub details: Value,
 }

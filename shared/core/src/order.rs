@@ -1,7 +1,9 @@
 //! The process record: one order's whole state, every write of which is one conditional write.
 
 use serde::{Deserialize, Serialize};
-use triad_workflow::Workflow;
+#[cfg(doc)]
+use triad_workflow::search::MAX_SEARCH_KEYS;
+use triad_workflow::{SearchKey, Workflow};
 
 use crate::due::{aside_shard, shard_of};
 use crate::failure::Failure;
@@ -28,6 +30,9 @@ pub struct Order {
     pub traceparent: Option<String>,
     /// When the submission was accepted.
     pub submitted_at: Timestamp,
+    /// By what operators find the order, at most [`MAX_SEARCH_KEYS`]: what its workflow declared and its
+    /// details had when it was submitted. They stay, whatever version the order is moved to.
+    pub search: Vec<SearchKey>,
     /// Where the order is in its life.
     pub state: ProcessState,
     /// One record for each step, in the order of [`Workflow::steps`].
@@ -228,6 +233,7 @@ impl Order {
             reply_topic: accepted.reply_topic.clone(),
             traceparent: accepted.traceparent.clone(),
             submitted_at: accepted.submitted_at,
+            search: accepted.search.clone(),
             state: ProcessState::Pending { complete_by: None },
             steps: workflow
                 .steps

@@ -5,11 +5,12 @@
 //! attributes, and a three-step record has to stay within one write unit of DynamoDB.
 //!
 //! The projections by which a store finds records are here too: the due index ([`Order::due`]), the
-//! attention index ([`Attention::of`]) and the time at which a record may be deleted
-//! ([`Order::kept_from`]).
+//! attention index ([`Attention::of`]), the two search indexes ([`Order::search`], by the time of
+//! submission) and the time at which a record may be deleted ([`Order::kept_from`]).
 
 use serde::de::DeserializeOwned;
-use triad_workflow::Millis;
+use triad_workflow::search::MAX_SEARCH_KEYS;
+use triad_workflow::{Millis, SearchKey};
 
 use crate::attention::Attention;
 use crate::due::shard_of;
@@ -90,10 +91,19 @@ pub mod attribute {
     /// Attention index, sort key: since when the order needs an operator, in milliseconds since the
     /// Unix epoch; absent if it needs none.
     pub const ATTENTION_AT: &str = "AttentionAt";
+    /// First search index, hash key: a search key of the order, as `name=value`; absent if it has none.
+    /// The sort key is [`SUBMITTED_AT`].
+    pub const SEARCH_1: &str = "Search1";
+    /// Second search index, hash key: another search key of the order; absent if it has but one.
+    pub const SEARCH_2: &str = "Search2";
     /// When the record may be deleted, in seconds since the Unix epoch; absent while it is kept.
     pub const EXPIRES_AT: &str = "ExpiresAt";
 }
 use attribute as attr;
+
+/// The hash keys of the search indexes. Which of them a key of an order is in says nothing: whoever looks
+/// for a key looks into all.
+pub const SEARCH: [&str; MAX_SEARCH_KEYS] = [attr::SEARCH_1, attr::SEARCH_2];
 
 const HIGH: &str = "high";
 
@@ -206,6 +216,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
         put(attr::ATTENTION, text(key));
         put(attr::ATTENTION_AT, Scalar::Number(at.0));
     }
+    for (name, key) in SEARCH.into_iter().zip(&order.search) {
+        put(name, text(key.to_string()));
+    }
     if let Some(due) = order.due {
         put(attr::DUE_SHARD, Scalar::Number(order.due_shard().into()));
         put(attr::DUE_AT, Scalar::Number(due.0));
@@ -259,6 +272,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<O
         reply_topic: item.optional_string(attr::REPLY_TOPIC)?,
         traceparent: item.optional_string(attr::TRACE)?,
         submitted_at: Timestamp(item.integer(attr::SUBMITTED_AT)?),
+        search: search(item)?,
         state: state(item)?,
         steps: parse(&item.string(attr::STEPS)?, attr::STEPS)?,
         sequence: item.small(attr::SEQUENCE)?,
@@ -279,6 +293,18 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<O
             .map(|id| id.parse().map_err(|e| bad(attr::CAMPAIGN, e)))
             .transpose()?,
     })
+}
+
+fn search<R: Read>(item: &Stored<R>) -> Result<Vec<SearchKey>, Damaged> {
+    let mut keys = Vec::new();
+    for name in SEARCH {
+        let key = item.optional_string(name)?;
+        keys.extend(
+            key.map(|key| key.parse().map_err(|e| bad(name, e)))
+                .transpose()?,
+        );
+    }
+    Ok(keys)
 }
 
 fn state<R: Read>(item: &Stored<R>) -> Result<ProcessState, Damaged> {

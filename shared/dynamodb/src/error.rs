@@ -97,6 +97,9 @@ const ITEM_IS_INVALID: [&str; 8] = [
     "may not contain an empty string",
 ];
 
+/// What the text of a `ValidationException` says where a query names an index that is not there.
+const NO_INDEX: &str = "does not have the specified index";
+
 /// The code of an answer that has none.
 const UNKNOWN: &str = "unknown";
 
@@ -159,6 +162,26 @@ where
             }
         }
     }
+}
+
+/// Classifies an error of a query of a search index, as [`classify`] does, and says what to do where the
+/// table does not have the index: an earlier version of Triad has made the table.
+pub(crate) fn of_search_index<E, R>(
+    error_of_sdk: &SdkError<E, R>,
+    index: &str,
+    table: &str,
+) -> StoreError
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    let told = error_of_sdk.as_service_error().and_then(|e| e.message());
+    if told.is_some_and(|message| message.contains(NO_INDEX)) {
+        return StoreError::Configuration(format!(
+            "table {table} has no index {index}: orders are found by search keys when it has been added, by `terraform apply` with the module of this version; those that have keys already come into it by themselves"
+        ));
+    }
+    classify(error_of_sdk, table)
 }
 
 /// The error of a stored item that cannot be read, with the table in which it is.

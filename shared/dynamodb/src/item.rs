@@ -165,6 +165,9 @@ mod tests {
             reply_topic: Some("reply.shop".into()),
             traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
             submitted_at: Timestamp(1_000),
+            search: ["customer=ALFKI", "invoice=10248"]
+                .map(|key| key.parse().unwrap())
+                .to_vec(),
             state: ProcessState::Compensating {
                 locked_by: Some(ClaimId("c-1".into())),
                 complete_by: Timestamp(9_000),
@@ -255,7 +258,9 @@ mod tests {
         fields.collect()
     }
 
-    const GOLDEN: &str = include_str!("../tests/golden/order-state-history.json");
+    const GOLDEN: &str = include_str!("../tests/golden/order-state-search.json");
+    /// As records were written before they had search keys.
+    const BEFORE_SEARCH: &str = include_str!("../tests/golden/order-state-history.json");
     /// As records were written before they said what their history had lost.
     const BEFORE_HISTORY: &str = include_str!("../tests/golden/order-state-deadline.json");
     /// As records were written before orders had deadlines.
@@ -276,7 +281,7 @@ mod tests {
         let text = serde_json::to_string_pretty(&to_json(&encode(&full(), 42, Millis(0)))).unwrap();
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/golden/order-state-history.json"
+            "/tests/golden/order-state-search.json"
         );
         let text = text + "\n";
         match std::fs::read_to_string(path) {
@@ -287,7 +292,11 @@ mod tests {
 
     #[test]
     fn every_golden_item_still_decodes() {
-        let mut before_history = full();
+        let before_search = Order {
+            search: Vec::new(),
+            ..full()
+        };
+        let mut before_history = before_search.clone();
         before_history.dropped = None;
         for step in &mut before_history.steps {
             (step.action.made, step.action.unreported) = (step.action.calls, 0);
@@ -299,6 +308,7 @@ mod tests {
         };
         for (golden, order) in [
             (GOLDEN, full()),
+            (BEFORE_SEARCH, before_search),
             (BEFORE_HISTORY, before_history),
             (BEFORE_DEADLINE, earlier.clone()),
             (BEFORE_MIXED_SHARDS, earlier),

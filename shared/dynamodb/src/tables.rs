@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
     ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
 };
+use triad_core::stored::SEARCH;
 use triad_runtime::StoreError;
 
 use crate::error::classify;
@@ -15,8 +16,8 @@ use crate::error::classify;
 pub struct Tables {
     /// Order details, `PREFIXorders`; its key is the order's id.
     pub orders: String,
-    /// Process records, `PREFIXorder-state`, with the due index and the attention index; its key is
-    /// the order's id.
+    /// Process records, `PREFIXorder-state`, with the due index, the attention index and the two search
+    /// indexes; its key is the order's id.
     pub order_state: String,
     /// Published workflow definitions, `PREFIXworkflows`; its key is name and version.
     pub workflows: String,
@@ -42,12 +43,14 @@ impl Tables {
 pub(crate) const DUE_INDEX: &str = "due";
 /// The sparse index of orders that need an operator.
 pub(crate) const ATTENTION_INDEX: &str = "attention";
+/// The sparse indexes by search key, in the order of [`SEARCH`].
+pub(crate) const SEARCH_INDEXES: [&str; SEARCH.len()] = ["search-1", "search-2"];
 
 /// Attribute names of keys, conditions and filters; those of the rest are in `item`.
 pub(crate) mod attr {
     pub use triad_core::stored::attribute::{
-        ATTENTION, ATTENTION_AT, CAUSE, DUE_AT, DUE_SHARD, EXPIRES_AT, ORDER_ID, VERSION, WORKFLOW,
-        WRITE_TOKEN,
+        ATTENTION, ATTENTION_AT, CAUSE, DUE_AT, DUE_SHARD, EXPIRES_AT, ORDER_ID, SUBMITTED_AT,
+        VERSION, WORKFLOW, WRITE_TOKEN,
     };
     /// Attribute with the key of a record of the control store.
     pub const KEY: &str = "Key";
@@ -110,7 +113,7 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .key_schema(key(attr::ATTENTION_AT, KeyType::Range)?)
         .projection(included(&[attr::CAUSE, attr::WORKFLOW]))
         .build();
-    let order_state = client
+    let mut order_state = client
         .create_table()
         .table_name(&tables.order_state)
         .billing_mode(BillingMode::PayPerRequest)
@@ -119,9 +122,21 @@ pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), Store
         .attribute_definitions(attribute(attr::DUE_SHARD, number.clone())?)
         .attribute_definitions(attribute(attr::DUE_AT, number.clone())?)
         .attribute_definitions(attribute(attr::ATTENTION, text.clone())?)
-        .attribute_definitions(attribute(attr::ATTENTION_AT, number)?)
+        .attribute_definitions(attribute(attr::ATTENTION_AT, number.clone())?)
+        .attribute_definitions(attribute(attr::SUBMITTED_AT, number)?)
         .global_secondary_indexes(build(due)?)
         .global_secondary_indexes(build(attention)?);
+    for (name, hash_key) in SEARCH_INDEXES.into_iter().zip(SEARCH) {
+        let index = GlobalSecondaryIndex::builder()
+            .index_name(name)
+            .key_schema(key(hash_key, hash.clone())?)
+            .key_schema(key(attr::SUBMITTED_AT, KeyType::Range)?)
+            .projection(included(&[attr::WORKFLOW]))
+            .build();
+        order_state = order_state
+            .attribute_definitions(attribute(hash_key, text.clone())?)
+            .global_secondary_indexes(build(index)?);
+    }
     if created(order_state.send().await, &tables.order_state)? {
         expire(client, &tables.order_state).await?;
     }

@@ -8,8 +8,9 @@ use triad_core::{Attention, Failure, OrderId, Timestamp};
 use triad_runtime::StoreError;
 use triad_runtime::ports::OperatorStore;
 
-use crate::attention::Rows;
+use crate::attention::shards;
 use crate::find::Filter;
+use crate::merge::Rows;
 use crate::skipped::Skipped;
 
 /// Most groups (state and cause) that are counted apart. Orders of any further group are counted
@@ -85,10 +86,11 @@ pub async fn among<S: OperatorStore>(
 ) -> Result<Causes, StoreError> {
     let usual = || vec![Attention::Error, Attention::CompensationFailed];
     let kinds = filter.attention().unwrap_or_else(usual);
-    let mut rows = Rows::of(store, &kinds);
+    let mut rows = Rows::of(store, shards(&kinds));
     let mut groups: BTreeMap<(&str, String), CauseGroup> = BTreeMap::new();
     let (mut others, mut looked_at, mut more) = (0, 0, false);
-    while let Some((state, row)) = rows.next().await? {
+    while let Some((shard, row)) = rows.next().await? {
+        let state = shard.kind;
         if looked_at == most {
             more = true;
             break;

@@ -1,8 +1,8 @@
-//! Finding orders: by state, by cause, by workflow and by age.
+//! Finding orders: by search key, by state, by cause, by workflow and by age.
 //!
-//! Orders that need an operator are found through the attention index and orders under way through
-//! the due index, so that the cost grows with what is found. Only orders that ended well, and
-//! orders of any state, are found by reading the whole table.
+//! Orders with a search key are found through the search indexes, orders that need an operator through
+//! the attention index and orders under way through the due index, so that the cost grows with what
+//! is found. Only orders that ended well, and orders of any state, are found by reading the whole table.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +10,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use triad_core::due::SHARDS;
 use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
-use triad_runtime::ports::{AttentionRow, OperatorStore};
+use triad_runtime::ports::{AttentionRow, OperatorStore, SearchRow};
 use triad_runtime::{StateStore, StoreError};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, SearchKey};
 
-use crate::attention::Rows;
+use crate::attention::shards;
+use crate::merge::Rows;
+use crate::search::indexes;
 pub use crate::skipped::{MAX_UNREADABLE, Skipped};
 
 /// Records read at once.
@@ -41,6 +43,9 @@ pub struct Filter {
     /// since they were paused; for all others since they were submitted. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub older_than: Option<Millis>,
+    /// Only orders with exactly this search key. `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchKey>,
     /// Only orders whose id has this text in it. `None`: any. No index has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -144,7 +149,7 @@ impl Filter {
     #[must_use]
     pub fn is_indexed(&self) -> bool {
         let is_under_way = self.state.is_some_and(StateFilter::is_of_orders_under_way);
-        is_under_way || self.attention().is_some()
+        is_under_way || self.search.is_some() || self.attention().is_some()
     }
 
     /// Which parts of the attention index hold every order that fits; `None` where it does not hold
@@ -169,6 +174,14 @@ impl Filter {
                 .is_none_or(|w| self.fits_workflow(w.name.as_str()))
     }
 
+    pub(crate) fn fits_search_row(&self, row: &SearchRow) -> bool {
+        self.fits_id(&row.order)
+            && row
+                .workflow
+                .as_ref()
+                .is_none_or(|w| self.fits_workflow(w.name.as_str()))
+    }
+
     pub(crate) fn fits(&self, order: &Order, now: Timestamp) -> bool {
         let wants_paused = self.state.and_then(StateFilter::attention) == Some(Attention::Paused);
         let state = match self.state {
@@ -180,7 +193,9 @@ impl Filter {
             Some(hold) if wants_paused => hold.at,
             _ => order.state.finished_at().unwrap_or(order.submitted_at),
         };
+        let searched = self.search.as_ref();
         state
+            && searched.is_none_or(|key| order.search.contains(key))
             && self.fits_id(&order.id)
             && self.fits_cause(order.state.cause())
             && self.fits_workflow(order.workflow.name.as_str())
@@ -209,12 +224,12 @@ impl Filter {
     }
 }
 
-/// Finds orders that fit, at most `limit`. Orders that need an operator come oldest first; all
-/// others come as the store has them.
+/// Finds orders that fit, at most `limit`. With a search key the one that was submitted last comes first;
+/// else orders that need an operator come oldest first, and all others come as the store has them.
 ///
-/// Orders that need an operator, or are under way, are found through an index; each record is then
-/// read and held against the filter itself. With neither a state nor a cause, and for orders that
-/// ended well, the whole table is read. In memory are at most `limit` orders and a few pages. A
+/// Orders with a search key, that need an operator, or are under way, are found through an index; each
+/// record is then read and held against the filter itself. With neither a search key, a state nor a
+/// cause, and for orders that ended well, the whole table is read. In memory are at most `limit` orders and a few pages. A
 /// record that cannot be read is counted in [`Found::skipped`] and ends nothing.
 ///
 /// # Errors
@@ -236,8 +251,18 @@ where
         ids: Vec::new(),
         found: Found::default(),
     };
-    if let Some(kinds) = filter.attention() {
-        let mut rows = Rows::of(store, &kinds);
+    if let Some(key) = &filter.search {
+        let mut rows = Rows::of(store, indexes(key));
+        while !taker.found.more
+            && let Some((_, row)) = rows.next().await?
+        {
+            if filter.fits_search_row(&row) {
+                taker.load_soon(row.order).await?;
+            }
+        }
+        taker.found.skipped.add_all(rows.skipped());
+    } else if let Some(kinds) = filter.attention() {
+        let mut rows = Rows::of(store, shards(&kinds));
         while !taker.found.more
             && let Some((_, row)) = rows.next().await?
         {
@@ -245,9 +270,7 @@ where
                 taker.load_soon(row.order).await?;
             }
         }
-        let skipped = rows.skipped();
-        taker.found.skipped.add(skipped.unreadable);
-        taker.found.skipped.others += skipped.others;
+        taker.found.skipped.add_all(rows.skipped());
     } else if filter
         .state
         .is_some_and(StateFilter::is_of_orders_under_way)

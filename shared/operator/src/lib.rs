@@ -2,8 +2,9 @@
 //!
 //! | module | does | reads |
 //! |---|---|---|
-//! | [`find`] | finds orders by state, cause, workflow and age | what it finds; the whole table only for orders that ended well |
+//! | [`find`] | finds orders by search key, state, cause, workflow and age | what it finds; the whole table only for orders that ended well |
 //! | [`pages`] | the same page by page, each with a bound of its own | a bounded part of an index or the table |
+//! | [`search`] | says which search keys there are | the present definitions |
 //! | [`counts`] | counts orders by state, with a bound | one page of each shard of the indexes |
 //! | [`causes`] | counts the orders that need an operator by cause | the attention index |
 //! | [`order`], [`timeline`], [`next`] | shows one order, with everything that happened to it and what will | one record |
@@ -44,12 +45,14 @@ pub mod downstreams;
 pub mod find;
 pub mod inputs;
 pub mod json;
+mod merge;
 pub mod moving;
 pub mod next;
 pub mod order;
 pub mod outcome;
 mod pace;
 pub mod pages;
+pub mod search;
 pub mod settling;
 mod skipped;
 pub mod status;

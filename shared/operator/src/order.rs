@@ -1,5 +1,7 @@
 //! One order, as operators see it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use triad_core::StepRecord;
 use triad_core::order::{Dropped, Hold, Incident};
@@ -22,6 +24,9 @@ pub struct OrderView<'a> {
     pub workflow: &'a WorkflowRef,
     /// The order's lane: normal or high.
     pub priority: Priority,
+    /// By what the order is found, by name; left out where it has no search key.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub search: BTreeMap<&'a str, &'a str>,
     /// When Submission accepted the order.
     pub submitted_at: Timestamp,
     /// When the order finished; `None` if it has not.
@@ -79,6 +84,11 @@ impl<'a> OrderView<'a> {
             state: order.state.name(),
             workflow: &order.workflow,
             priority: order.priority,
+            search: order
+                .search
+                .iter()
+                .map(|key| (key.name().as_str(), key.value()))
+                .collect(),
             submitted_at: order.submitted_at,
             finished_at: order.state.finished_at(),
             complete_by: order.complete_by(),

@@ -7,12 +7,15 @@
 
 use serde::{Deserialize, Serialize};
 use triad_core::due::SHARDS;
-use triad_core::{Order, OrderId, Timestamp};
+use triad_core::{Attention, Order, OrderId, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{DuePage, StateStore, StoreError};
+use triad_workflow::SearchKey;
 
-use crate::attention::{Place, Rows};
+use crate::attention::shards;
 use crate::find::{Filter, StateFilter};
+use crate::merge::{Part, Place, Rows};
+use crate::search::indexes;
 use crate::skipped::Skipped;
 
 /// Most orders of one page.
@@ -30,6 +33,9 @@ pub struct Cursor(At);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum At {
+    /// Behind this row of the search indexes.
+    #[serde(rename = "s")]
+    Searched(Place),
     /// Behind this row of the attention index.
     #[serde(rename = "n")]
     Needing(Place),
@@ -55,8 +61,9 @@ pub enum PageError {
 /// Orders of one page.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// The orders, at most as many as were asked for and [`MAX_PAGE`]. Those that need an operator come
-    /// oldest first; all others as the store has them.
+    /// The orders, at most as many as were asked for and [`MAX_PAGE`]. With a search key the one that was
+    /// submitted last comes first; else those that need an operator come oldest first, and all others as
+    /// the store has them.
     pub orders: Vec<Order>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<Cursor>,
@@ -91,8 +98,10 @@ where
         reads: 0,
         page: Page::default(),
     };
-    if filter.attention().is_some() {
-        making.needing(from).await?;
+    if let Some(key) = &filter.search {
+        making.searched(key, from).await?;
+    } else if let Some(kinds) = filter.attention() {
+        making.needing(&kinds, from).await?;
     } else if filter
         .state
         .is_some_and(StateFilter::is_of_orders_under_way)
@@ -128,37 +137,67 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
         self.room() > 0 && self.page.looked_at < MAX_LOOKED_AT && self.reads < MAX_READS
     }
 
-    async fn needing(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {
-        let kinds = self.filter.attention().unwrap_or_default();
-        let mut rows = match from {
-            None => Rows::of(self.store, &kinds),
-            Some(Cursor(At::Needing(place))) => Rows::behind(self.store, &kinds, place),
+    async fn searched(&mut self, key: &SearchKey, from: Option<&Cursor>) -> Result<(), PageError> {
+        let rows = Rows::of(self.store, indexes(key));
+        let rows = match from {
+            None => rows,
+            Some(Cursor(At::Searched(place))) => rows.behind(place),
             Some(_) => return Err(PageError::Cursor),
         };
+        let filter = self.filter;
+        let begun = self.rows(rows, |row| {
+            filter.fits_search_row(&row).then_some(row.order)
+        });
+        let (place, is_more) = begun.await?;
+        let begun = place.map(|place| Cursor(At::Searched(place)));
+        self.page.next = begun.or_else(|| from.cloned()).filter(|_| is_more);
+        Ok(())
+    }
+
+    async fn needing(
+        &mut self,
+        kinds: &[Attention],
+        from: Option<&Cursor>,
+    ) -> Result<(), PageError> {
+        let rows = Rows::of(self.store, shards(kinds));
+        let rows = match from {
+            None => rows,
+            Some(Cursor(At::Needing(place))) => rows.behind(place),
+            Some(_) => return Err(PageError::Cursor),
+        };
+        let (filter, now) = (self.filter, self.now);
+        let begun = self.rows(rows, |row| filter.fits_row(&row, now).then_some(row.order));
+        let (place, is_more) = begun.await?;
+        let begun = place.map(|place| Cursor(At::Needing(place)));
+        self.page.next = begun.or_else(|| from.cloned()).filter(|_| is_more);
+        Ok(())
+    }
+
+    /// Reads the orders of rows that are wanted. The answer is the place of the row that was looked at last,
+    /// and whether there are more.
+    async fn rows<P: Part>(
+        &mut self,
+        mut rows: Rows<'_, S, P>,
+        wanted: impl Fn(P::Row) -> Option<OrderId>,
+    ) -> Result<(Option<Place>, bool), PageError> {
         let mut is_more = true;
         while is_more && self.goes_on() {
             let mut ids = Vec::new();
-            let wanted = self.room().min(BATCH);
-            while ids.len() < wanted && self.page.looked_at < MAX_LOOKED_AT {
+            let most = self.room().min(BATCH);
+            while ids.len() < most && self.page.looked_at < MAX_LOOKED_AT {
                 let Some((_, row)) = rows.next().await? else {
                     is_more = false;
                     break;
                 };
                 self.page.looked_at += 1;
-                if self.filter.fits_row(&row, self.now) {
-                    ids.push(row.order);
-                }
+                ids.extend(wanted(row));
             }
             self.reads += 1;
             self.load(ids).await?;
         }
         let place = rows.place().cloned();
-        let begun = place.map(|place| Cursor(At::Needing(place)));
-        self.page.next = begun.or_else(|| from.cloned()).filter(|_| is_more);
-        let skipped = rows.skipped();
-        self.page.skipped.add(skipped.unreadable);
-        self.page.skipped.others += skipped.others;
-        Ok(())
+        self.page.skipped.add_all(rows.skipped());
+        Ok((place, is_more))
     }
 
     async fn under_way(&mut self, from: Option<&Cursor>) -> Result<(), PageError> {

@@ -46,6 +46,12 @@ impl Skipped {
         Ok(orders)
     }
 
+    /// Adds what another part of a search could not read.
+    pub(crate) fn add_all(&mut self, other: Self) {
+        self.add(other.unreadable);
+        self.others += other.others;
+    }
+
     pub(crate) fn add(&mut self, unreadable: impl IntoIterator<Item = Unreadable>) {
         for one in unreadable {
             // An order may be in more than one part of an index.

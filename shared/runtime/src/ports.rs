@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::{Attention, Envelope, Failure, Order, OrderId, Timestamp, Version, WorkflowRef};
-use triad_workflow::{DefinitionHash, Millis, WorkflowName};
+use triad_workflow::{DefinitionHash, Millis, SearchKey, WorkflowName};
 
 /// Why the store failed; the text is for people. A lost race is no failure: see [`Written`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -438,6 +438,29 @@ impl AttentionPage {
     }
 }
 
+/// One row of a search index: an order with a search key. Only a hint, like a row of the due index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchRow {
+    /// The order's id.
+    pub order: OrderId,
+    /// When the order was submitted.
+    pub at: Timestamp,
+    /// The definition that the order is pinned to; `None` if the row does not hold it.
+    pub workflow: Option<WorkflowRef>,
+}
+
+/// A page of the rows of one key in a search index, and where the next page begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchPage {
+    /// The rows of this page, the order that was submitted last first.
+    pub rows: Vec<SearchRow>,
+    /// Rows of this page that cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// Where the next page begins, as [`AttentionPage::behind`] names it; `None` at the end. A page may
+    /// be empty and not the last one.
+    pub next: Option<String>,
+}
+
 /// One stored version of a workflow, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVersion {
@@ -465,6 +488,23 @@ pub trait OperatorStore: Send + Sync + 'static {
         shard: u32,
         page: Option<String>,
     ) -> impl Future<Output = Result<AttentionPage, StoreError>> + Send;
+
+    /// Reads a page of the orders with exactly this search key, the one that was submitted last first, of
+    /// one search index. `index` is below [`MAX_SEARCH_KEYS`](triad_workflow::search::MAX_SEARCH_KEYS):
+    /// an order's key is in one of them, and which one says nothing. `page` is [`SearchPage::next`] of
+    /// the page before, `None` for the first one. The rows are hints: one of an order that was just
+    /// submitted may be missing. A row that cannot be read is in [`SearchPage::unreadable`].
+    ///
+    /// # Errors
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read, the latter
+    /// where an earlier version has made the store and there is none; [`StoreError::Item`] if `page` is
+    /// none of this index.
+    fn search(
+        &self,
+        key: SearchKey,
+        index: usize,
+        page: Option<String>,
+    ) -> impl Future<Output = Result<SearchPage, StoreError>> + Send;
 
     /// All stored versions of all workflows, in no promised order.
     ///

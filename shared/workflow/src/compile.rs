@@ -13,6 +13,7 @@ use crate::model::{
 };
 use crate::names::{AgentName, StepId, WorkflowName};
 use crate::problem::At;
+use crate::search::SearchKeys;
 use crate::template::Template;
 use crate::workflow::{
     Above, Compensation, DEFAULT_COMPLETE_WITHIN, Policy, Probe, Repeat, Retry, Step, Workflow,
@@ -61,12 +62,15 @@ impl Workflow {
         }
         let name = WorkflowName::new(&definition.workflow)
             .map_err(|e| Box::new(Problem::new(At::top().key("workflow"), e.to_string())))?;
+        let search = SearchKeys::compile(&definition)
+            .map_err(|e| Box::new(Problem::new(At::top().key("search"), e)))?;
         Ok(Self {
             name,
             hash: DefinitionHash::of(&definition),
             complete_within: definition.complete_within,
             progress: definition.progress,
             details: definition.details_schema.as_ref().map(DetailsSchema::new),
+            search,
             steps,
             definition,
         })

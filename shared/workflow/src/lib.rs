@@ -19,6 +19,7 @@ pub mod load;
 pub mod model;
 pub mod names;
 mod problem;
+pub mod search;
 pub mod template;
 #[cfg(feature = "load")]
 mod types;
@@ -31,7 +32,8 @@ pub use duration::Millis;
 pub use expr::{EvalError, Expression, MAX_WORK, ReadOf, Scope};
 pub use hash::DefinitionHash;
 pub use model::Definition;
-pub use names::{AgentName, InvalidName, StepId, WorkflowName};
+pub use names::{AgentName, InvalidName, SearchName, StepId, WorkflowName};
 pub use problem::nearest;
+pub use search::{InvalidSearchKey, SearchKey, SearchKeys};
 pub use template::Template;
 pub use workflow::{Above, Compensation, Policy, Probe, Repeat, Retry, Step, StepIndex, Workflow};

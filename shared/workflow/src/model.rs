@@ -2,6 +2,8 @@
 //!
 //! Unknown fields are refused, so a misspelt field is an error and never a silent default.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,6 +33,12 @@ pub struct Definition {
     /// `details-do-not-fit`, and its application is told `rejected`. Absent: any details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details_schema: Option<Map<String, Value>>,
+    /// By what operators find orders, exactly: at most two names, each with one expression over `details`,
+    /// such as `customer: "${details.customerID}"`. Each costs an order one write unit more. An order for
+    /// which the value is missing, null, empty, longer than 256 bytes, a list or an object has no such
+    /// key. Absent: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub search: BTreeMap<String, String>,
     /// What steps use where they say nothing themselves.
     #[serde(default, skip_serializing_if = "Defaults::is_empty")]
     pub defaults: Defaults,

@@ -93,6 +93,11 @@ name! {
     AgentName
 }
 
+name! {
+    /// Name of a search key, unique within its workflow.
+    SearchName
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use crate::expr::Expression;
 use crate::hash::DefinitionHash;
 use crate::model::Definition;
 use crate::names::{AgentName, StepId, WorkflowName};
+use crate::search::SearchKeys;
 use crate::template::Template;
 
 /// Position of a step in [`Workflow::steps`], from 0.
@@ -28,6 +29,8 @@ pub struct Workflow {
     pub progress: bool,
     /// What the details of its orders have to fit; `None`: any do.
     pub details: Option<DetailsSchema>,
+    /// By what operators find its orders.
+    pub search: SearchKeys,
     /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
     pub steps: Vec<Step>,
     /// The definition as its author wrote it.

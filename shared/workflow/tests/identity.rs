@@ -44,6 +44,8 @@ fn every_meaning_changes_the_hash() {
     let changes = [
         ("workflow: w", "workflow: v"),
         ("workflow: w", "workflow: w\ndescription: what for"),
+        ("workflow: w", "workflow: w\nsearch: {k: '${details.a}'}"),
+        ("workflow: w", "workflow: w\nsearch: {k: '${details.b}'}"),
         ("id: a", "id: b"),
         ("agent: shop", "agent: bank"),
         ("action: go", "action: stay"),

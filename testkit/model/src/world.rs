@@ -144,6 +144,7 @@ impl Installation {
             submitted_at: Timestamp(0),
             due: Timestamp(timing.announce_within.0),
             deadline: None,
+            search: Vec::new(),
             details: json!({}),
         };
         Self {

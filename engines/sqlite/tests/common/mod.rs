@@ -48,6 +48,7 @@ pub fn new(text: &str) -> NewOrder {
         submitted_at: Timestamp(1),
         due: Timestamp(5_000),
         deadline: None,
+        search: Vec::new(),
         details: json!({}),
     };
     NewOrder {

@@ -75,6 +75,7 @@ impl Act {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterForm {
+    pub(crate) search: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) cause: Option<String>,
     pub(crate) workflow: Option<String>,
@@ -85,6 +86,7 @@ pub(crate) struct FilterForm {
 impl FilterForm {
     pub(super) fn filter(&self) -> Result<Filter, Problem> {
         params::filter(|name| match name {
+            "search" => self.search.as_deref(),
             "state" => self.state.as_deref(),
             "cause" => self.cause.as_deref(),
             "workflow" => self.workflow.as_deref(),

@@ -10,7 +10,7 @@ use crate::acts::downstreams::unknown;
 use crate::answer::{self, Answer};
 use crate::desk::Desk;
 use crate::installation::Installation;
-use crate::params::{FILTER, Params};
+use crate::params::{FILTER_OF_CAUSES, Params};
 use crate::problem::Problem;
 use crate::settings::SAMPLE;
 use crate::versions::definition;
@@ -32,7 +32,7 @@ pub(super) async fn causes<I: Installation>(
     desk: &Desk<I>,
     query: &Params,
 ) -> Result<Answer, Problem> {
-    query.only(&FILTER)?;
+    query.only(&FILTER_OF_CAUSES)?;
     let most = by_cause::MAX_ROWS;
     let found = by_cause::among(desk.of.store(), &query.filter()?, desk.now(), most).await?;
     let groups: Result<Vec<Value>, _> = found

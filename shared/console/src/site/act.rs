@@ -152,6 +152,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
             form.all("orders")
         },
         filter: is_all.then(|| FilterForm {
+            search: said("filter_search"),
             state: said("filter_state"),
             cause: said("filter_cause"),
             workflow: said("filter_workflow"),
@@ -174,7 +175,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
 }
 
 /// The names of a form that are sent again when what was tried is done.
-const AGAIN: [&str; 18] = [
+const AGAIN: [&str; 19] = [
     "scope",
     "act",
     "why",
@@ -187,6 +188,7 @@ const AGAIN: [&str; 18] = [
     "output",
     "to_workflow",
     "to_version",
+    "filter_search",
     "filter_state",
     "filter_cause",
     "filter_workflow",

@@ -65,6 +65,7 @@ fn fits(view: &View) -> String {
             .workflow
             .as_ref()
             .map(|name| format!("workflow {name}")),
+        filter.search.as_ref().map(ToString::to_string),
         filter.older_than.map(|span| format!("older than {span}")),
         filter.id.as_ref().map(|id| format!("{id:?} in the id")),
     ];

@@ -7,8 +7,10 @@ use triad_operator::find::by_id;
 use triad_operator::inputs::{self, InputsError};
 use triad_operator::next::{self, Next};
 use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
+use triad_workflow::SearchKey;
 
 use super::{Visit, act, bars, graph, layout::Page, orders, text};
+use crate::hidden::{Hidden, SHOWN};
 use crate::installation::Installation;
 use crate::params::{in_path, order_id};
 use crate::problem::Problem;
@@ -35,7 +37,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
     let next = next::of(&order, &timing);
     let content = html! {
         h1 { "Order " (order.id) }
-        (facts(&order))
+        (facts(&order, &desk.settings.hidden))
         (what_next(&next))
         h2 { "Workflow" }
         @match &workflow {
@@ -61,7 +63,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         .behind(behind))
 }
 
-fn facts(order: &Order) -> Markup {
+fn facts(order: &Order, hidden: &Hidden) -> Markup {
     html! {
         dl class="facts" {
             dt { "State" } dd id="state" { (orders::states(order)) }
@@ -75,6 +77,9 @@ fn facts(order: &Order) -> Markup {
                 dt { "Closed" } dd { (text::at(hold.at)) " by " (hold.act.by) ": " (hold.act.why) }
             }
             dt { "Workflow" } dd { a href=(text::version_path(&order.workflow)) { (order.workflow.name) " " (text::short(order.workflow.hash.as_str())) } }
+            @if !order.search.is_empty() {
+                dt { "Search keys" } dd { ul class="plain" { @for key in &order.search { li { (search_key(key, hidden)) } } } }
+            }
             dt { "Submitted" } dd { (text::at(order.submitted_at)) }
             @if let Some(at) = order.state.finished_at() {
                 dt { "Finished" } dd { (text::at(at)) " after " (text::since(order.submitted_at, at)) }
@@ -92,6 +97,16 @@ fn facts(order: &Order) -> Markup {
             @if let Some(trace) = &order.traceparent { dt { "Trace" } dd { code { (trace) } } }
         }
     }
+}
+
+/// A search key, as the way to all orders that have it.
+fn search_key(key: &SearchKey, hidden: &Hidden) -> Markup {
+    if hidden.hides(key.name().as_str()) {
+        return html! { (key.name()) "=" (SHOWN) };
+    }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("search", &key.to_string());
+    html! { a href={ "/console/orders?" (query.finish()) } { (key) } }
 }
 
 /// The address of the orders that failed for the same cause.

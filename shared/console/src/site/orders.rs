@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use triad_core::{Order, ProcessState};
 use triad_operator::pages::{Page as Found, page as find};
-use triad_operator::{find::by_id, next};
+use triad_operator::{find::by_id, next, search};
 
 use super::{Visit, act, layout::Page, text};
 use crate::installation::Installation;
@@ -22,11 +22,19 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     {
         found.orders.insert(0, order);
     }
+    let hint = match &filter.search {
+        Some(key) if found.orders.is_empty() => {
+            let declared = search::declared(store).await?;
+            search::hint(&declared, key, filter.workflow.as_deref())
+        }
+        _ => None,
+    };
     let content = html! {
         h1 { "Orders" }
         (filter_form(visit))
         form method="post" action="/console/act" {
             (table(&found, visit))
+            @if let Some(hint) = &hint { p class="note" { (hint) "." } }
             (pages(&found, visit))
             @if visit.may_act() && !found.orders.is_empty() { (act::fields(visit, !filter.is_empty())) }
         }
@@ -47,6 +55,7 @@ fn filter_form<I: Installation>(visit: &Visit<'_, I>) -> Markup {
             fieldset {
                 legend { "Which orders" }
                 div class="fields" {
+                    label { "Search key" input type="search" name="search" value=(said("search")) placeholder="customer=ALFKI" title="A name that a workflow declares, =, and the whole value"; }
                     label { "State" select name="state" {
                         option value="" { "any" }
                         @for name in names {

@@ -33,6 +33,7 @@ fn accepted(s: &Story) -> Accepted {
         submitted_at: Timestamp(BEGIN),
         due: Timestamp(BEGIN + 10_000),
         deadline: None,
+        search: Vec::new(),
         details: json!({"amount": 7}),
     }
 }
@@ -80,6 +81,13 @@ fn all() -> Vec<(String, Value)> {
             })),
         ),
         (
+            "accepted-search".to_owned(),
+            to_value(&SchedulerMessage::Accepted(Accepted {
+                search: vec!["customer=ALFKI".parse().expect("a search key")],
+                ..accepted(&s)
+            })),
+        ),
+        (
             "retry".to_owned(),
             to_value(&SchedulerMessage::Retry(Retry {
                 order_id: s.order.id.clone(),
@@ -114,7 +122,7 @@ fn all() -> Vec<(String, Value)> {
     let envelope = render::reply(request, 1, reply.outcome.clone(), PACE, s.now, None);
     assert_eq!(
         serde_json::from_slice::<Value>(&envelope.value).unwrap(),
-        all[3].1,
+        all[4].1,
         "the agent's answer is that very message"
     );
     // The records below are of an order that begins when it was submitted.

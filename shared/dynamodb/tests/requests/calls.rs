@@ -111,6 +111,7 @@ fn new_order() -> NewOrder {
         submitted_at: Timestamp(1),
         due: Timestamp(2),
         deadline: None,
+        search: Vec::new(),
         details: Value::Null,
     };
     NewOrder {

@@ -5,5 +5,6 @@ mod campaigns;
 mod find;
 mod letters;
 mod pages;
+mod search;
 mod support;
 mod versions;

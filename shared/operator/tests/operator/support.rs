@@ -77,8 +77,19 @@ pub async fn order(
     name: &str,
     change: impl FnOnce(&mut Order),
 ) -> OrderId {
+    searched(store, workflow, name, (1_000, &[]), change).await
+}
+
+/// The same of an order that was submitted at a moment and has these search keys.
+pub async fn searched(
+    store: &Ports,
+    workflow: &Workflow,
+    name: &str,
+    (at, keys): (u64, &[&str]),
+    change: impl FnOnce(&mut Order),
+) -> OrderId {
     let accepted = json!({"order_id": name, "workflow": identity(workflow).to_string(),
-        "submitted_at": 1_000, "due": 2_000, "details": {}});
+        "submitted_at": at, "due": 2_000, "search": keys, "details": {}});
     let accepted = serde_json::from_value(accepted).expect("an accepted order");
     let first = Order::new(&accepted, workflow, Timestamp(2_000));
     let new = NewOrder {

@@ -269,6 +269,7 @@ where
             submitted_at: now,
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
+            search: workflow.search.of(&details),
             details: details.clone(),
         };
         let produced = u64::try_from(record.timestamp_ms).map_or(now, Timestamp);
@@ -384,6 +385,7 @@ where
                         submitted_at: record.submitted_at,
                         due: record.due.unwrap_or(order.accepted.due),
                         deadline: record.deadline,
+                        search: record.search.clone(),
                         details: order.accepted.details,
                     };
                     to_send.push(ToSend::announced_as(order.index, accepted, &record));

@@ -223,6 +223,7 @@ impl World {
             submitted_at: now,
             due: now.plus(Millis(10_000)),
             deadline: None,
+            search: Vec::new(),
             details,
         }
     }

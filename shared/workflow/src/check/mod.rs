@@ -6,6 +6,7 @@
 
 pub(crate) mod expressions;
 mod numbers;
+pub(crate) mod search;
 
 use std::collections::BTreeSet;
 
@@ -80,6 +81,7 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
     numbers::check_repeat(definition, &mut problems);
     let ancestors = order.as_ref().map(|order| ancestors(&after, order));
     expressions::check(definition, ancestors.as_deref(), &mut problems);
+    search::check(definition, &mut problems);
     let planned = order.zip(ancestors).map(|(order, ancestors)| {
         let undoable = check_undo(definition, &ancestors, &mut problems);
         let mut place = vec![0; order.len()];

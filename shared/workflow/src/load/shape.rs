@@ -170,6 +170,7 @@ impl Shape<'_> {
 
     fn mapping(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &At) -> bool {
         let Some(properties) = schema["properties"].as_object() else {
+            self.entries(&schema["additionalProperties"], map, at);
             return true;
         };
         let known: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -226,6 +227,13 @@ impl Shape<'_> {
             }
         }
         whole
+    }
+
+    /// Takes values out of a mapping with keys of the author's own that do not fit what each has to be.
+    fn entries(&mut self, schema: &Value, map: &mut Map<String, Value>, at: &At) {
+        if schema.is_object() {
+            map.retain(|key, value| self.fits(schema, value, &at.key(key)));
+        }
     }
 
     /// Puts something in the place of a required value, so that the mapping can be judged. False if

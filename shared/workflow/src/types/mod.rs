@@ -19,6 +19,7 @@ mod schema;
 use serde_json::Value;
 
 use crate::check::expressions::{Role, Written, compiled};
+use crate::check::search;
 use crate::details::DetailsSchema;
 use crate::expr::{Expression, Scope};
 use crate::model::{CompensationDefinition, Definition};
@@ -40,13 +41,16 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .collect();
     for expression in &written {
         let faults = faults(definition, expression, &conditions, &written);
-        for fault in faults {
-            let source = expression.expression.source();
-            let mut problem = Problem::new(expression.at.clone(), fault.reason);
-            problem.hint = fault.hint;
-            let texts = [Some(source.to_owned()), fault.text];
-            problems.push(problem.on_text(texts.into_iter().flatten()));
-        }
+        told(
+            &expression.at,
+            &expression.expression,
+            faults,
+            &mut problems,
+        );
+    }
+    for (at, expression) in search::compiled(definition, &mut Problems::default()) {
+        let faults = faults_of_search_key(definition, &expression, &conditions);
+        told(&at, &expression, faults, &mut problems);
     }
     if let Some(written) = &definition.details_schema
         && let Err(reason) = DetailsSchema::new(written).check()
@@ -65,6 +69,15 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .into_iter()
         .map(|p| p.named(definition))
         .collect()
+}
+
+fn told(at: &At, expression: &Expression, faults: Vec<Fault>, problems: &mut Problems) {
+    for fault in faults {
+        let mut problem = Problem::new(at.clone(), fault.reason);
+        problem.hint = fault.hint;
+        let texts = [Some(expression.source().to_owned()), fault.text];
+        problems.push(problem.on_text(texts.into_iter().flatten()));
+    }
 }
 
 fn when(written: &[Written], step: usize) -> Option<&Expression> {
@@ -87,10 +100,7 @@ fn faults(
     };
     let around = Around {
         order: order(),
-        details: definition
-            .details_schema
-            .as_ref()
-            .map_or_else(|| Type::of(Kinds::MAP), schema::details),
+        details: details(definition),
         output: (written.role == Role::Compensation).then(Type::any),
         conditions,
         facts,
@@ -112,6 +122,48 @@ fn faults(
         }
     }
     infer.faults
+}
+
+/// What can never work in the expression of a search key. One that reads what it must not has been told
+/// of.
+fn faults_of_search_key(
+    definition: &Definition,
+    expression: &Expression,
+    conditions: &Conditions<'_>,
+) -> Vec<Fault> {
+    if search::read_beside_details(expression).is_some() {
+        return Vec::new();
+    }
+    let around = Around {
+        order: order(),
+        details: details(definition),
+        output: None,
+        conditions,
+        facts: Facts::new(),
+    };
+    let mut infer = Infer::new(&around);
+    let found = crate::expr::with_stack(|| infer.of(expression.tree()));
+    if infer.faults.is_empty() && !found.kinds.may(SEARCHED) {
+        infer.faults.push(Fault {
+            reason: format!(
+                "a search key is a text, a number, or true or false, and `{}` is {}",
+                expression.source(),
+                found.kinds.said()
+            ),
+            hint: None,
+            text: None,
+        });
+    }
+    infer.faults
+}
+
+/// What the value of a search key may be.
+const SEARCHED: Kinds = Kinds(Kinds::STRING.0 | Kinds::NUMBER.0 | Kinds::BOOL.0);
+
+/// What expressions see as `details`.
+fn details(definition: &Definition) -> Type {
+    let written = definition.details_schema.as_ref();
+    written.map_or_else(|| Type::of(Kinds::MAP), schema::details)
 }
 
 /// What expressions see as `order`.

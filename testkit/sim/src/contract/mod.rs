@@ -12,6 +12,7 @@ pub mod operator;
 mod orders;
 mod race;
 pub mod random;
+pub mod search;
 mod simulated;
 pub mod store;
 mod timed;

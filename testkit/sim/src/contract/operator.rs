@@ -2,7 +2,7 @@
 //!
 //! Each function is one behaviour and panics where the store does not have it. `prefix` keeps the
 //! ids of one run apart from those of another: it must be fresh and fit for an id. [`all`] runs
-//! every one.
+//! every one, and those of [`search`](super::search).
 
 use std::collections::BTreeMap;
 
@@ -251,4 +251,5 @@ pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, pre
     has_what_is_paused_until_it_goes_on(store, prefix).await;
     pages_of_the_attention_index_are_complete_and_ordered(store, prefix).await;
     lists_versions_and_removes_old_ones(store, prefix).await;
+    super::search::all(store, prefix).await;
 }

@@ -41,6 +41,7 @@ pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) ->
         submitted_at: Timestamp(1_000),
         due: Timestamp(due),
         deadline: None,
+        search: vec![format!("order={id}").parse().expect("a search key")],
         details: details.clone(),
     };
     NewOrder {

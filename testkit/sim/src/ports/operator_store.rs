@@ -1,10 +1,14 @@
-//! What only operators ask of the simulated store: the attention index, and the versions of
-//! workflows.
+//! What only operators ask of the simulated store: the attention index, the search indexes,
+//! and the versions of workflows.
 
 use triad_core::due::shard_of;
+use triad_core::stored::SEARCH;
 use triad_core::{Attention, Timestamp, WorkflowRef};
 use triad_runtime::StoreError;
-use triad_runtime::ports::{AttentionPage, AttentionRow, OperatorStore, StoredVersion};
+use triad_runtime::ports::{
+    AttentionPage, AttentionRow, OperatorStore, SearchPage, SearchRow, StoredVersion,
+};
+use triad_workflow::SearchKey;
 
 use super::Ports;
 use crate::store::StoreState;
@@ -21,6 +25,21 @@ impl OperatorStore for Ports {
     ) -> Result<AttentionPage, StoreError> {
         let read = move |store: &StoreState| attention(store, kind, shard, page.as_deref());
         self.reading(|state| read(&state.store)).await
+    }
+
+    async fn search(
+        &self,
+        key: SearchKey,
+        index: usize,
+        page: Option<String>,
+    ) -> Result<SearchPage, StoreError> {
+        if index >= SEARCH.len() {
+            return Err(StoreError::Item(format!(
+                "there is no search index {index}"
+            )));
+        }
+        self.reading(move |state| search(&state.store, &key, index, page.as_deref()))
+            .await
     }
 
     async fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
@@ -49,10 +68,8 @@ fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>
         })
         .collect();
     rows.sort_by(|a, b| (a.at, &a.order).cmp(&(b.at, &b.order)));
-    let behind = page.and_then(|page| page.split_once('/'));
-    let behind = behind.and_then(|(at, id)| Some((at.parse().ok()?, id)));
-    if let Some((at, id)) = behind {
-        rows.retain(|row| (row.at, row.order.as_str()) > (Timestamp(at), id));
+    if let Some((at, id)) = page.and_then(place) {
+        rows.retain(|row| (row.at, row.order.as_str()) > (at, id));
     }
     let more = rows.len() > PAGE;
     rows.truncate(PAGE);
@@ -62,6 +79,37 @@ fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>
         next: last.map(|row| AttentionPage::behind(row.at, row.order.as_str())),
         rows,
     }
+}
+
+/// One page of a search index; a page's name is the place of the row before it.
+fn search(store: &StoreState, key: &SearchKey, index: usize, page: Option<&str>) -> SearchPage {
+    let there = store.orders().filter(|order| !store.is_gone(&order.id));
+    let mut rows: Vec<SearchRow> = there
+        .filter(|order| order.search.get(index) == Some(key))
+        .map(|order| SearchRow {
+            order: order.id.clone(),
+            at: order.submitted_at,
+            workflow: Some(order.workflow.clone()),
+        })
+        .collect();
+    rows.sort_by(|a, b| (b.at, &b.order).cmp(&(a.at, &a.order)));
+    if let Some((at, id)) = page.and_then(place) {
+        rows.retain(|row| (row.at, row.order.as_str()) < (at, id));
+    }
+    let more = rows.len() > PAGE;
+    rows.truncate(PAGE);
+    let last = rows.last().filter(|_| more);
+    SearchPage {
+        unreadable: Vec::new(),
+        next: last.map(|row| AttentionPage::behind(row.at, row.order.as_str())),
+        rows,
+    }
+}
+
+/// The place behind which a page begins.
+fn place(page: &str) -> Option<(Timestamp, &str)> {
+    let (at, id) = page.split_once('/')?;
+    Some((Timestamp(at.parse().ok()?), id))
 }
 
 impl StoreState {

@@ -177,6 +177,7 @@ impl Evidence {
             submitted_at: Timestamp(1),
             due: Timestamp(2),
             deadline: None,
+            search: Vec::new(),
             details: details(name),
         };
         let mut record = Order::new(&accepted, &self.workflow, Timestamp(2));

@@ -1,0 +1,179 @@
+//! The rows of several parts of an index in one line, by their moments, read as they are asked for.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use triad_core::{OrderId, Timestamp};
+use triad_runtime::StoreError;
+use triad_runtime::ports::{AttentionPage, OperatorStore, Unreadable};
+
+use crate::skipped::Skipped;
+
+/// Rows of one part that were read at once.
+pub(crate) struct Read<R> {
+    pub(crate) rows: Vec<R>,
+    pub(crate) unreadable: Vec<Unreadable>,
+    /// Where the next page begins, by the name that [`AttentionPage::behind`] makes of a place.
+    pub(crate) next: Option<String>,
+}
+
+/// A part of an index, which a store reads page by page in the order of the rows' moments.
+pub(crate) trait Part: Sync {
+    type Row: Send;
+    /// Whether the latest row comes first.
+    const NEWEST_FIRST: bool;
+
+    fn read<S: OperatorStore>(
+        &self,
+        store: &S,
+        page: Option<String>,
+    ) -> impl Future<Output = Result<Read<Self::Row>, StoreError>> + Send;
+
+    fn at(row: &Self::Row) -> Timestamp;
+
+    fn order(row: &Self::Row) -> &OrderId;
+}
+
+/// A place in the rows of some parts: that of a row that was handed out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    at: Timestamp,
+    /// Which of the parts.
+    #[serde(rename = "shard")]
+    part: usize,
+    order: String,
+}
+
+/// Behind every order id, where ids of one moment are sorted.
+const BEHIND_ALL: &str = "\u{10FFFF}";
+
+impl Place {
+    /// The name of the page of a part that begins behind this place, and the first moment of the rows that
+    /// are still to be handed out: how a store sorts rows of one moment is its own affair.
+    fn page_of<P: Part>(&self, part: usize) -> (String, Timestamp) {
+        let less = Timestamp(self.at.0.saturating_sub(1));
+        let more = Timestamp(self.at.0.saturating_add(1));
+        let (before, after) = match P::NEWEST_FIRST {
+            true => (more, less),
+            false => (less, more),
+        };
+        match part.cmp(&self.part) {
+            // Of rows of one moment those of an earlier part came before.
+            Ordering::Less => (AttentionPage::behind(self.at, BEHIND_ALL), after),
+            Ordering::Equal => (AttentionPage::behind(self.at, &self.order), self.at),
+            Ordering::Greater => (AttentionPage::behind(before, BEHIND_ALL), self.at),
+        }
+    }
+}
+
+/// Some parts, merged. In memory is at most one page of each.
+pub(crate) struct Rows<'a, S, P: Part> {
+    store: &'a S,
+    parts: Vec<Reading<P>>,
+    skipped: Skipped,
+    last: Option<Place>,
+}
+
+struct Reading<P: Part> {
+    part: P,
+    rows: VecDeque<P::Row>,
+    next: Next,
+    /// Rows of an earlier moment, in the order of the rows, were handed out before.
+    first: Option<Timestamp>,
+}
+
+/// What is still to be read of a part.
+enum Next {
+    Page(Option<String>),
+    Nothing,
+}
+
+impl<'a, S: OperatorStore, P: Part> Rows<'a, S, P> {
+    pub(crate) fn of(store: &'a S, parts: impl IntoIterator<Item = P>) -> Self {
+        let reading = |part| Reading {
+            part,
+            rows: VecDeque::new(),
+            next: Next::Page(None),
+            first: None,
+        };
+        Self {
+            store,
+            parts: parts.into_iter().map(reading).collect(),
+            skipped: Skipped::default(),
+            last: None,
+        }
+    }
+
+    /// Those behind a place that rows of the same parts were at.
+    pub(crate) fn behind(mut self, place: &Place) -> Self {
+        for (at, reading) in self.parts.iter_mut().enumerate() {
+            let (page, first) = place.page_of::<P>(at);
+            (reading.next, reading.first) = (Next::Page(Some(page)), Some(first));
+        }
+        self
+    }
+
+    /// The place of the row that was handed out last; `None` if none was.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.last.as_ref()
+    }
+
+    /// The rows that could not be read.
+    pub(crate) fn skipped(self) -> Skipped {
+        self.skipped
+    }
+
+    /// The next row, with its part; `None` at the end. Of rows of one moment those of the first part come
+    /// first.
+    pub(crate) async fn next(&mut self) -> Result<Option<(&P, P::Row)>, StoreError> {
+        for reading in &mut self.parts {
+            reading.fill(self.store, &mut self.skipped).await?;
+        }
+        let moments = self.parts.iter().enumerate();
+        let moments = moments.filter_map(|(at, part)| Some((at, P::at(part.rows.front()?))));
+        let first = match P::NEWEST_FIRST {
+            // It takes the last of equal ones.
+            true => moments.rev().max_by_key(|(_, moment)| *moment),
+            false => moments.min_by_key(|(_, moment)| *moment),
+        };
+        let Some((part, at)) = first else {
+            return Ok(None);
+        };
+        let found = &mut self.parts[part];
+        let Some(row) = found.rows.pop_front() else {
+            return Ok(None);
+        };
+        let order = P::order(&row).to_string();
+        self.last = Some(Place { at, part, order });
+        Ok(Some((&found.part, row)))
+    }
+}
+
+impl<P: Part> Reading<P> {
+    /// Reads on until a row is at hand or the part ends.
+    async fn fill(
+        &mut self,
+        store: &impl OperatorStore,
+        skipped: &mut Skipped,
+    ) -> Result<(), StoreError> {
+        while self.rows.is_empty() {
+            let Next::Page(page) = std::mem::replace(&mut self.next, Next::Nothing) else {
+                return Ok(());
+            };
+            let got = self.part.read(store, page).await?;
+            let is_new = |row: &P::Row| {
+                self.first.is_none_or(|first| match P::NEWEST_FIRST {
+                    true => P::at(row) <= first,
+                    false => P::at(row) >= first,
+                })
+            };
+            self.rows = got.rows.into_iter().filter(is_new).collect();
+            skipped.add(got.unreadable);
+            self.next = got
+                .next
+                .map_or(Next::Nothing, |page| Next::Page(Some(page)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Checks of the search keys that a definition declares.
+
+use serde_json::Value;
+
+use crate::expr::Expression;
+use crate::model::Definition;
+use crate::names::check_name;
+use crate::problem::{At, Problem, Problems};
+use crate::search::{MAX_SEARCH_KEYS, expression};
+use crate::template::{self, Piece};
+
+/// The expression of each search key that is one and compiles, and where it stands; a problem for each
+/// other one.
+pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<(At, Expression)> {
+    let mut all = Vec::new();
+    for (name, written) in &definition.search {
+        let at = At::top().key("search").key(name);
+        match expression(written) {
+            Ok(expression) => all.push((at, expression)),
+            Err(reason) => problems.push(refused(at, written, reason)),
+        }
+    }
+    all
+}
+
+/// Why something is no expression of a search key, with what to write instead.
+fn refused(at: At, written: &str, reason: String) -> Problem {
+    let problem = Problem::new(at.clone(), reason);
+    let value = Value::String(written.to_owned());
+    match template::pieces(&value, &at).as_slice() {
+        // It does not compile, or has no end: the reason says so.
+        [(_, Piece::Expression(source))] if Expression::compile(source).is_err() => {
+            problem.on_text([source.clone()])
+        }
+        [.., (_, Piece::Unclosed(_))] => problem.hint("close it with `}`"),
+        [] if Expression::compile(written.trim()).is_ok() => {
+            problem.hint(format!("write `${{{}}}`", written.trim()))
+        }
+        _ => {
+            problem.hint("join texts inside of it: `${details.country + \"/\" + details.customer}`")
+        }
+    }
+}
+
+/// Checks how many search keys there are, their names, and that they are computed of the details alone:
+/// when an order is submitted, no step of it has run.
+pub(super) fn check(definition: &Definition, problems: &mut Problems) {
+    let at = At::top().key("search");
+    let count = definition.search.len();
+    if count > MAX_SEARCH_KEYS {
+        let reason = format!("{count} search keys; {MAX_SEARCH_KEYS} are allowed");
+        problems.push(Problem::new(at.clone(), reason).on_key());
+    }
+    for name in definition.search.keys() {
+        if let Err(e) = check_name(name) {
+            problems.push(Problem::new(at.key(name), e.to_string()).on_key());
+        }
+    }
+    for (at, expression) in compiled(definition, problems) {
+        if let Some(other) = read_beside_details(&expression) {
+            let reason =
+                format!("reads `{other}`, and a search key is computed of `details` alone");
+            problems.push(Problem::new(at, reason).on_text([other.to_owned()]));
+        }
+    }
+}
+
+/// A variable that an expression reads and that is not `details`.
+pub(crate) fn read_beside_details(expression: &Expression) -> Option<&str> {
+    let variables = expression.variables().iter().map(String::as_str);
+    let steps = (!expression.steps().is_empty()).then_some("steps");
+    variables.chain(steps).find(|name| *name != "details")
+}
