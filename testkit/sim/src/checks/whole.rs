@@ -23,14 +23,19 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    fn check(&mut self, invariant: &'static str, holds: bool, seen: impl FnOnce() -> String) {
+    pub(super) fn check(
+        &mut self,
+        invariant: &'static str,
+        holds: bool,
+        seen: impl FnOnce() -> String,
+    ) {
         self.looked_at(invariant, 1);
         if !holds {
             self.breaches.push((invariant, seen()));
         }
     }
 
-    fn looked_at(&mut self, invariant: &'static str, times: usize) {
+    pub(super) fn looked_at(&mut self, invariant: &'static str, times: usize) {
         if times > 0 {
             *self.looked.entry(invariant).or_default() += times as u64;
         }
@@ -133,6 +138,7 @@ pub(crate) fn whole(state: &State) -> Findings {
     letters(state, &mut found);
     letters_first(state, &mut found);
     misfits(state, &mut found);
+    super::search::searched(state, &mut found);
     found
 }
 
