@@ -26,9 +26,10 @@ locals {
     for table, name in local.table_names :
     table => "arn:${local.partition}:dynamodb:${local.arn_tail}:table/${name}"
   }
-  # The index whose rows are due, and the one whose rows need an operator.
+  # The index whose rows are due, the one whose rows need an operator, and those by search key.
   due_index_arn       = "${local.table_arns.order_state}/index/due"
   attention_index_arn = "${local.table_arns.order_state}/index/attention"
+  search_index_arns   = [for n in [1, 2] : "${local.table_arns.order_state}/index/search-${n}"]
 
   function_names = merge(
     {

@@ -28,7 +28,12 @@ output "table_arns" {
 
 output "index_arns" {
   description = "ARNs of the indexes, for roles of operators."
-  value       = { due = local.due_index_arn, attention = local.attention_index_arn }
+  value = {
+    due       = local.due_index_arn
+    attention = local.attention_index_arn
+    search_1  = local.search_index_arns[0]
+    search_2  = local.search_index_arns[1]
+  }
 }
 
 output "kms_key_arn" {

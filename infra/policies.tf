@@ -20,6 +20,7 @@ locals {
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
     supervisor = [
+      { table = "orders", actions = ["dynamodb:GetItem"] },
       { table = "order_state", actions = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:PutItem"] },
       { table = "workflows", actions = ["dynamodb:GetItem"] },
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
@@ -64,6 +65,14 @@ locals {
     Effect   = "Allow"
     Action   = ["dynamodb:Query"]
     Resource = [local.due_index_arn]
+  }
+
+  # The Supervisor carries operators' campaigns on: it finds what needs them.
+  attention_statement = {
+    Sid      = "WhatNeedsAnOperator"
+    Effect   = "Allow"
+    Action   = ["dynamodb:Query"]
+    Resource = [local.attention_index_arn]
   }
 
   details_statement = {
@@ -158,6 +167,7 @@ locals {
       local.network_statements[function],
       local.table_statements[kind],
       contains(local.reads_due_index, kind) ? [local.index_statement] : [],
+      kind == "supervisor" ? [local.attention_statement] : [],
       contains(local.ends_details, kind) ? [local.details_statement] : [],
       [{
         Sid      = "Key"

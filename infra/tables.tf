@@ -60,6 +60,21 @@ resource "aws_dynamodb_table" "order_state" {
     type = "N"
   }
 
+  attribute {
+    name = "Search1"
+    type = "S"
+  }
+
+  attribute {
+    name = "Search2"
+    type = "S"
+  }
+
+  attribute {
+    name = "SubmittedAt"
+    type = "N"
+  }
+
   # Sparse: only orders that are under way, or not yet confirmed, have the two attributes. The
   # workflow is in it so that Submission can count what is under way by workflow.
   global_secondary_index {
@@ -77,6 +92,23 @@ resource "aws_dynamodb_table" "order_state" {
     range_key          = "AttentionAt"
     projection_type    = "INCLUDE"
     non_key_attributes = ["Cause", "Workflow"]
+  }
+
+  # Sparse: only orders with search keys have the attributes. A key of an order is in one of the two.
+  global_secondary_index {
+    name               = "search-1"
+    hash_key           = "Search1"
+    range_key          = "SubmittedAt"
+    projection_type    = "INCLUDE"
+    non_key_attributes = ["Workflow"]
+  }
+
+  global_secondary_index {
+    name               = "search-2"
+    hash_key           = "Search2"
+    range_key          = "SubmittedAt"
+    projection_type    = "INCLUDE"
+    non_key_attributes = ["Workflow"]
   }
 
   # Set on finished orders only.

@@ -70,8 +70,8 @@ if [ "$adapters" = yes ]; then exec python3 testkit/mutants/adapters.py "$@"; fi
 
 # A name that there is no mutant of would be caught by nobody, and missed by nobody.
 for name in "$@"; do
-  found=(testkit/mutants/patches/[0-9][0-9]-"$name".patch)
-  [ -e "${found[0]}" ] || { echo "mutants: there is no $name" >&2; exit 2; }
+  found=(testkit/mutants/patches/{[0-9][0-9],[0-9][0-9][0-9]}-"$name".patch)
+  [ "${#found[@]}" -gt 0 ] || { echo "mutants: there is no $name" >&2; exit 2; }
 done
 
 cargo build --release --locked --manifest-path "$copy/Cargo.toml" --target-dir target/planted \

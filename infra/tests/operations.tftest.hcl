@@ -243,7 +243,7 @@ run "outputs_for_the_command_line" {
     error_message = "mappings"
   }
   assert {
-    condition     = output.triad.metric_namespace == "Triad/shop" && output.index_arns.attention == "arn:aws:dynamodb:eu-west-1:111122223333:table/shop-order-state/index/attention"
+    condition     = output.triad.metric_namespace == "Triad/shop" && output.index_arns.attention == "arn:aws:dynamodb:eu-west-1:111122223333:table/shop-order-state/index/attention" && output.index_arns.search_2 == "arn:aws:dynamodb:eu-west-1:111122223333:table/shop-order-state/index/search-2"
     error_message = "metrics and indexes"
   }
 }

@@ -51,7 +51,7 @@ run "protected_keyed_and_indexed" {
   assert {
     condition = {
       for a in aws_dynamodb_table.order_state.attribute : a.name => a.type
-    } == { OrderID = "S", DueShard = "N", DueAt = "N", Attention = "S", AttentionAt = "N" }
+    } == { OrderID = "S", DueShard = "N", DueAt = "N", Attention = "S", AttentionAt = "N", Search1 = "S", Search2 = "S", SubmittedAt = "N" }
     error_message = "types of the attributes of order-state"
   }
   assert {
@@ -80,7 +80,14 @@ run "protected_keyed_and_indexed" {
     error_message = "index attention: what an operator must look at, with its cause and workflow"
   }
   assert {
-    condition     = length(aws_dynamodb_table.order_state.global_secondary_index) == 2
+    condition = toset([
+      for i in aws_dynamodb_table.order_state.global_secondary_index :
+      "${i.name} ${i.hash_key} ${i.range_key} ${i.projection_type} ${join(",", i.non_key_attributes)}" if startswith(i.name, "search-")
+    ]) == toset(["search-1 Search1 SubmittedAt INCLUDE Workflow", "search-2 Search2 SubmittedAt INCLUDE Workflow"])
+    error_message = "indexes search-1 and search-2: orders by their search keys, with their workflow"
+  }
+  assert {
+    condition     = length(aws_dynamodb_table.order_state.global_secondary_index) == 4
     error_message = "no further index: each costs write units"
   }
 }

@@ -154,6 +154,18 @@ impl Store {
         let _ = self.ask("DeleteItem", &delete).await;
     }
 
+    /// Takes the search indexes off the table of records: it is as an earlier version made it.
+    ///
+    /// # Panics
+    /// When it cannot be changed.
+    pub async fn remove_search_indexes(&self) {
+        for index in ["search-1", "search-2"] {
+            let delete = json!({"TableName": self.tables.order_state,
+                "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": index}}]});
+            let _ = self.ask("UpdateTable", &delete).await;
+        }
+    }
+
     /// Asks the service something that no port asks.
     async fn ask(&self, operation: &str, request: &Value) -> Value {
         let answer = crate::http::client()

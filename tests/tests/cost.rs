@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use triad_core::{Envelope, OrderId, topics};
 use triad_dynamodb::{Capacity, DynamoStore, Units};
+use triad_operator::find::Filter;
+use triad_operator::pages::page;
 use triad_runtime::agent::{Agent, Remotes};
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::Settings;
 use triad_runtime::submission::Submission;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_runtime::{Bus, Call, Fault, InputRecord, RemoteService, StateStore};
+use triad_runtime::{Bus, Call, Clock, Fault, InputRecord, RemoteService, StateStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::engines::{Store, workflow};
 use triad_workflow::AgentName;
@@ -76,8 +78,13 @@ fn details(number: usize) -> Value {
 
 /// Runs orders through all handlers and returns what one cost, on the average.
 async fn cost(cached_orders: usize) -> Units {
+    cost_of(YAML, cached_orders).await
+}
+
+/// The same of orders of another workflow of that name.
+async fn cost_of(yaml: &str, cached_orders: usize) -> Units {
     let engine = Store::start().await;
-    engine.publish(&workflow(YAML)).await;
+    engine.publish(&workflow(yaml)).await;
     let capacity = Arc::new(Capacity::metered());
     let store: DynamoStore<SystemClock> = engine.store().metered(capacity.clone());
     let settings = Settings {
@@ -141,8 +148,11 @@ async fn cost(cached_orders: usize) -> Units {
         calls: units.calls / ORDERS as u64,
     };
     println!(
-        "a three-step order, {cached_orders} cached: {} write units, {} read units, {} calls",
-        units.write, units.read, units.calls
+        "a three-step order, {} search keys, {cached_orders} cached: {} write units, {} read units, {} calls",
+        workflow(yaml).search.names().count(),
+        units.write,
+        units.read,
+        units.calls
     );
     units
 }
@@ -196,4 +206,63 @@ async fn the_read_budget_does_not_need_the_cache() {
     let units = cost(0).await;
     assert_within_budget(&units);
     assert!(units.read >= READ_AT_LEAST, "not all is counted: {units:?}");
+}
+
+/// The workflow with these search keys.
+fn searched(keys: &str) -> String {
+    YAML.replace("steps:", &format!("search: {{ {keys} }}\nsteps:"))
+}
+
+#[tokio::test]
+async fn each_search_key_of_an_order_costs_one_write_unit() {
+    let cached = Settings::default().cached_orders;
+    let none = cost_of(YAML, cached).await;
+    // This one has no value, and so no row.
+    let missing = cost_of(&searched("k: '${details.nothing}'"), cached).await;
+    let one = cost_of(&searched("customer: '${details.customerID}'"), cached).await;
+    let two = "customer: '${details.customerID}', invoice: '${details.orderID}'";
+    let two = cost_of(&searched(two), cached).await;
+    assert_within_budget(&none);
+    assert_eq!(missing, none);
+    assert_eq!((one.write, two.write), (none.write + 1.0, none.write + 2.0));
+    assert_eq!((one.read, two.read), (none.read, none.read));
+}
+
+/// What a search for a customer with one order consumes, among so many other orders.
+async fn search_among(stored: usize) -> Units {
+    let engine = Store::start().await;
+    let capacity = Arc::new(Capacity::metered());
+    let yaml = searched("invoice: '${details.orderID}'");
+    engine.publish(&workflow(&yaml)).await;
+    let bus = MemoryBus::default();
+    let submission = Submission::new(engine.store(), bus, SystemClock, Settings::default());
+    for number in 0..stored {
+        let order = json!({"order_id": format!("order-{number}"),
+            "workflow": "three-steps", "details": details(number)});
+        let record = InputRecord {
+            topic: topics::ORDERS.to_owned(),
+            value: Some(order.to_string().into_bytes()),
+            ..InputRecord::default()
+        };
+        let handled = submission.handle(&[record]).await;
+        assert!(handled[0].is_done(), "{handled:?}");
+    }
+    let filter = Filter {
+        search: Some("invoice=10250".parse().expect("a search key")),
+        ..Filter::default()
+    };
+    let store = engine.store().metered(capacity.clone());
+    let now = SystemClock.now();
+    let found = page(&store, &filter, 100, None, now).await;
+    let found = found.expect("the store works");
+    assert_eq!(found.orders.len(), 1);
+    capacity.units()
+}
+
+#[tokio::test]
+async fn a_search_costs_the_same_whatever_else_is_stored() {
+    let (few, many) = (search_among(5).await, search_among(200).await);
+    assert_eq!(many, few);
+    // Half a unit for each of the two indexes, and a consistent read of the order.
+    assert_eq!((many.read, many.write), (2.0, 0.0));
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use triad_tests::dev::Dev;
+use triad_tests::http::client;
 use triad_tests::orders::{Files, lines, order, orders};
 use triad_tests::poll::until;
 
@@ -488,4 +489,69 @@ async fn orders_end_on_their_version_unless_they_are_moved() {
     assert_eq!(versions.len(), 2, "both are needed");
     let old = versions.iter().find(|v| v["present"] == false).unwrap();
     assert_eq!((&old["finished"], &old["result"]), (&json!(2), &json!("")));
+}
+
+/// The answer of the console beside a run: its status and its body.
+async fn seen(dev: &Dev, path: &str) -> (u16, String) {
+    let root = dev.console.trim_end_matches("console/");
+    let answer = client().get(format!("{root}{path}")).send().await;
+    let answer = answer.expect("the console answers");
+    let status = answer.status().as_u16();
+    (status, answer.text().await.expect("a body"))
+}
+
+#[tokio::test]
+async fn orders_are_found_by_their_search_keys() {
+    let files = Files::new();
+    let search = "search: { customer: \"${details.customerID}\", freight: \"${details.freight}\" }";
+    let yaml = triad_tests::orders::FULFILMENT;
+    let yaml = yaml.replace("\nsteps:", &format!("\n{search}\nsteps:"));
+    let dev = Dev::start(&["--workflow", &files.write("searched.yaml", &yaml)]).await;
+    submit(&dev, &orders("s", 3)).await;
+    dev.all_finished(3).await;
+
+    let list = async |search: &str| {
+        let ran = dev.triad(&["list", "--search", search, "--json"]).await;
+        ran.good()
+    };
+    let found = list("customer=C0001").await.json_lines();
+    let [order] = &found[..] else {
+        panic!("one order: {found:?}")
+    };
+    assert_eq!(order["order_id"], "s-1");
+    let keys = json!({"customer": "C0001", "freight": "0.25"});
+    assert_eq!(order["search"], keys);
+    assert_eq!(list("freight=0.25").await.json_lines().len(), 1);
+    for unlike in ["customer=C000", "customer=0.25", "freight=C0001"] {
+        assert_eq!(list(unlike).await.json_lines().len(), 0, "{unlike}");
+    }
+    let shown = dev.triad(&["get", "s-1"]).await.good().out;
+    assert!(shown.contains("Search     customer=C0001"), "{shown}");
+    let unknown = list("basket=7").await;
+    let said = "no workflow has a search key basket; there are order-fulfilment: customer, freight";
+    assert!(unknown.err.contains(said), "{unknown:?}");
+    let _ = dev.triad(&["list", "--search", "C0001"]).await.ended(2);
+    let both = ["list", "--by-cause", "--search", "customer=C0001"];
+    let _ = dev.triad(&both).await.ended(2);
+
+    let (status, page) = seen(&dev, "v1/operate/orders?search=customer%3DC0001").await;
+    let page: Value = serde_json::from_str(&page).expect("JSON");
+    assert_eq!(status, 200, "{page}");
+    assert_eq!(page["orders"][0]["order_id"], "s-1");
+    assert_eq!(
+        (&page["looked_at"], &page["sampled"]),
+        (&json!(1), &json!(false))
+    );
+    let (status, _) = seen(&dev, "v1/operate/orders?search=C0001").await;
+    assert_eq!(status, 400);
+    let (_, page) = seen(&dev, "console/orders?search=customer%3DC0002").await;
+    let has = |id: &str| page.contains(&format!("/console/orders/{id}\""));
+    assert!(has("s-2") && !has("s-1"), "{page}");
+    let (_, page) = seen(&dev, "console/orders?search=basket%3D7").await;
+    assert!(page.contains(said), "{page}");
+    let (_, page) = seen(&dev, "console/orders/s-1").await;
+    assert!(
+        page.contains("/console/orders?search=customer%3DC0001"),
+        "{page}"
+    );
 }

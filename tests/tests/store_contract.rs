@@ -8,15 +8,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, WorkflowRef};
 use triad_dynamodb::{Capacity, DynamoStore, Units};
+use triad_runtime::ports::OperatorStore;
 use triad_runtime::settings::Settings;
 use triad_runtime::supervisor::Supervisor;
 use triad_runtime::system::{SystemClock, SystemEntropy};
-use triad_runtime::{Clock, Created, NewOrder, StateStore};
+use triad_runtime::{Clock, Created, NewOrder, StateStore, StoreError};
 use triad_sim::contract::{OnThreads, TimedStore};
 use triad_tests::bus::MemoryBus;
 use triad_tests::clock::ManualClock;
 use triad_tests::engines::{Store, workflow};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, SearchKey};
 
 const YAML: &str = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
 
@@ -207,4 +208,28 @@ async fn details_come_back_as_they_went_in() {
         assert_eq!(found.as_ref().unwrap().as_deref(), Some(wanted));
     }
     assert_eq!(found[details.len()], Ok(None));
+}
+
+#[tokio::test]
+async fn a_table_without_search_indexes_is_searched_with_a_sentence_and_does_everything_else() {
+    let engine = Store::start().await;
+    engine.remove_search_indexes().await;
+    let store = engine.store();
+    let mut order = order("1", 5_000);
+    let key: SearchKey = "customer=ALFKI".parse().expect("a search key");
+    order.search = vec![key.clone()];
+    create(&store, &order).await;
+    let stored = store.load(vec![order.id.clone()]).await.remove(0);
+    assert_eq!(stored, Ok(Some(order)));
+    for index in 0..2 {
+        let Err(StoreError::Configuration(why)) = store.search(key.clone(), index, None).await
+        else {
+            panic!("there is no index");
+        };
+        let name = format!("has no index search-{}", index + 1);
+        assert!(
+            why.contains(&name) && why.contains("terraform apply"),
+            "{why}"
+        );
+    }
 }

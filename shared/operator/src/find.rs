@@ -145,11 +145,12 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether an index has every order that fits, so that finding them costs in proportion to what is found.
+    /// Whether the due index or the attention index has every order that fits, so that finding them costs in
+    /// proportion to what is found.
     #[must_use]
     pub fn is_indexed(&self) -> bool {
         let is_under_way = self.state.is_some_and(StateFilter::is_of_orders_under_way);
-        is_under_way || self.search.is_some() || self.attention().is_some()
+        is_under_way || self.attention().is_some()
     }
 
     /// Which parts of the attention index hold every order that fits; `None` where it does not hold

@@ -23,7 +23,7 @@ pub(crate) const ONCE: &str = "mail";
 
 /// What orders run from the beginning.
 const FIRST: [&str; 12] = [
-    r#"{"workflow": "line",
+    r#"{"workflow": "line", "search": {"item": "${details.item}"},
       "defaults": {"complete_within": "4s", "retry": {"calls": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
       "steps": [
         {"id": "reserve", "agent": "stock", "action": "reserve", "input": {"item": "${details.item}"},
@@ -39,7 +39,7 @@ const FIRST: [&str; 12] = [
         {"id": "r", "agent": "bank", "action": "r", "after": [], "compensation": "none"},
         {"id": "join", "agent": "stock", "action": "join", "after": ["p", "q"],
          "input": {"p": "${steps.p.reference}", "q": "${steps.q.reference}"}, "compensation": {"action": "undo-join"}}]}"#,
-    r#"{"workflow": "choice",
+    r#"{"workflow": "choice", "search": {"gift": "${details.gift}", "note": "${details.note}"},
       "defaults": {"complete_within": "4s", "retry": {"calls": 2}, "supervisor": {"threshold": 1, "delay": "500ms"}},
       "steps": [
         {"id": "check", "agent": "bank", "action": "check", "compensation": "none"},
@@ -71,13 +71,13 @@ const FIRST: [&str; 12] = [
         {"id": "post", "agent": "mail", "action": "post", "probe": {"action": "was-posted", "complete_within": "3s"},
          "compensation": {"action": "intercept"}},
         {"id": "toll", "agent": "bank", "action": "toll", "after": ["pack"], "retry": {"calls": 1}, "compensation": "none"}]}"#,
-    r#"{"workflow": "metered",
+    r#"{"workflow": "metered", "search": {"item": "${details.item}", "sum": "${details.sum}"},
       "defaults": {"complete_within": "4s", "retry": {"calls": 2, "total": 3, "initial": "50ms", "max": "300ms"},
         "supervisor": {"threshold": 3, "delay": "300ms", "park": "6s"}},
       "steps": [
         {"id": "dial", "agent": "bank", "action": "dial", "compensation": {"action": "hang-up"}},
         {"id": "talk", "agent": "stock", "action": "talk", "compensation": {"action": "forget", "retry": {"calls": 2, "total": 2}}}]}"#,
-    r#"{"workflow": "shelf",
+    r#"{"workflow": "shelf", "search": {"note": "${details.note}"},
       "details_schema": {"type": "object", "additionalProperties": false, "required": ["item", "sum"],
         "properties": {"item": {}, "gift": {"type": "boolean"}, "sum": {"type": "integer"}, "note": {"maxLength": 50}}},
       "defaults": {"complete_within": "4s", "retry": {"calls": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"threshold": 2}},
@@ -105,7 +105,7 @@ const FIRST: [&str; 12] = [
 
 /// What may be published over them.
 const LATER: [&str; 6] = [
-    r#"{"workflow": "line",
+    r#"{"workflow": "line", "search": {"gift": "${details.gift}", "item": "${details.item}"},
       "defaults": {"complete_within": "5s", "retry": {"calls": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"threshold": 2, "delay": "1s"}},
       "steps": [
         {"id": "reserve", "agent": "stock", "action": "reserve", "input": {"item": "${details.item}"},

@@ -44,7 +44,7 @@ pub enum CampaignError {
     /// No index has the orders that fit: the Supervisor would read the whole table.
     #[error(
         "no index finds these orders: give a cause, or one of the states Error, CompensationFailed, Paused, \
-         Pending, Processing, Compensating; for others act on their ids"
+         Pending, Processing, Compensating, and no search key; for others act on their ids"
     )]
     NoIndex,
     /// The share is none of 1 to 100.
@@ -123,7 +123,8 @@ pub fn check(wanted: &Wanted) -> Result<(), CampaignError> {
     if wanted.filter.is_empty() {
         return Err(CampaignError::EmptyFilter);
     }
-    if !wanted.filter.is_indexed() {
+    // The Supervisor has no right to the search indexes: those are for looking.
+    if !wanted.filter.is_indexed() || wanted.filter.search.is_some() {
         return Err(CampaignError::NoIndex);
     }
     match wanted.pace.stop_share {

@@ -7,6 +7,7 @@ mod deadline;
 pub(crate) mod driven;
 pub(crate) mod load;
 pub(crate) mod lone;
+mod search;
 mod whole;
 mod writes;
 

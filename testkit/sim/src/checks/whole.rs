@@ -36,7 +36,7 @@ impl Findings {
         }
     }
 
-    fn looked_at(&mut self, invariant: &'static str, times: usize) {
+    pub(super) fn looked_at(&mut self, invariant: &'static str, times: usize) {
         if times > 0 {
             *self.looked.entry(invariant).or_default() += times as u64;
         }
@@ -140,6 +140,7 @@ pub(crate) fn whole(state: &State) -> Findings {
     letters(state, &mut found);
     letters_first(state, &mut found);
     misfits(state, &mut found);
+    super::search::searched(state, &mut found);
     found
 }
 

@@ -3,7 +3,7 @@
 
 use triad_core::due::shard_of;
 use triad_core::stored::SEARCH;
-use triad_core::{Attention, Timestamp, WorkflowRef};
+use triad_core::{Attention, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::StoreError;
 use triad_runtime::ports::{
     AttentionPage, AttentionRow, OperatorStore, SearchPage, SearchRow, StoredVersion,
@@ -103,6 +103,20 @@ fn search(store: &StoreState, key: &SearchKey, index: usize, page: Option<&str>)
         unreadable: Vec::new(),
         next: last.map(|row| AttentionPage::behind(row.at, row.order.as_str())),
         rows,
+    }
+}
+
+/// All orders that one search index has for a key, page by page.
+pub(crate) fn found(store: &StoreState, key: &SearchKey, index: usize) -> Vec<OrderId> {
+    let (mut all, mut page) = (Vec::new(), None);
+    // Bounded: each page ends behind the one before it.
+    loop {
+        let read = search(store, key, index, page.as_deref());
+        all.extend(read.rows.into_iter().map(|row| row.order));
+        page = read.next;
+        if page.is_none() {
+            return all;
+        }
     }
 }
 

@@ -3,11 +3,17 @@
 
 use serde_json::json;
 use triad_core::due::{SHARDS, shard_of};
-use triad_core::{Attempt, Direction, Envelope, IdempotencyKey, OrderId, ledger};
+use triad_core::{Attempt, Direction, Envelope, IdempotencyKey, OperatorAct, OrderId, ledger};
+use triad_operator::Rate;
+use triad_operator::campaign::desk::{self, Wanted};
+use triad_operator::campaign::{Campaigns, Pace, What};
+use triad_operator::correction::Correction;
+use triad_operator::find::Filter;
+use triad_runtime::operator::Operator;
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::supervisor::{Report, Supervisor};
 use triad_runtime::system::SystemEntropy;
-use triad_runtime::{Bus, BusError, ControlStore, ControlWrite, Written};
+use triad_runtime::{Bus, BusError, Clock, ControlStore, ControlWrite, Written};
 use triad_workflow::{Millis, StepId};
 
 use crate::clock::ManualClock;
@@ -55,6 +61,7 @@ pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {
     set_aside(&world).await;
     sweep(&world, &role, "the first sweep").await;
     sweep(&world, &role, "the second sweep").await;
+    campaign(&world).await;
     let ids = [&*one, &two, &high];
     world.note_orders(&ids).await;
     let ids = [
@@ -82,6 +89,47 @@ async fn sweep(world: &World, role: &Role, what: &str) {
     world.note(format!(
         "{what}: {unread} shards unread, {failed} failed, {admitted} let in"
     ));
+}
+
+/// An operator's campaign over what is in Error: it reads the orders' details, to correct an input.
+async fn campaign(world: &World) {
+    let (store, bus, clock) = (
+        world.wiring.store.clone(),
+        world.line.clone(),
+        world.clock.clone(),
+    );
+    let settings = world.settings();
+    let operator = Operator::new(
+        store.clone(),
+        bus.clone(),
+        clock.clone(),
+        SystemEntropy,
+        settings,
+    );
+    let carrier = Campaigns::new(operator, store, bus, clock, SystemEntropy);
+    let wanted = Wanted {
+        what: What::Correct {
+            step: StepId::new("pack").expect("an id"),
+            correction: Correction::Whole(json!({})),
+        },
+        filter: Filter {
+            state: Some("Error".parse().expect("a state")),
+            // One alone: a second would wait for its turn, and the clock stands.
+            id: Some("strict-high".to_owned()),
+            ..Filter::default()
+        },
+        operator: OperatorAct::new("ann", "it is mended"),
+        pace: Pace {
+            rate: Rate::new(1).expect("a rate"),
+            stop_share: 100,
+            patience: Millis(0),
+        },
+    };
+    let started = desk::start(&world.open(), &SystemEntropy, wanted, world.clock.now()).await;
+    started.expect("it is started");
+    let report = carrier.carry_on(Millis(600_000)).await;
+    world.note(format!("campaigns: {report:?}"));
+    world.note_control(&["campaigns"]).await;
 }
 
 /// Ids of two orders in one shard of the due index: their records are read in one batch.
