@@ -103,6 +103,7 @@ enum Command {
     Watch(commands::watch::WatchArgs),
     Status(operate::status::StatusArgs),
     List(operate::list::ListArgs),
+    Audit(operate::audit::AuditArgs),
     Resubmit(operate::orders::ResubmitArgs),
     Cancel(operate::orders::CancelArgs),
     #[command(name = "retry-undo")]
@@ -282,6 +283,7 @@ impl Command {
             | Self::Watch(_)
             | Self::Status(_)
             | Self::List(_)
+            | Self::Audit(_)
             | Self::Validate(_)
             | Self::Test(_)
             | Self::CheckService(_)
@@ -313,6 +315,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => commands::watch::run(args).await,
         Command::Status(args) => operate::status::run(args).await,
         Command::List(args) => operate::list::run(args).await,
+        Command::Audit(args) => operate::audit::run(args).await,
         Command::Resubmit(args) => operate::orders::resubmit(args).await,
         Command::Cancel(args) => operate::orders::cancel(args).await,
         Command::RetryCompensation(args) => operate::orders::retry_compensation(args).await,

@@ -7,6 +7,7 @@ mod asked;
 mod browser;
 mod bus_bounds;
 mod bus_contract;
+mod campaigns;
 mod cli;
 mod connections;
 mod dead_letters;

@@ -1,6 +1,7 @@
 //! What operators do: find orders, act on them one by one or in bulk, hold downstreams, look
 //! after versions of workflows.
 
+pub mod audit;
 pub mod bulk;
 mod correct;
 pub mod downstream;

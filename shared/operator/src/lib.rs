@@ -16,6 +16,7 @@
 //! | [`status`] | one look at an installation: what is under way, waits, and needs an operator | indexes and control records |
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
 //! | [`changes`] | says what differs between two versions | nothing |
+//! | [`audit`] | hands over every act that records keep, with who and why | the whole table of process records |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
 //! | [`moving`] | writes everything of an installation into a file, and puts a file into another one | the whole store |
 //!
@@ -33,6 +34,7 @@
 
 pub mod acts;
 mod attention;
+pub mod audit;
 pub mod bulk;
 pub mod campaign;
 pub mod causes;

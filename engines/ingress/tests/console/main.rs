@@ -1,6 +1,7 @@
 //! Operators over real sockets: the API and the pages, over a SQLite store in this process.
 
 mod acts;
+mod campaigns;
 mod common;
 mod open_api;
 mod pages;

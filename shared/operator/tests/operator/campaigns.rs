@@ -251,6 +251,48 @@ async fn put(ports: &Ports, key: String, value: serde_json::Value, version: u64)
 }
 
 #[test]
+fn what_came_to_need_an_operator_after_the_start_is_left_out() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        failed(&ports, &workflow, 1).await;
+        let bus = Topic::default();
+        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let id = started.expect("it is started").id;
+        let late = ports.now().plus(Millis(60_000));
+        order(&ports, &workflow, "late", |o| o.state = error(late.0, "no")).await;
+        carrier(&ports, &bus).carry_on(SHORT).await;
+        let view = View::of(&desk::by_id(&ports, &id).await.expect("it is there"));
+        assert_eq!((view.end, view.orders.chosen), (Some("finished"), 1));
+    });
+}
+
+#[test]
+fn who_carries_one_on_keeps_others_from_it_for_a_minute() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        failed(&ports, &workflow, 1).await;
+        let bus = Topic::default();
+        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let id = started.expect("it is started").id;
+        let key = format!("campaign/{id}");
+        let head = ports
+            .read(key.clone(), true)
+            .await
+            .expect("it works")
+            .expect("it is there");
+        let mut value = head.value;
+        value["held"] = json!({"by": 1, "until": ports.now().0 + 60_000});
+        put(&ports, key, value, head.version).await;
+        let report = carrier(&ports, &bus).carry_on(SHORT).await;
+        assert_eq!((report.alive, report.acted), (1, 0));
+        ports.sleep(Millis(60_000)).await;
+        assert_eq!(carrier(&ports, &bus).carry_on(SHORT).await.acted, 1);
+    });
+}
+
+#[test]
 fn one_that_an_operator_stops_acts_on_nothing_more_and_goes_on_when_it_is_resumed() {
     run(async |ports: Ports| {
         let workflow = workflow("w", "go");

@@ -58,7 +58,7 @@ pub struct Expression {
     source: String,
     program: Program,
     /// The program with the work of its macros counted, where it has any.
-    metered: Option<IdedExpr>,
+    metered: Option<Box<IdedExpr>>,
     variables: Vec<String>,
     steps: Vec<String>,
 }
@@ -114,7 +114,7 @@ impl Expression {
         }
         Ok(Self {
             source: source.to_owned(),
-            metered: meter::metered(program.expression()),
+            metered: meter::metered(program.expression()).map(Box::new),
             program,
             variables: walk.variables,
             steps: walk.steps,
@@ -160,7 +160,8 @@ impl Expression {
     /// [`MAX_WORK`]: that of this expression and of those that were computed in the same scope
     /// before.
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
-        let tree = self.metered.as_ref().unwrap_or(self.program.expression());
+        let tree = self.metered.as_deref();
+        let tree = tree.unwrap_or(self.program.expression());
         let compute = || {
             let value = CelValue::resolve(tree, &scope.context).map_err(|e| e.to_string())?;
             meter::count(&value)?;

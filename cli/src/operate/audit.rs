@@ -1,0 +1,89 @@
+//! `triad audit`: every act of an operator that records keep.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use triad_core::Timestamp;
+use triad_operator::audit::{AuditError, Line, On, export};
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
+use triad_workflow::Millis;
+
+use crate::commands::connection::StoreArgs;
+use crate::output::{self, moment, print};
+
+/// Export what operators did: on orders, downstreams and campaigns, with who and why
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad audit --json > audit.jsonl
+  triad audit --since 30d --json | jq 'select(.by == \"ann\")'
+
+It reads the whole table of process records. A record keeps its acts for as long as it is kept itself. Of a
+downstream what holds it now is told; all changes are in the topic of events. What was done about dead letters:
+triad dead-letters list --all.")]
+pub struct AuditArgs {
+    /// Only acts of so long ago at most
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    since: Option<Millis>,
+    /// Print a JSON line for each, and a summary
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+fn span(text: &str) -> Result<Millis, String> {
+    Millis::try_from(text.to_owned())
+}
+
+/// Runs `triad audit`. The exit code is always 0.
+///
+/// # Errors
+/// If the store or standard output fails.
+pub async fn run(args: AuditArgs) -> Result<ExitCode> {
+    let store = args.store.store().await?;
+    let since = args
+        .since
+        .map_or(Timestamp(0), |span| SystemClock.now().minus(span));
+    let mut shown = 0;
+    let told = export(&store, since, |line| {
+        shown += 1;
+        tell(line, args.json)
+    });
+    let skipped = match told.await {
+        Ok(skipped) => skipped,
+        Err(AuditError::Report(e)) => return Err(e),
+        Err(AuditError::Store(e)) => return Err(e.into()),
+        Err(AuditError::Downstreams(e)) => return Err(e.into()),
+    };
+    super::list::tell(&skipped);
+    if args.json {
+        output::summary(shown, false, None, json!({}))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(line: &Line, json: bool) -> Result<()> {
+    if json {
+        return print("audit", line);
+    }
+    let on = match &line.on {
+        On::Order { order_id } => order_id.to_string(),
+        On::Downstream { downstream } => format!("downstream {downstream}"),
+        On::Campaign { campaign_id } => campaign_id.to_string(),
+    };
+    let within = line
+        .operator
+        .campaign
+        .as_ref()
+        .map(|id| format!(" ({id})"))
+        .unwrap_or_default();
+    let (at, what) = (moment(line.at), &line.what);
+    println!(
+        "{at}  {on}  {what} by {}{within}: {}",
+        line.operator.by, line.operator.why
+    );
+    Ok(())
+}

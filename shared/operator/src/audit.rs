@@ -1,0 +1,194 @@
+//! The audit: every act of an operator that records keep, of orders, downstreams and campaigns.
+//!
+//! Order records keep their acts longest of all lines ([`triad_core::timeline`]), and are gone with their
+//! retention. A downstream's record has what holds it, and its last change; all changes are in the topic of
+//! events. What was done about dead letters is in their topic.
+
+use serde::Serialize;
+use triad_core::order::IncidentKind;
+use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp};
+use triad_runtime::ports::OperatorStore;
+use triad_runtime::{ControlStore, DefinitionStore, StateStore, StoreError};
+use triad_workflow::{AgentName, StepId};
+
+use crate::campaign::desk;
+use crate::downstreams::{DownstreamError, Published, view};
+use crate::skipped::Skipped;
+
+/// One act.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// When.
+    pub at: Timestamp,
+    /// What it was on.
+    #[serde(flatten)]
+    pub on: On,
+    /// What was done, by its name in records, such as `resubmitted` or `forced open`.
+    pub what: String,
+    /// Who, and why.
+    #[serde(flatten)]
+    pub operator: OperatorAct,
+    /// What it says of a step; `None` if it is about none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    /// What was changed, such as the corrected input; `None` if the act says it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// What an act is on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum On {
+    /// An order.
+    Order {
+        /// Which.
+        order_id: OrderId,
+    },
+    /// A downstream.
+    Downstream {
+        /// Which.
+        downstream: AgentName,
+    },
+    /// A campaign: it was started, stopped or resumed.
+    Campaign {
+        /// Which.
+        campaign_id: CampaignId,
+    },
+}
+
+/// Why the audit ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError<E> {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A definition that is needed to know the downstreams cannot be read.
+    #[error(transparent)]
+    Downstreams(#[from] DownstreamError),
+    /// What the caller's report returned.
+    #[error("{0}")]
+    Report(E),
+}
+
+/// Hands every act at or after `since` to `report`: campaigns first, then downstreams, then the orders as the
+/// store has them. It reads the whole table of process records, page by page. Records that cannot be read are
+/// counted in the answer.
+///
+/// # Errors
+/// [`AuditError`].
+pub async fn export<S, E>(
+    store: &S,
+    since: Timestamp,
+    mut report: impl FnMut(&Line) -> Result<(), E>,
+) -> Result<Skipped, AuditError<E>>
+where
+    S: StateStore + DefinitionStore + OperatorStore + ControlStore,
+{
+    let mut tell = |line: Line| match line.at >= since {
+        true => report(&line).map_err(AuditError::Report),
+        false => Ok(()),
+    };
+    campaigns(store, &mut tell).await?;
+    downstreams(store, &mut tell).await?;
+    orders(store, &mut tell).await
+}
+
+async fn campaigns<S: ControlStore, E>(
+    store: &S,
+    tell: &mut impl FnMut(Line) -> Result<(), AuditError<E>>,
+) -> Result<(), AuditError<E>> {
+    for standing in desk::list(store, usize::MAX).await? {
+        let campaign = standing.campaign;
+        let line = |at, what: String, operator| Line {
+            at,
+            on: On::Campaign {
+                campaign_id: campaign.id.clone(),
+            },
+            what,
+            operator,
+            step: None,
+            note: None,
+        };
+        let started = format!("started: {}", campaign.what.name());
+        tell(line(
+            campaign.started_at,
+            started,
+            campaign.operator.clone(),
+        ))?;
+        for note in &campaign.notes {
+            tell(line(note.at, note.what.clone(), note.operator.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+async fn downstreams<S, E>(
+    store: &S,
+    tell: &mut impl FnMut(Line) -> Result<(), AuditError<E>>,
+) -> Result<(), AuditError<E>>
+where
+    S: DefinitionStore + OperatorStore + ControlStore,
+{
+    for agent in Published::read(store).await?.agents() {
+        let shown = view(store, &agent).await?.record;
+        let line = |at, what: String, operator: &OperatorAct, step: Option<StepId>| Line {
+            at,
+            on: On::Downstream {
+                downstream: agent.clone(),
+            },
+            what,
+            operator: operator.clone(),
+            step,
+            note: None,
+        };
+        if let Some(forced) = &shown.forced {
+            let what = format!("forced {:?}", forced.to).to_lowercase();
+            tell(line(forced.hold.at, what, &forced.hold.act, None))?;
+        }
+        for held in &shown.paused {
+            let what = format!("paused {}", held.workflow);
+            let step = Some(held.step.clone());
+            tell(line(held.hold.at, what, &held.hold.act, step))?;
+        }
+    }
+    Ok(())
+}
+
+async fn orders<S: StateStore, E>(
+    store: &S,
+    tell: &mut impl FnMut(Line) -> Result<(), AuditError<E>>,
+) -> Result<Skipped, AuditError<E>> {
+    let (mut skipped, mut page) = (Skipped::default(), None);
+    loop {
+        let got = store.list(None, page).await?;
+        skipped.add(got.unreadable);
+        for order in got.orders {
+            for incident in order.incidents {
+                let Some(operator) = incident.act else {
+                    continue;
+                };
+                tell(Line {
+                    at: incident.at,
+                    on: On::Order {
+                        order_id: order.id.clone(),
+                    },
+                    what: named(incident.what),
+                    operator,
+                    step: incident.step,
+                    note: incident.note,
+                })?;
+            }
+        }
+        match got.next {
+            Some(next) => page = Some(next),
+            None => return Ok(skipped),
+        }
+    }
+}
+
+/// The name of a kind in records.
+fn named(kind: IncidentKind) -> String {
+    let name = serde_json::to_value(kind).unwrap_or_default();
+    name.as_str().unwrap_or_default().to_owned()
+}
