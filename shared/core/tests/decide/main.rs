@@ -18,6 +18,7 @@ mod progress;
 mod repeat;
 mod replies;
 mod resubmit;
+mod search;
 mod settle;
 mod silence;
 mod span;

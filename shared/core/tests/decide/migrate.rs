@@ -493,3 +493,13 @@ fn an_attempt_that_is_out_stays_counted_or_not_counted() {
     s.answer("a", failed_cleanly());
     assert!(tried(&s, &compile(&counted(LINE))).is_ok(), "it is not out");
 }
+
+#[test]
+fn the_search_keys_stay_whatever_the_other_version_declares() {
+    let mut s = Story::of(LINE);
+    s.order.search = vec!["customer=ALFKI".parse().expect("a search key")];
+    let keys = s.order.search.clone();
+    let other = r#""workflow": "line", "search": {"invoice": "${details.amount}"}"#;
+    moved(&mut s, &changed(r#""workflow": "line""#, other));
+    assert_eq!(s.order.search, keys);
+}
