@@ -77,6 +77,10 @@ steps:
 ";
 
 /// Orders of the test.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the size of a test's run is no configuration of a process"
+)]
 fn count() -> usize {
     let said = std::env::var("TRIAD_CAMPAIGN_ORDERS").ok();
     said.map_or(300, |text| text.parse().expect("a number of orders"))

@@ -324,6 +324,7 @@ mod tests {
         let golden: Value = serde_json::from_str(golden).unwrap();
         let order = Order {
             campaign: Some("c-00c0ffee00c0ffee".parse().unwrap()),
+            search: Vec::new(),
             ..full()
         };
         assert_eq!(decode(&from_json(&golden)).unwrap(), order);

@@ -11,7 +11,6 @@ use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use triad_workflow::StepId;
 
 use crate::bulk::{Bulk, Line, Tally, each};
-use crate::campaign::{Campaign, What};
 use crate::correction::{Correction, Difference, differences};
 use crate::outcome::Outcome;
 use crate::settling::lacking;
@@ -41,41 +40,8 @@ where
     each(clock, orders, how, stop, act, report).await
 }
 
-/// What a campaign does, to one order.
-pub(crate) async fn act_on<S, B, C, N>(
-    operator: &Operator<S, B, C, N>,
-    id: &OrderId,
-    campaign: &Campaign,
-) -> Outcome
-where
-    S: StateStore + DefinitionStore + Clone,
-    B: Bus,
-    C: Clock,
-    N: Entropy,
-{
-    let act = campaign.operator.clone().within(campaign.id.clone());
-    let action = match &campaign.what {
-        What::Correct { step, correction } => {
-            let corrected = Corrected {
-                step,
-                correction,
-                act: &act,
-            };
-            return correct(operator, id, corrected, false, |_| {}).await;
-        }
-        What::Migrate { to } => return operator.migrate(id, to, &act, false).await.into(),
-        What::Resubmit => Action::Resubmit { input: None },
-        What::Cancel => Action::Cancel,
-        What::RetryUndo => Action::RetryCompensation,
-        What::Close => Action::Close,
-        What::Pause => Action::Pause,
-        What::Resume => Action::Resume,
-    };
-    one(operator, id, &Operation { action, act }, false).await
-}
-
 /// One operation on one order. An output with which a step is settled must have what others read of it.
-async fn one<S, B, C, N>(
+pub(crate) async fn one<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
     operation: &Operation,
@@ -185,7 +151,7 @@ where
 
 /// Resubmits one order with a corrected input of one step, made from the present one. `show` gets what differs
 /// before it is acted on.
-async fn correct<S, B, C, N>(
+pub(crate) async fn correct<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
     corrected: Corrected<'_>,

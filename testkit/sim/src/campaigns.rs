@@ -193,8 +193,12 @@ pub(crate) fn check(state: &State, found: &mut Findings) {
         let batches: Vec<Batch> = (1..)
             .map_while(|n| read(state, &format!("campaign/{id}/{n}")))
             .collect();
+        found.check(
+            "a-campaign-that-acted-is-stored",
+            campaign.is_some(),
+            || id.to_string(),
+        );
         let Some(campaign) = campaign else {
-            found.check("a-campaign-that-acted-is-stored", false, || id.to_string());
             continue;
         };
         lists(&campaign, &batches, &orders, found);

@@ -14,6 +14,7 @@
 //! Architecture invariant: [`rules`] and [`form`] are pure. What an act makes of an order is
 //! [`acts`](crate::acts)'.
 
+mod act;
 pub mod desk;
 pub mod form;
 mod records;

@@ -12,11 +12,11 @@ use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore, StoreError};
 use triad_workflow::Millis;
 
+use super::act::act_on;
 use super::desk::{listed, store_error};
 use super::form::{Batch, Campaign, Done, Entry, Held, MAX_TEXT_BYTES, Phase};
 use super::records::{self, Read};
 use super::rules::{self, Verdict};
-use crate::acts::act_on;
 use crate::outcome::{Outcome, Verdict as OfOne};
 use crate::pace::Pacer;
 use crate::pages;

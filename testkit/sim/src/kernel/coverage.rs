@@ -117,6 +117,7 @@ pub const WANTED: &[&str] = &[
     "campaign: over, its orders failed again",
     "campaign: over, nothing came to an end",
     "campaign: met an order that it had acted on",
+    "a-campaign-that-acted-is-stored",
     "a-campaign-lists-what-it-acted-on-once",
     "a-campaigns-sums-are-those-of-its-batches",
     "an-alert-of-a-campaign-has-its-cause",
