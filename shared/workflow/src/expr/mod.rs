@@ -59,7 +59,6 @@ pub struct Expression {
     program: Program,
     /// The program with the work of its macros counted, where it has any.
     metered: Option<IdedExpr>,
-    variables: Vec<String>,
     steps: Vec<String>,
 }
 
@@ -116,15 +115,8 @@ impl Expression {
             source: source.to_owned(),
             metered: meter::metered(program.expression()),
             program,
-            variables: walk.variables,
             steps: walk.steps,
         })
-    }
-
-    /// The variables that the expression reads, each once, but for `steps`: see
-    /// [`steps`](Self::steps).
-    pub(crate) fn variables(&self) -> &[String] {
-        &self.variables
     }
 
     /// Ids of the steps whose outputs the expression reads, each once. Whether the workflow has
