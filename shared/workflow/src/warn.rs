@@ -247,7 +247,11 @@ fn entry(entry: &IdedEntryExpr) -> impl Iterator<Item = &IdedExpr> {
 }
 
 /// The variables that a part reads, those of macros around it left out.
-fn free_names<'n>(node: &'n IdedExpr, own: &mut Vec<&'n str>, found: &mut BTreeSet<&'n str>) {
+pub(crate) fn free_names<'n>(
+    node: &'n IdedExpr,
+    own: &mut Vec<&'n str>,
+    found: &mut BTreeSet<&'n str>,
+) {
     match &node.expr {
         Expr::Unspecified | Expr::Literal(_) => {}
         Expr::Ident(name) => {

@@ -1,13 +1,16 @@
 //! Checks of the search keys that a definition declares.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::expr::Expression;
+use crate::expr::{Expression, with_stack};
 use crate::model::Definition;
 use crate::names::check_name;
 use crate::problem::{At, Problem, Problems};
 use crate::search::{MAX_SEARCH_KEYS, expression};
 use crate::template::{self, Piece};
+use crate::warn::free_names;
 
 /// The expression of each search key that is one and compiles, and where it stands; a problem for each
 /// other one.
@@ -67,7 +70,7 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
 
 /// A variable that an expression reads and that is not `details`.
 pub(crate) fn read_beside_details(expression: &Expression) -> Option<&str> {
-    let variables = expression.variables().iter().map(String::as_str);
-    let steps = (!expression.steps().is_empty()).then_some("steps");
-    variables.chain(steps).find(|name| *name != "details")
+    let mut names = BTreeSet::new();
+    with_stack(|| free_names(expression.tree(), &mut Vec::new(), &mut names));
+    names.into_iter().find(|name| *name != "details")
 }

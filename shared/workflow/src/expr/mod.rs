@@ -58,8 +58,7 @@ pub struct Expression {
     source: String,
     program: Program,
     /// The program with the work of its macros counted, where it has any.
-    metered: Option<Box<IdedExpr>>,
-    variables: Vec<String>,
+    metered: Option<IdedExpr>,
     steps: Vec<String>,
 }
 
@@ -114,17 +113,10 @@ impl Expression {
         }
         Ok(Self {
             source: source.to_owned(),
-            metered: meter::metered(program.expression()).map(Box::new),
+            metered: meter::metered(program.expression()),
             program,
-            variables: walk.variables,
             steps: walk.steps,
         })
-    }
-
-    /// The variables that the expression reads, each once, but for `steps`: see
-    /// [`steps`](Self::steps).
-    pub(crate) fn variables(&self) -> &[String] {
-        &self.variables
     }
 
     /// Ids of the steps whose outputs the expression reads, each once. Whether the workflow has
@@ -160,8 +152,7 @@ impl Expression {
     /// [`MAX_WORK`]: that of this expression and of those that were computed in the same scope
     /// before.
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
-        let tree = self.metered.as_deref();
-        let tree = tree.unwrap_or(self.program.expression());
+        let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
             let value = CelValue::resolve(tree, &scope.context).map_err(|e| e.to_string())?;
             meter::count(&value)?;
