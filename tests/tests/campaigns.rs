@@ -116,7 +116,7 @@ async fn start(place: &Place, further: &[&str]) -> Value {
         "start",
         "resubmit",
         "--cause",
-        "permanent/pay/closed",
+        "permanent/pay/*",
         "--why",
         "mended",
     ];

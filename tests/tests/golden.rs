@@ -14,6 +14,7 @@ const FOLDERS: [&str; 4] = [
     "shared/dynamodb/tests/golden",
     "shared/runtime/tests/golden",
     "engines/sqlite/tests/golden",
+    "shared/operator/tests/golden",
 ];
 const LIST: &str = "tests/golden.sha256";
 

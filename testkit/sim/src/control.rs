@@ -6,11 +6,10 @@ use serde_json::Value;
 use triad_core::breaker::Breaker;
 use triad_core::downstream::{self, Downstream};
 use triad_core::rate::Granted;
-use triad_operator::campaign::{Campaign, Phase};
+use triad_operator::campaign::{Campaign, End, Phase};
 use triad_runtime::{ControlRecord, ControlWrite, Written};
 use triad_workflow::AgentName;
 
-use crate::campaigns;
 use crate::definitions::TIMING;
 use crate::kernel::{InstanceId, Kernel};
 use crate::setup::Setup;
@@ -96,7 +95,7 @@ impl ControlState {
             return;
         };
         if let Phase::Ended { at, end } = campaign.phase {
-            k.coverage.reach(campaigns::reached(end));
+            k.coverage.reach(reached(end));
             if end.is_trouble() {
                 let id = format!("campaign/{}/{}", campaign.id, at.0);
                 self.stopped_campaigns.insert(id);
@@ -167,5 +166,15 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
     }
     if is.last.told && !was.last.told && was.last.at == is.last.at {
         k.coverage.reach("breaker: its change was told");
+    }
+}
+
+/// How a campaign ended, as coverage has it.
+fn reached(end: End) -> &'static str {
+    match end {
+        End::Finished => "campaign: finished",
+        End::Stopped => "campaign: over, an operator stopped it",
+        End::FailsAgain { .. } => "campaign: over, its orders failed again",
+        End::Stalled { .. } => "campaign: over, nothing came to an end",
     }
 }

@@ -3,6 +3,7 @@
 
 mod calls;
 pub(crate) mod calm;
+mod campaigns;
 mod deadline;
 pub(crate) mod driven;
 pub(crate) mod load;
@@ -11,4 +12,4 @@ mod search;
 mod whole;
 mod writes;
 
-pub(crate) use whole::{Findings, doubts, is_at_rest, unfinished, whole};
+pub(crate) use whole::{doubts, is_at_rest, unfinished, whole};

@@ -7,8 +7,8 @@ use triad_core::status::Status;
 use triad_core::{Direction, IdempotencyKey, Order, OrderId, ProcessState, StepState, topics};
 use triad_workflow::{Step, StepIndex, Workflow};
 
+use super::campaigns;
 use crate::bus::Stored;
-use crate::campaigns;
 use crate::definitions;
 use crate::kernel::Kernel;
 use crate::service::named;
@@ -24,7 +24,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn check(
+    pub(super) fn check(
         &mut self,
         invariant: &'static str,
         holds: bool,
