@@ -166,7 +166,9 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
         (2..=20).contains(&tried),
         "{tried} orders were tried though the cause was not cured"
     );
-    assert_eq!(over["orders"]["again"].as_u64(), u64::try_from(tried).ok());
+    // It need not have waited for the last of them.
+    let again = over["orders"]["again"].as_u64().expect("a number");
+    assert!((2..=tried as u64).contains(&again), "{over}");
 
     bank.is_mended.store(true, Ordering::SeqCst);
     let started = start(&place, &[]).await;

@@ -9,7 +9,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Where golden files of messages and stored items are.
-const FOLDERS: [&str; 4] = [
+const FOLDERS: [&str; 5] = [
     "shared/core/tests/golden",
     "shared/dynamodb/tests/golden",
     "shared/runtime/tests/golden",

@@ -4,7 +4,8 @@ use triad_core::order::IncidentKind;
 use triad_core::outbox::Writer;
 use triad_core::status::Status;
 use triad_core::{
-    Action, Direction, Event, FailureKind, OperationRefusal, OperatorAct, Reason, Untaken,
+    Action, CampaignId, Direction, Event, FailureKind, Operation, OperationRefusal, OperatorAct,
+    Reason, Untaken,
 };
 
 use crate::support::{
@@ -336,4 +337,29 @@ fn an_input_met_again_after_an_operators_act_finds_its_work_done() {
     let then = s.when(Event::Reply(reply));
     assert_eq!(then, Then::Ignored(Reason::NotAwaited));
     assert!(s.step("b").is_running());
+}
+
+#[test]
+fn a_campaign_acts_once_on_an_order() {
+    let act = |campaign| OperatorAct::new("ann", "it is mended").within(CampaignId::new(campaign));
+    let resubmit = |campaign| {
+        Event::Operate(Operation {
+            action: Action::Resubmit { input: None },
+            act: act(campaign),
+        })
+    };
+    let mut s = stopped();
+    assert_eq!(s.when(resubmit(7)), Then::Written);
+    assert_eq!(s.order.campaign, Some(CampaignId::new(7)));
+    let refusal = OperationRefusal::ActedOn(CampaignId::new(7));
+    assert_eq!(s.when(resubmit(7)), Then::Refused(refusal));
+    // Another one may, in a state that it is for; and so may who acts by itself.
+    let then = s.when(Event::Operate(Operation {
+        action: Action::Cancel,
+        act: act(8),
+    }));
+    assert_eq!(
+        (then, s.order.campaign.clone()),
+        (Then::Written, Some(CampaignId::new(8)))
+    );
 }

@@ -114,7 +114,6 @@ pub const WANTED: &[&str] = &[
     "campaign: resumed",
     "campaign: finished",
     "campaign: over, an operator stopped it",
-    "campaign: over, its orders failed again",
     "campaign: over, nothing came to an end",
     "campaign: met an order that it had acted on",
     "a-campaign-that-acted-is-stored",
