@@ -74,7 +74,7 @@ const PRODUCER: &str = "a producer connects, asks for its topics and gets an id 
 
 /// Permissions without which work is not done and operators are not told: role, action, end of the resource,
 /// and what becomes of the work. The whole list.
-const QUIET: [(&str, &str, &str, &str); 4] = [
+const QUIET: [(&str, &str, &str, &str); 6] = [
     (
         "scheduler",
         "dynamodb:GetItem",
@@ -92,6 +92,18 @@ const QUIET: [(&str, &str, &str, &str); 4] = [
         "dynamodb:Query",
         "/index/due",
         "orders that are set aside are let in by the next sweep; the log says why",
+    ),
+    (
+        "supervisor",
+        "dynamodb:GetItem",
+        "/triad-orders",
+        "campaigns that correct inputs stand still, as operators who watch them see; the log says why",
+    ),
+    (
+        "supervisor",
+        "dynamodb:Query",
+        "/index/attention",
+        "campaigns stand still, as operators who watch them see; the log says why",
     ),
     (
         "supervisor",
