@@ -2,6 +2,7 @@
 
 mod acts;
 mod common;
+mod mcp;
 mod open_api;
 mod pages;
 mod who;
