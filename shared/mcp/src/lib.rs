@@ -7,6 +7,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `server` | the protocol's side: which tools there are, a call and its result |
+//! | `visit` | what all callers share, and one who calls |
 //! | `stdio`, `mount` | over standard input and output; at `/mcp` of a server for operators |
 //! | `tools` | each tool: its arguments, and what it asks |
 //! | `ask` | one request to the API, as the caller |
@@ -28,10 +29,11 @@ mod server;
 mod stdio;
 mod tools;
 mod tried;
+mod visit;
 
 pub use bound::MAX_RESULT_BYTES;
 pub use mount::{Mounted, PATH};
 pub use pages::{Found, Pages};
-pub use server::{Mcp, Settings};
 pub use stdio::{MAX_LINE_BYTES, StdioError, talk};
 pub use tried::{MAX_TRIED, VALID_FOR};
+pub use visit::{Mcp, Settings};

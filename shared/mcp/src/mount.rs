@@ -12,7 +12,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use triad_console::{Answer, Answers, Caller, Keys, MAX_BODY_BYTES};
 use triad_runtime::{Clock, Entropy};
 
-use crate::server::Mcp;
+use crate::visit::Mcp;
 
 /// The path of the protocol.
 pub const PATH: &str = "/mcp";

@@ -12,7 +12,7 @@ use tokio::task::JoinError;
 use triad_console::{Answers, Caller, Digest, Keys};
 use triad_runtime::{Clock, Entropy};
 
-use crate::server::Mcp;
+use crate::visit::Mcp;
 
 /// Longest line that is read, in bytes; a longer one is passed over.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;

@@ -12,8 +12,8 @@ use triad_runtime::Clock;
 use triad_runtime::system::SystemEntropy;
 use triad_workflow::Millis;
 
-use crate::common::World;
 use crate::common::client::Said;
+use crate::common::{World, cookie, send_form, text, word};
 
 /// A clock that a test sets.
 #[derive(Debug, Clone, Default)]
@@ -446,4 +446,22 @@ async fn the_documentation_is_read_by_its_pages() {
         .refused(&talk.reader, "read_docs", json!({"page": "x"}))
         .await;
     assert_eq!(code, "no-such-page");
+}
+
+#[tokio::test]
+async fn a_session_of_a_browser_counts_for_nothing() {
+    let talk = Talk::acting().await;
+    let page = talk.world.get("/console/").await;
+    let (jar, form) = (cookie(&page), word(&text(&page)));
+    let login = [("word", form.as_str()), ("token", &talk.ann)];
+    let said = send_form(&talk.world, "/console/login", &jar, &login).await;
+    let session = cookie(&said);
+    let with = [("cookie", session.as_str())];
+    let seen = talk
+        .world
+        .client
+        .send("GET", "/v1/operate/counts", &with, b"");
+    assert_eq!(seen.await.status, 200, "it is a session");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    assert_eq!(talk.send(&with, &body).await.is(), (401, "token".into()));
 }

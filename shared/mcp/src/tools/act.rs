@@ -5,8 +5,8 @@ use triad_runtime::{Clock, Entropy};
 
 use super::args::{Act, DryRun, On};
 use crate::ask::{Told, problem};
-use crate::server::Visit;
 use crate::tried::Request;
+use crate::visit::Visit;
 
 /// Tries an act, and keeps it if anything would come of it.
 pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: DryRun) -> Told {

@@ -21,7 +21,7 @@ pub(super) async fn overview(asking: &Asking) -> Told {
     let all = list(&causes, "causes");
     let shown = &all[..all.len().min(CAUSES)];
     let held = list(&downstreams, "downstreams").iter();
-    let held = held.filter(|one| is_held(one)).map(held_in_short);
+    let held: Vec<&Value> = held.filter(|one| is_held(one)).collect();
     Ok(json!({
         "kind": "overview",
         "needing_an_operator": counts["needing"],
@@ -31,25 +31,18 @@ pub(super) async fn overview(asking: &Asking) -> Told {
         "more_causes": all.len() > shown.len(),
         "unreadable": causes["unreadable"],
         "downstreams": list(&downstreams, "downstreams").len(),
-        "downstreams_held": held.collect::<Vec<_>>(),
+        "downstreams_held": held,
         "waiting": downstreams["waiting"],
         "deferred": downstreams["deferred"],
     }))
 }
 
-/// Whether a downstream, or a step of it, is not called as it is otherwise.
+/// Whether a downstream, or a step of it, is not called as it is otherwise: by its breaker, or by an operator.
 fn is_held(downstream: &Value) -> bool {
     let record = &downstream["record"];
-    let pauses = &record["paused_steps"];
-    let is_paused = pauses.as_array().is_some_and(|all| !all.is_empty())
-        || pauses.as_object().is_some_and(|all| !all.is_empty());
-    downstream["not_called"] == true || !record["forced"].is_null() || is_paused
-}
-
-fn held_in_short(downstream: &Value) -> Value {
-    let record = &downstream["record"];
-    json!({"downstream": downstream["downstream"], "not_called": downstream["not_called"],
-        "breaker": record["breaker"], "forced": record["forced"], "paused_steps": record["paused_steps"]})
+    record["breaker"]["state"] != "closed"
+        || !record["forced"].is_null()
+        || !list(record, "paused").is_empty()
 }
 
 fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {

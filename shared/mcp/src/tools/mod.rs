@@ -13,7 +13,7 @@ use serde_json::Value;
 use triad_runtime::{Clock, Entropy};
 
 use crate::ask::{Told, problem};
-use crate::server::Visit;
+use crate::visit::Visit;
 
 /// A call, with its arguments read.
 #[derive(Debug)]
