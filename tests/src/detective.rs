@@ -136,8 +136,8 @@ async fn of_order(talk: &mut Mcp, order: &Value) -> Culprit {
     let failure = &order["failure"];
     let step = text(&failure["step"]);
     if order["state"] == "CompensationFailed" {
-        let stuck = list(&order["steps"]).iter();
-        let stuck = stuck.filter(|s| s["state"] == "not-undone").next_back();
+        let mut steps = list(&order["steps"]).iter();
+        let stuck = steps.rfind(|s| s["state"] == "not-undone");
         let step = stuck.map_or(step, |s| text(&s["step"]));
         let downstream = agent(talk, order, &step).await;
         return Culprit::Compensation { step, downstream };

@@ -9,13 +9,13 @@ use crate::tried::Request;
 use crate::visit::Visit;
 
 /// Tries an act, and keeps it if anything would come of it.
-pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: DryRun) -> Told {
+pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &DryRun) -> Told {
     let path = match what.on {
         On::Orders => "/acts",
         On::Downstreams => "/downstreams/acts",
         On::DeadLetters => "/dead-letters/acts",
     };
-    let body = serde_json::to_value(&what);
+    let body = serde_json::to_value(what);
     let body = body.map_err(|e| problem("bad-arguments", &e.to_string()))?;
     let mut tried = visit.asking.post(path, &with(&body, true)).await?;
     if tried["done"].as_u64().unwrap_or_default() == 0 {

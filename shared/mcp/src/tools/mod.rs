@@ -28,7 +28,7 @@ pub(crate) enum Call {
     ListWorkflows,
     GetWorkflow(args::GetWorkflow),
     ReadDocs(args::ReadDocs),
-    DryRun(args::DryRun),
+    DryRun(Box<args::DryRun>),
     Act(args::Act),
 }
 
@@ -130,7 +130,7 @@ impl Call {
                 let text = "acting over MCP is not allowed here: whoever runs the server allows it (`triad docs mcp`)";
                 return Err(Unread::Arguments(problem("acts-not-allowed", text)));
             }
-            "dry_run" => Self::DryRun(read(arguments)?),
+            "dry_run" => Self::DryRun(Box::new(read(arguments)?)),
             "act" => Self::Act(read(arguments)?),
             other => {
                 let shown: String = other.chars().take(64).collect();
@@ -153,7 +153,7 @@ impl Call {
             Self::ListWorkflows => look::workflows(asking).await,
             Self::GetWorkflow(which) => look::workflow(asking, which).await,
             Self::ReadDocs(what) => docs::read(&*visit.mcp.pages, &what),
-            Self::DryRun(what) => act::dry_run(visit, what).await,
+            Self::DryRun(what) => act::dry_run(visit, &what).await,
             Self::Act(what) => act::act(visit, &what).await,
         }
     }
