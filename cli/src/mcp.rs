@@ -1,20 +1,17 @@
 //! `triad mcp`: what operators see and do, for a model, over standard input and output.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
 use triad_bootstrap::Sending;
 use triad_console::{Caller, Hidden, Role, Settings};
-use triad_mcp::Mcp;
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::commands::connection::{KafkaArgs, StoreArgs, both};
-use crate::commands::docs::BuiltIn;
 use crate::commands::who::who;
-use crate::console::api;
+use crate::console::{api, tools};
 use crate::traces;
 
 /// Let a model look at an installation: the Model Context Protocol over standard input and output
@@ -51,12 +48,6 @@ impl McpArgs {
     pub fn changes(&self) -> bool {
         self.allow_acts
     }
-}
-
-/// What the tools share; `acts` says whether there are those that act.
-pub fn tools(acts: bool) -> Arc<Mcp<SystemClock, SystemEntropy>> {
-    let settings = triad_mcp::Settings { acts };
-    Mcp::new(SystemClock, SystemEntropy, settings, BuiltIn)
 }
 
 /// Runs `triad mcp` until its input ends.

@@ -195,7 +195,12 @@ async fn a_downstream_that_somebody_has_stopped() {
     let dev = healthy(&[]).await;
     hold(&dev, &["pause", "--downstream", "carrier"]).await;
     submit(&dev, &orders("bad", 3)).await;
-    is(&dev, "bad-0", "parked").await;
+    // They are started and wait at it, or are not started at all.
+    until("the orders are stored", async || {
+        let stored = dev.orders().await;
+        (stored.len() == 5).then_some(())
+    })
+    .await;
     let wanted = Culprit::Stopped {
         downstream: "carrier".to_owned(),
         by: "ann".to_owned(),
