@@ -23,6 +23,7 @@ mod contexts;
 mod data;
 mod dev;
 mod machine;
+mod mcp;
 mod moving;
 mod new;
 mod operate;
@@ -98,6 +99,7 @@ enum Command {
     Export(Box<moving::export::ExportArgs>),
     Import(Box<moving::import::ImportArgs>),
     Console(Box<console::ConsoleArgs>),
+    Mcp(Box<mcp::McpArgs>),
     Submit(commands::submit::SubmitArgs),
     Get(commands::get::GetArgs),
     Watch(commands::watch::WatchArgs),
@@ -236,11 +238,11 @@ fn parse() -> anyhow::Result<(Cli, Option<contexts::Chosen>)> {
 impl Command {
     /// What is logged unless `TRIAD_LOG` says otherwise. A command's own sentence says what is wrong;
     /// what the clients below say beside it is for whoever asks. `triad dev` and `triad bench` are whole
-    /// systems, `triad console` goes on running: these warn.
+    /// systems, `triad console` and `triad mcp` go on running: these warn.
     fn log(&self, verbose: u8) -> &'static str {
         match (self, verbose) {
             (Self::Serve(_), 0) => "info",
-            (Self::Dev(_) | Self::Bench(_) | Self::Console(_), 0) | (_, 1) => "warn",
+            (Self::Dev(_) | Self::Bench(_) | Self::Console(_) | Self::Mcp(_), 0) | (_, 1) => "warn",
             (_, 0) => "off",
             (_, 2) => "info",
             _ => "debug",
@@ -260,6 +262,7 @@ impl Command {
         match self {
             Self::Submit(_) | Self::Publish(_) | Self::Init(_) => true,
             Self::Console(args) => args.changes(),
+            Self::Mcp(args) => args.changes(),
             Self::Resubmit(args) => args.changes(),
             Self::Cancel(args) => args.changes(),
             Self::RetryCompensation(args) => args.changes(),
@@ -308,6 +311,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(args) => moving::export::run(*args).await,
         Command::Import(args) => moving::import::run(*args).await,
         Command::Console(args) => console::run(*args).await,
+        Command::Mcp(args) => mcp::run(*args).await,
         Command::Token(args) => commands::token::run(&args),
         Command::New(args) => new::run(&args),
         Command::Submit(args) => commands::submit::run(args).await,

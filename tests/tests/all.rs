@@ -28,6 +28,7 @@ mod lanes;
 mod layout;
 mod localstack;
 mod mapping_emulator;
+mod mcp;
 mod metrics;
 mod moving;
 mod moving_commands;

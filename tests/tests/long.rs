@@ -5,6 +5,7 @@ mod bad_input;
 mod chaos;
 mod cost;
 mod first_workflow;
+mod incidents;
 mod other_clients;
 mod overload;
 mod project_in_rust;

@@ -153,6 +153,7 @@ async fn a_reader_that_has_gone_away_ends_no_command_with_a_panic() {
         vec!["context", "list"],
         vec!["schema"],
         vec!["completions", "bash"],
+        vec!["mcp"],
         vec!["docs"],
         vec!["docs", "--find", "order"],
         vec!["man"],

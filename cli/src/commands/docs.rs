@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
+use triad_mcp::{Found, Pages};
 
 use crate::output::{self, Usage, print_line};
 
 /// Each page, by its name: what is in the repository, and nothing that a checkout must have.
-const PAGES: [(&str, &str); 16] = [
+const PAGES: [(&str, &str); 17] = [
     ("readme", include_str!("../../../README.md")),
     (
         "first-workflow",
@@ -17,6 +18,7 @@ const PAGES: [(&str, &str); 16] = [
     ),
     ("operating", include_str!("../../../docs/OPERATING.md")),
     ("console", include_str!("../../../docs/CONSOLE.md")),
+    ("mcp", include_str!("../../../docs/MCP.md")),
     ("runbook", include_str!("../../../docs/RUNBOOK.md")),
     ("drill", include_str!("../../../docs/DRILL.md")),
     ("wrong", include_str!("../../../docs/WRONG.md")),
@@ -52,6 +54,24 @@ pub struct DocsArgs {
     /// Print a JSON line for each page or section
     #[arg(long)]
     json: bool,
+}
+
+/// The same for programs: see [`triad_mcp`].
+pub struct BuiltIn;
+
+impl Pages for BuiltIn {
+    fn list(&self) -> Vec<(&'static str, &'static str)> {
+        PAGES.map(|(name, text)| (name, title(text))).to_vec()
+    }
+
+    fn page(&self, name: &str) -> Option<&'static str> {
+        let found = PAGES.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, text)| text)
+    }
+
+    fn find(&self, text: &str) -> Vec<Found> {
+        found(text)
+    }
 }
 
 /// A part of a page: what stands under a heading, up to the next one.
@@ -99,38 +119,52 @@ fn page(name: &str, json: bool) -> Result<ExitCode> {
 }
 
 fn find(text: &str, limit: usize, json: bool) -> Result<ExitCode> {
+    let all = found(text);
+    for Found {
+        page,
+        heading,
+        lines,
+    } in all.iter().take(limit)
+    {
+        if json {
+            print_line(
+                &json!({"kind": "section", "page": page, "heading": heading, "lines": lines}),
+            )?;
+            continue;
+        }
+        println!("{page}: {heading}");
+        for line in lines {
+            println!("    {}", line.trim());
+        }
+    }
+    if !json && all.is_empty() {
+        println!("no page speaks of {text:?}");
+    } else if !json && all.len() > limit {
+        println!("… and {} sections more", all.len() - limit);
+    }
+    Ok(ExitCode::from(u8::from(all.is_empty())))
+}
+
+/// The sections that speak of a text.
+fn found(text: &str) -> Vec<Found> {
     let wanted = text.to_lowercase();
-    let mut found = 0;
-    for (name, page) in PAGES {
-        for section in sections(page) {
-            let is_wanted = |line: &&&str| line.to_lowercase().contains(&wanted);
-            let lines: Vec<&str> = section.lines.iter().filter(is_wanted).copied().collect();
-            if lines.is_empty() && !section.heading.to_lowercase().contains(&wanted) {
-                continue;
-            }
-            found += 1;
-            if found > limit {
-                continue;
-            }
-            let shown = &lines[..lines.len().min(MAX_LINES)];
-            if json {
-                print_line(
-                    &json!({"kind": "section", "page": name, "heading": section.heading, "lines": shown}),
-                )?;
-                continue;
-            }
-            println!("{name}: {}", section.heading);
-            for line in shown {
-                println!("    {}", line.trim());
+    let speaks = |line: &str| line.to_lowercase().contains(&wanted);
+    let mut all = Vec::new();
+    for (page, text) in PAGES {
+        for section in sections(text) {
+            let lines = section.lines.into_iter().filter(|line| speaks(line));
+            let lines: Vec<&str> = lines.take(MAX_LINES).collect();
+            if !lines.is_empty() || speaks(section.heading) {
+                let heading = section.heading;
+                all.push(Found {
+                    page,
+                    heading,
+                    lines,
+                });
             }
         }
     }
-    if !json && found == 0 {
-        println!("no page speaks of {text:?}");
-    } else if !json && found > limit {
-        println!("… and {} sections more", found - limit);
-    }
-    Ok(ExitCode::from(u8::from(found == 0)))
+    all
 }
 
 /// The first heading of a page.

@@ -16,11 +16,13 @@ use triad_bootstrap::Sending;
 use triad_console::{Answers, Console, Hidden, Parts, Settings};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
+use triad_mcp::{Mcp, Mounted};
 use triad_runtime::Bus;
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::commands::connection::{KafkaArgs, StoreArgs, both};
+use crate::commands::docs::BuiltIn;
 use crate::machine::signals::interrupted;
 use crate::output::{Usage, print_line};
 use crate::store::Store;
@@ -38,7 +40,7 @@ use letters::KafkaLetters;
 
 Without --tokens it listens on loopback addresses alone, and whoever is on this machine may act. Every act
 is kept in the order's record, with who and why. The same server has an API for programs: see
-/v1/operate/openapi.json. It runs until Ctrl-C.")]
+/v1/operate/openapi.json, and the Model Context Protocol at /mcp (`triad docs mcp`). It runs until Ctrl-C.")]
 pub struct ConsoleArgs {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
@@ -58,6 +60,9 @@ pub struct ConsoleArgs {
     /// The header in which an authenticating proxy on this machine says who asks, such as x-forwarded-user
     #[arg(long, value_name = "HEADER")]
     user_header: Option<HeaderName>,
+    /// Models may act at /mcp, too, with the same roles; without it they may look alone
+    #[arg(long)]
+    allow_mcp_acts: bool,
     /// A field of payloads that is not shown; may be given several times
     #[arg(long = "hide", value_name = "FIELD")]
     hidden: Vec<String>,
@@ -106,7 +111,11 @@ pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
         secure: tls.is_some(),
         name: String::new(),
     };
-    let console = over(store, bus, operator, args.kafka.config().await?, settings)?;
+    let kafka = args.kafka.config().await?;
+    let console = mounted(
+        api(store, bus, operator, kafka, settings)?,
+        args.allow_mcp_acts,
+    );
     let server = triad_ingress::Settings {
         tokens: args.tokens,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
@@ -150,7 +159,7 @@ pub fn believed(
 ///
 /// # Errors
 /// If the system gives no random numbers.
-pub fn over<B: Bus>(
+pub fn api<B: Bus>(
     store: Store,
     bus: B,
     operator: Operator<Store, B, SystemClock, SystemEntropy>,
@@ -166,4 +175,15 @@ pub fn over<B: Bus>(
         letters: KafkaLetters::of(kafka),
     };
     Ok(Arc::new(Console::new(parts, settings)?))
+}
+
+/// What the tools for models share; `acts` says whether there are those that act.
+pub fn tools(acts: bool) -> Arc<Mcp<SystemClock, SystemEntropy>> {
+    let settings = triad_mcp::Settings { acts };
+    Mcp::new(SystemClock, SystemEntropy, settings, BuiltIn)
+}
+
+/// An API and its pages, with the Model Context Protocol beside them; `acts` says whether it has the tools that act.
+pub fn mounted(api: Arc<dyn Answers>, acts: bool) -> Arc<dyn Answers> {
+    Arc::new(Mounted::new(api, tools(acts)))
 }

@@ -111,6 +111,9 @@ pub struct DevArgs {
     /// Port of the console, the page to look and act at. Default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub console_port: u16,
+    /// Models may act at /mcp of the console, too; without it they may look alone
+    #[arg(long)]
+    pub allow_mcp_acts: bool,
     /// Partitions of each topic
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..=64))]
     pub partitions: i32,
@@ -146,7 +149,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
         None => None,
     };
     let engines = Engines::start(setup.engine_options(&args)).await?;
-    let console = console(&engines, args.console_port).await?;
+    let console = console(&engines, args.console_port, args.allow_mcp_acts).await?;
     announce(&args, &engines, &setup, console.address())?;
     let stop = CancellationToken::new();
     // The agents' are started anew by themselves where a project's file says so.
@@ -228,9 +231,9 @@ async fn work(
 }
 
 /// The console of this run, on a loopback address.
-async fn console(engines: &Engines, port: u16) -> Result<Server> {
+async fn console(engines: &Engines, port: u16, mcp_acts: bool) -> Result<Server> {
     let wiring = &engines.wiring;
-    let operators = crate::console::over(
+    let api = crate::console::api(
         wiring.store.clone(),
         wiring.bus.clone(),
         wiring.operator(),
@@ -239,7 +242,7 @@ async fn console(engines: &Engines, port: u16) -> Result<Server> {
     )?;
     let listen = SocketAddr::from(([127, 0, 0, 1], port));
     let settings = triad_ingress::Settings {
-        operators: Some(operators),
+        operators: Some(crate::console::mounted(api, mcp_acts)),
         timing: wiring.config.settings.timing,
         ..triad_ingress::Settings::on(listen)
     };

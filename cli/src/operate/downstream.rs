@@ -210,7 +210,7 @@ async fn set(
 ) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     let (mut number, mut refused) = (0, 0);
-    let done = downstreams::operate(operator, agents, action, act, |held| {
+    let done = downstreams::operate(operator, agents, action, act, false, |held| {
         let (result, text) = match &held.operated {
             DownstreamOperated::Done(record) => {
                 number += 1;

@@ -46,6 +46,10 @@ pub struct File {
     /// TRIAD_CONSOLE_HIDDEN.
     #[serde(default)]
     console_hidden: Vec<String>,
+    /// Whether models may act at /mcp of the HTTP interface, where operators may; without it they may look
+    /// alone. Variable: TRIAD_MCP_ACTS.
+    #[serde(default)]
+    mcp_acts: Option<bool>,
     /// Where metrics are offered to Prometheus, address and port; without it nowhere. Variable:
     /// TRIAD_METRICS.
     #[serde(default)]
@@ -260,6 +264,7 @@ impl File {
                 self.console_user_header.clone(),
             ),
             ("TRIAD_CONSOLE_HIDDEN", Some(self.console_hidden.join(","))),
+            ("TRIAD_MCP_ACTS", self.mcp_acts.map(|acts| acts.to_string())),
             ("TRIAD_METRICS", self.metrics.clone()),
             ("TRIAD_KAFKA", self.kafka.clone()),
             ("TRIAD_PARTITIONS", self.partitions.map(count)),
@@ -331,6 +336,7 @@ tls: {certificate: tls/cert.pem, key: tls/key.pem}
 console: read-only
 console_user_header: x-forwarded-user
 console_hidden: [card, iban]
+mcp_acts: true
 metrics: 127.0.0.1:9464
 kafka: 127.0.0.1:9093
 partitions: 8
@@ -371,6 +377,7 @@ traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.
             ("TRIAD_LOG_BYTES", "1000000"),
             ("TRIAD_MAX_IN_FLIGHT", "100"),
             ("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", r#"{"line":2}"#),
+            ("TRIAD_MCP_ACTS", "true"),
             ("TRIAD_METRICS", "127.0.0.1:9464"),
             ("TRIAD_PARTITIONS", "8"),
             ("TRIAD_QUEUE_WITHIN", "50s"),

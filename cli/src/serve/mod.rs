@@ -44,7 +44,8 @@ use workflows::Files;
   triad serve --check                           is the configuration sound?
   triad serve --schema > serve.schema.json      the JSON Schema of the file
 
-Operators look and act at http://127.0.0.1:7070/console/ (`console: read-only` or false in the file).
+Operators look and act at http://127.0.0.1:7070/console/ (`console: read-only` or false in the file), models look at
+http://127.0.0.1:7070/mcp, and act there with `mcp_acts: true`.
 
 Submit an order, and wait for its end:
   curl 'http://127.0.0.1:7070/v1/orders?wait=30s' -d @order.json
@@ -161,8 +162,8 @@ impl Machine {
         if let Some(console) = settings.console {
             let (operator, bus) = (wiring.operator(), wiring.bus.clone());
             let kafka = wiring.config.kafka.clone();
-            let over = console::over(store.clone(), bus, operator, kafka, console)?;
-            http.operators = Some(over);
+            let api = console::api(store.clone(), bus, operator, kafka, console)?;
+            http.operators = Some(console::mounted(api, settings.mcp_acts));
         }
         let has_console = http.operators.is_some();
         let server = Server::start(http, submission.clone(), store, ends).await?;

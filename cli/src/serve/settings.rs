@@ -29,6 +29,8 @@ pub struct Settings {
     pub http: triad_ingress::Settings,
     /// The operators' API and pages; `None`: there are none.
     pub console: Option<triad_console::Settings>,
+    /// Whether models may act beside them.
+    pub mcp_acts: bool,
     /// Where metrics are offered; `None`: nowhere.
     pub metrics: Option<SocketAddr>,
     /// The Kafka port.
@@ -143,6 +145,14 @@ impl Settings {
             problems.push(why);
             None
         });
+        let mcp_acts = match get("TRIAD_MCP_ACTS").as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => {
+                problems.push(format!("TRIAD_MCP_ACTS: {other:?} is none of true, false"));
+                false
+            }
+        };
         let for_handlers = |name: &str| match name {
             // It is known once the broker listens.
             "TRIAD_BROKERS" => Some(kafka.to_string()),
@@ -177,6 +187,7 @@ impl Settings {
             },
             http,
             console,
+            mcp_acts,
             metrics,
             kafka,
             partitions: i32::try_from(partitions).unwrap_or(i32::MAX),

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
-use triad_console::{Answers, Body, MAX_BODY_BYTES, is_ours};
+use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES};
 
 use crate::access::Access;
 use crate::answer::{self, Answer};
@@ -19,7 +19,7 @@ use crate::settings::Limits;
 
 /// What a listener has to know of the service behind it.
 pub(crate) struct Front {
-    pub(crate) access: Access,
+    pub(crate) access: Arc<Access>,
     pub(crate) memory: Memory,
     pub(crate) limits: Limits,
     /// The server has been told to stop.
@@ -51,7 +51,9 @@ pub(crate) fn refused(problem: &Problem) -> Answer {
 impl Front {
     /// Whether a request is one of operators, and somebody is there for them.
     pub(crate) fn is_for_operators(&self, request: &Request<Incoming>) -> bool {
-        self.operators.is_some() && is_ours(request.uri().path())
+        let path = request.uri().path();
+        let operators = self.operators.as_ref();
+        operators.is_some_and(|operators| operators.is_ours(path))
     }
 
     /// Answers a request of operators.
@@ -71,7 +73,8 @@ impl Front {
         let within = self.limits.body_within;
         let read = self.memory.read(body, MAX_BODY_BYTES, within).await?;
         let request = Request::from_parts(head, Bytes::from(read.bytes));
-        let answer = operators.answer(request, &self.access).await;
+        let keys: Arc<dyn Keys> = self.access.clone();
+        let answer = operators.answer(request, keys).await;
         drop(read.held);
         Ok(answer)
     }

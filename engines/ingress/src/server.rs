@@ -165,7 +165,7 @@ async fn opened(
     let listener = listen(settings.listen).await?;
     let limits = settings.limits;
     let front = Front {
-        access,
+        access: Arc::new(access),
         memory: Memory::new(limits.body_bytes),
         stopping: CancellationToken::new(),
         operators: settings.operators,
@@ -307,7 +307,7 @@ impl<S: Serves> Door<S> {
         let every = self.service.front().limits.files_every;
         let stopping = self.service.front().stopping.clone();
         let is_watched =
-            self.tls.is_some() || matches!(self.service.front().access, Access::Tokens(_));
+            self.tls.is_some() || matches!(*self.service.front().access, Access::Tokens(_));
         while is_watched && !stopping.is_cancelled() {
             tokio::select! {
                 () = tokio::time::sleep(every) => {}
@@ -316,7 +316,7 @@ impl<S: Serves> Door<S> {
             let door = Arc::clone(&self);
             // A file may lie where reading it takes long.
             let looked = tokio::task::spawn_blocking(move || {
-                if let Access::Tokens(tokens) = &door.service.front().access {
+                if let Access::Tokens(tokens) = &*door.service.front().access {
                     tokens.look();
                 }
                 if let Some(tls) = &door.tls {

@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::Request;
+use http::{HeaderMap, Request};
 
-use crate::answer::Answer;
-use crate::caller::Keys;
+use crate::answer::{self, Answer};
+use crate::caller::{Caller, Keys};
 use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::session::{NoRandom, Sessions};
 use crate::settings::Settings;
 use crate::{api, site};
 
-/// Whether a path is one of the API or of the pages.
-#[must_use]
-pub fn is_ours(path: &str) -> bool {
+fn is_ours(path: &str) -> bool {
     let is_in = |root: &str| {
         let rest = path.strip_prefix(root);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -26,9 +24,19 @@ pub fn is_ours(path: &str) -> bool {
 
 /// Whoever answers the requests of operators, whatever the installation.
 pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
+    /// Whether a path is one that is answered here.
+    fn is_ours(&self, path: &str) -> bool;
+
     /// Answers a request whose body has [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES) at most. `keys` says who
     /// is let in.
-    fn answer<'a>(&'a self, request: Request<Bytes>, keys: &'a dyn Keys) -> BoxFuture<'a, Answer>;
+    fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer>;
+
+    /// Who asks with these headers, where a browser's session does not count: a token, a proxy's header, or
+    /// whoever reaches a listener that asks for neither.
+    ///
+    /// # Errors
+    /// The answer to somebody who is not known.
+    fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>>;
 
     /// Ends the streams of events: the server stops.
     fn stop(&self);
@@ -55,13 +63,22 @@ impl<I> std::fmt::Debug for Console<I> {
 }
 
 impl<I: Installation> Answers for Console<I> {
-    fn answer<'a>(&'a self, request: Request<Bytes>, keys: &'a dyn Keys) -> BoxFuture<'a, Answer> {
+    fn is_ours(&self, path: &str) -> bool {
+        is_ours(path)
+    }
+
+    fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
             match request.uri().path().starts_with(api::ROOT) {
-                true => api::answer(&self.0, request, keys).await,
-                false => site::answer(&self.0, request, keys).await,
+                true => api::answer(&self.0, request, &*keys).await,
+                false => site::answer(&self.0, request, &*keys).await,
             }
         })
+    }
+
+    fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>> {
+        let found = api::caller(&self.0, headers, keys, false);
+        found.map_err(|problem| Box::new(answer::problem(&problem)))
     }
 
     fn stop(&self) {

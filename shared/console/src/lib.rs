@@ -46,7 +46,7 @@ mod versions;
 
 pub use answer::{Answer, Body};
 pub use caller::{Caller, Digest, Keys, Role};
-pub use console::{Answers, Console, is_ours};
+pub use console::{Answers, Console};
 pub use hidden::Hidden;
 pub use installation::{Installation, Parts};
 pub use session::NoRandom;

@@ -210,7 +210,8 @@ pub struct DownstreamOutcome {
     pub operated: DownstreamOperated,
 }
 
-/// Does one action on each downstream, in alphabetical order, and calls `report` after each.
+/// Does one action on each downstream, in alphabetical order, and calls `report` after each. In a dry
+/// run nothing is written: what is reported is what would come of it.
 ///
 /// # Errors
 /// [`HoldError::Operate`] if an act fails, [`HoldError::Report`] if `report` does. Downstreams
@@ -220,6 +221,7 @@ pub async fn operate<S, B, C, N, F>(
     agents: &BTreeSet<AgentName>,
     action: &DownstreamAction,
     act: &OperatorAct,
+    dry_run: bool,
     mut report: impl FnMut(&DownstreamOutcome) -> Result<(), F>,
 ) -> Result<(), HoldError<F>>
 where
@@ -229,7 +231,10 @@ where
     N: Entropy,
 {
     for agent in agents {
-        let operated = operator.operate_downstream(agent, action, act).await?;
+        let operated = match dry_run {
+            true => operator.try_downstream(agent, action, act).await?,
+            false => operator.operate_downstream(agent, action, act).await?,
+        };
         let held = DownstreamOutcome {
             downstream: agent.clone(),
             operated,

@@ -367,6 +367,23 @@ where
         Err(OperateError::Contended)
     }
 
+    /// What one action on a downstream would come to at present. Nothing is written or sent.
+    ///
+    /// # Errors
+    /// [`OperateError::Store`]: the store fails.
+    pub async fn try_downstream(
+        &self,
+        agent: &AgentName,
+        action: &DownstreamAction,
+        act: &OperatorAct,
+    ) -> Result<DownstreamOperated, OperateError> {
+        let (record, _) = read_downstream(&self.store, agent).await?;
+        Ok(match record.operated(action, act, self.clock.now()) {
+            Ok(next) => DownstreamOperated::Done(Box::new(next)),
+            Err(refusal) => DownstreamOperated::Refused(refusal),
+        })
+    }
+
     async fn put(
         &self,
         agent: &AgentName,

@@ -3,6 +3,7 @@
 mod acts;
 mod campaigns;
 mod common;
+mod mcp;
 mod open_api;
 mod pages;
 mod who;

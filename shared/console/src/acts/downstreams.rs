@@ -50,6 +50,8 @@ pub(crate) struct Request {
     pub(crate) why: String,
     #[serde(default)]
     pub(crate) by: Option<String>,
+    #[serde(default)]
+    pub(crate) dry_run: bool,
 }
 
 /// What came of it, for each downstream: `done` or `refused`, and what to say.
@@ -74,13 +76,22 @@ pub(crate) async fn carry_out<I: Installation>(
         results.push((held.downstream.clone(), is_done, text));
         Ok(())
     };
-    let ran = downstreams::operate(desk.of.operator(), &agents, &action, &by, report).await;
+    let ran = downstreams::operate(
+        desk.of.operator(),
+        &agents,
+        &action,
+        &by,
+        request.dry_run,
+        report,
+    )
+    .await;
     ran.map_err(|error| match error {
         HoldError::Operate(OperateError::Store(e)) => e.into(),
         HoldError::Operate(e) => Problem::later("contended", e.to_string(), 1),
         HoldError::Report(never) => match never {},
     })?;
-    tracing::info!(act = ?request.act, by = %by.by, why = %by.why, "an operator acted on downstreams");
+    tracing::info!(act = ?request.act, by = %by.by, why = %by.why, dry_run = request.dry_run,
+        "an operator acted on downstreams");
     Ok(results)
 }
 
@@ -130,12 +141,12 @@ pub(crate) fn unknown(error: DownstreamError) -> Problem {
 }
 
 /// The form of the results for programs.
-pub(crate) fn json(results: &Results) -> Value {
+pub(crate) fn json(results: &Results, dry_run: bool) -> Value {
     let lines = results.iter().map(|(agent, is_done, text)| {
         let result = if *is_done { "done" } else { "refused" };
         json!({"kind": "result", "downstream": agent, "result": result, "text": text})
     });
     let done = results.iter().filter(|(_, is_done, _)| *is_done).count();
-    json!({"kind": "acted", "done": done, "refused": results.len() - done,
+    json!({"kind": "acted", "done": done, "refused": results.len() - done, "dry_run": dry_run,
         "results": lines.collect::<Vec<_>>()})
 }

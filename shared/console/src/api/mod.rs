@@ -59,16 +59,26 @@ async fn route<I: Installation>(
     }
     let reads = head.method != Method::POST;
     // A form of another site could be sent with a cookie, and no header can be.
-    let caller = desk
-        .sessions
-        .caller(&head.headers, keys, &desk.settings, reads);
-    let caller = caller.ok_or_else(unknown)?;
+    let caller = caller(desk, &head.headers, keys, reads)?;
     let _place = desk.enter()?;
     let query = Params::of(head.uri.query().unwrap_or_default().as_bytes())?;
     match reads {
         true => look(desk, &path, &query).await,
         false => act(desk, &caller, &path, &head.headers, &body).await,
     }
+}
+
+/// Who asks. `by_cookie` says whether a browser's session counts.
+pub(crate) fn caller<I: Installation>(
+    desk: &Desk<I>,
+    headers: &HeaderMap,
+    keys: &dyn Keys,
+    by_cookie: bool,
+) -> Result<Caller, Problem> {
+    let found = desk
+        .sessions
+        .caller(headers, keys, &desk.settings, by_cookie);
+    found.ok_or_else(unknown)
 }
 
 /// The methods of a path.
@@ -146,8 +156,10 @@ async fn act<I: Installation>(
             answer::json(&acts::campaigns::json(&changed, &desk.settings.hidden)?)
         }
         ["downstreams", _] => {
-            let results = acts::downstreams::carry_out(desk, caller, read(headers, body)?).await?;
-            answer::json(&acts::downstreams::json(&results))
+            let request: acts::downstreams::Request = read(headers, body)?;
+            let dry_run = request.dry_run;
+            let results = acts::downstreams::carry_out(desk, caller, request).await?;
+            answer::json(&acts::downstreams::json(&results, dry_run))
         }
         ["dead-letters", _] => {
             let done = acts::letters::carry_out(desk, caller, read(headers, body)?).await?;

@@ -118,6 +118,7 @@ pub(super) async fn act<I: Installation>(
         step_type: said("step_type"),
         why: said("why").unwrap_or_default(),
         by: said("by"),
+        dry_run: false,
     };
     let results = carry_out(visit.desk, &visit.caller, request).await?;
     let title = format!("Done: {name}");

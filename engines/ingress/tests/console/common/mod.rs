@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use triad_console::{Console, Parts};
+use triad_console::{Answers, Console, Parts};
 use triad_core::{
     Envelope, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef, topics,
 };
@@ -91,6 +91,15 @@ impl World {
 
     /// With these settings, and a file of tokens.
     pub async fn with(console: triad_console::Settings, tokens: Option<&str>) -> Self {
+        Self::beside(console, tokens, |api| api).await
+    }
+
+    /// The same, with what `mounted` puts beside the API.
+    pub async fn beside(
+        console: triad_console::Settings,
+        tokens: Option<&str>,
+        mounted: impl FnOnce(Arc<dyn Answers>) -> Arc<dyn Answers>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&dir.path().join("s"), SystemClock, Millis(3_600_000));
         let store = store.unwrap();
@@ -111,7 +120,7 @@ impl World {
             letters: heard.clone(),
         };
         let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
-        settings.operators = Some(Arc::new(Console::new(parts, console).unwrap()));
+        settings.operators = Some(mounted(Arc::new(Console::new(parts, console).unwrap())));
         settings.tokens = tokens.map(|lines| {
             let file = dir.path().join("tokens");
             std::fs::write(&file, lines).unwrap();

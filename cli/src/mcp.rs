@@ -1,0 +1,92 @@
+//! `triad mcp`: what operators see and do, for a model, over standard input and output.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use triad_bootstrap::Sending;
+use triad_console::{Caller, Hidden, Role, Settings};
+use triad_runtime::operator::Operator;
+use triad_runtime::system::{SystemClock, SystemEntropy};
+
+use crate::commands::connection::{KafkaArgs, StoreArgs, both};
+use crate::commands::who::who;
+use crate::console::{api, tools};
+use crate::traces;
+
+/// Let a model look at an installation: the Model Context Protocol over standard input and output
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad mcp --data ./state                    beside a triad dev or triad serve, to look alone
+  triad mcp --context shop --hide card        where a context says; fields of this name are not shown
+  triad mcp --data ./state --allow-acts --by 'model of ann'
+
+A client starts it by itself. Most take this form:
+  {\"mcpServers\": {\"triad\": {\"command\": \"triad\", \"args\": [\"mcp\", \"--data\", \"/var/lib/triad\"]}}}
+
+An act is tried first (`dry_run`), and done by the id of that dry run within five minutes (`act`); the
+order's record keeps who and why. The same tools are at /mcp of triad serve, triad dev and triad console.
+It ends with its input. See triad docs mcp.")]
+pub struct McpArgs {
+    /// The model may act, and not look alone
+    #[arg(long)]
+    allow_acts: bool,
+    /// Who acts, as it is written beside each act. Default: the user who runs this
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// A field of payloads that is not shown; may be given several times
+    #[arg(long = "hide", value_name = "FIELD")]
+    hidden: Vec<String>,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+}
+
+impl McpArgs {
+    /// Whether anybody may act.
+    pub fn changes(&self) -> bool {
+        self.allow_acts
+    }
+}
+
+/// Runs `triad mcp` until its input ends.
+///
+/// # Errors
+/// [`Usage`](crate::output::Usage) if the options do not fit together, or it is not known who acts; if the
+/// store or Kafka cannot be reached, or the input does not begin as the protocol does.
+pub async fn run(args: McpArgs) -> Result<ExitCode> {
+    let caller = match args.allow_acts {
+        true => Caller {
+            name: Some(who(args.by.as_deref())?),
+            role: Role::Operate,
+        },
+        false => Caller {
+            name: args.by,
+            role: Role::Read,
+        },
+    };
+    let timing = args.store.spans()?.timing;
+    let (store, bus) = both(&args.store, &args.kafka).await?;
+    let handlers = triad_runtime::settings::Settings {
+        timing,
+        traces: traces::of_environment(&store, Sending::Beside)?,
+        ..triad_runtime::settings::Settings::default()
+    };
+    let operator = Operator::new(
+        store.clone(),
+        bus.clone(),
+        SystemClock,
+        SystemEntropy,
+        handlers,
+    );
+    let settings = Settings {
+        read_only: !args.allow_acts,
+        hidden: Hidden::of(args.hidden),
+        ..Settings::default()
+    };
+    let api = api(store, bus, operator, args.kafka.config().await?, settings)?;
+    let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+    triad_mcp::talk(tools(args.allow_acts), api, caller, input, output).await?;
+    Ok(ExitCode::SUCCESS)
+}

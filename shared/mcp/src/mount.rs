@@ -1,0 +1,86 @@
+//! The protocol over HTTP, at [`PATH`] of a server for operators: each request by itself, answered in JSON.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Either, Full};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use triad_console::{Answer, Answers, Caller, Keys, MAX_BODY_BYTES};
+use triad_runtime::{Clock, Entropy};
+
+use crate::visit::Mcp;
+
+/// The path of the protocol.
+pub const PATH: &str = "/mcp";
+
+/// The API and the pages of an installation, with the protocol beside them.
+pub struct Mounted<C, E> {
+    api: Arc<dyn Answers>,
+    mcp: Arc<Mcp<C, E>>,
+}
+
+impl<C, E> fmt::Debug for Mounted<C, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mounted").finish_non_exhaustive()
+    }
+}
+
+impl<C: Clock, E: Entropy> Mounted<C, E> {
+    /// Beside this API, which the tools ask.
+    #[must_use]
+    pub fn new(api: Arc<dyn Answers>, mcp: Arc<Mcp<C, E>>) -> Self {
+        Self { api, mcp }
+    }
+
+    async fn talk(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> Answer {
+        let caller = match self.api.caller(request.headers(), &*keys) {
+            Ok(caller) => caller,
+            Err(refused) => return *refused,
+        };
+        let api = Arc::clone(&self.api);
+        let visit = Arc::clone(&self.mcp).visit(api, keys, caller, request.headers());
+        // Which hosts may be named is the listener's to say. Programs send no `Origin`, and no page of a
+        // browser has anything to ask here.
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(MAX_BODY_BYTES)
+            .disable_allowed_hosts()
+            .enforce_origin_validation();
+        let sessions = Arc::new(NeverSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(visit.clone()), sessions, config);
+        let answer = service.handle(request.map(Full::new)).await;
+        let (head, body) = answer.into_parts();
+        // No stream: nothing is sent before the result, so it is one message.
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(never) => match never {},
+        };
+        Answer::from_parts(head, Either::Left(Full::new(body)))
+    }
+}
+
+impl<C: Clock, E: Entropy> Answers for Mounted<C, E> {
+    fn is_ours(&self, path: &str) -> bool {
+        path == PATH || self.api.is_ours(path)
+    }
+
+    fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer> {
+        match request.uri().path() == PATH {
+            true => Box::pin(self.talk(request, keys)),
+            false => self.api.answer(request, keys),
+        }
+    }
+
+    fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>> {
+        self.api.caller(headers, keys)
+    }
+
+    fn stop(&self) {
+        self.api.stop();
+    }
+}

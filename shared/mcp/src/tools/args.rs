@@ -1,0 +1,215 @@
+//! The arguments of the tools. What is written here is what a model reads.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// None.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Which orders.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Filter {
+    /// Pending, Processing, Processed, Error, Compensating, Compensated, CompensationFailed or Paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<String>,
+    /// A cause as `list_causes` has it; `*` stands for anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cause: Option<String>,
+    /// The name of a workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workflow: Option<String>,
+    /// Submitted longer ago than this, such as 2h.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) older_than: Option<String>,
+    /// Text in the order's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+}
+
+/// A page of orders.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FindOrders {
+    /// Pending, Processing, Processed, Error, Compensating, Compensated, CompensationFailed or Paused.
+    #[serde(default)]
+    pub(crate) state: Option<String>,
+    /// A cause as `list_causes` has it; `*` stands for anything.
+    #[serde(default)]
+    pub(crate) cause: Option<String>,
+    /// The name of a workflow.
+    #[serde(default)]
+    pub(crate) workflow: Option<String>,
+    /// Submitted longer ago than this, such as 2h.
+    #[serde(default)]
+    pub(crate) older_than: Option<String>,
+    /// Text in the order's id.
+    #[serde(default)]
+    pub(crate) id: Option<String>,
+    /// Most orders of the page, 1 to 40; 20 where it is left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 40))]
+    pub(crate) limit: Option<usize>,
+    /// `next` of the page before.
+    #[serde(default)]
+    pub(crate) cursor: Option<String>,
+}
+
+/// One order.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetOrder {
+    /// Its id.
+    pub(crate) order_id: String,
+    /// Also its details, and what its steps ask and were answered.
+    #[serde(default)]
+    pub(crate) inputs: bool,
+}
+
+/// Which dead letters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListDeadLetters {
+    /// Their cause, such as not-json.
+    #[serde(default)]
+    pub(crate) cause: Option<String>,
+    /// The topic that they came from.
+    #[serde(default)]
+    pub(crate) topic: Option<String>,
+    /// Not older than this, such as 2h. Without it all of the topic is read.
+    #[serde(default)]
+    pub(crate) since: Option<String>,
+    /// Leaves out what was replayed.
+    #[serde(default)]
+    pub(crate) not_replayed: bool,
+    /// Most letters, 1 to 40; 20 where it is left out. The newest are shown.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 40))]
+    pub(crate) limit: Option<usize>,
+}
+
+/// One dead letter.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetDeadLetter {
+    /// Its id: TOPIC/PARTITION/OFFSET.
+    pub(crate) id: String,
+}
+
+/// One version of a workflow.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetWorkflow {
+    /// Its name.
+    pub(crate) workflow: String,
+    /// The beginning of its hash; the present version where it is left out.
+    #[serde(default)]
+    pub(crate) version: Option<String>,
+    /// Another version: says what has changed since that one.
+    #[serde(default)]
+    pub(crate) against: Option<String>,
+}
+
+/// What of the documentation. Without anything: which pages there are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadDocs {
+    /// The name of a page.
+    #[serde(default)]
+    pub(crate) page: Option<String>,
+    /// Where in the page to begin, in bytes: `next` of the part before.
+    #[serde(default)]
+    pub(crate) from: usize,
+    /// In place of a page: the sections with this text.
+    #[serde(default)]
+    pub(crate) find: Option<String>,
+}
+
+/// What an act is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum On {
+    /// Orders.
+    Orders,
+    /// A downstream or a step type.
+    Downstreams,
+    /// Dead letters.
+    DeadLetters,
+}
+
+/// An act, as it would be done: a request of the API, which refuses what does not belong to the act.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DryRun {
+    /// What the act is on.
+    #[serde(skip_serializing)]
+    pub(crate) on: On,
+    /// Orders: resubmit, cancel, retry-undo, close, pause, resume, settle, migrate. Downstreams: pause,
+    /// resume, force-open, force-closed, release. Dead letters: replay, dismiss.
+    act: String,
+    /// Why: it is kept in the record, for people.
+    why: String,
+    /// Who acts. Left out where the caller has a name: by a token, a proxy or the server's options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    /// Orders, by their ids; 1,000 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    orders: Option<Vec<String>>,
+    /// Dead letters, by their ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    letters: Option<Vec<String>>,
+    /// In place of ids: orders by state, cause, workflow, older_than, id; dead letters by cause, topic, since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<std::collections::BTreeMap<String, String>>")]
+    filter: Option<Value>,
+    /// Most orders that a filter takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit: Option<usize>,
+    /// Orders or letters a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<u32>,
+    /// To settle, or to resubmit with another input: the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    /// To resubmit: the step's whole new input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input: Option<Value>,
+    /// To resubmit: values in the step's input, each such as amount=12.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set: Option<Vec<String>>,
+    /// To settle: whether the effect happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    applied: Option<bool>,
+    /// To settle as applied: what the service answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+    /// To migrate: the workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to_workflow: Option<String>,
+    /// To migrate: the beginning of a version's hash; the present one where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    to_version: Option<String>,
+    /// The downstream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    downstream: Option<String>,
+    /// In place of a downstream: WORKFLOW/STEP, to pause and resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step_type: Option<String>,
+    /// To replay one letter: the value to send in place of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    /// Also letters that were replayed before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    again: Option<bool>,
+}
+
+/// An act that was tried.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Act {
+    /// The id that `dry_run` answered with, five minutes ago at most.
+    pub(crate) dry_run: String,
+}

@@ -1,0 +1,213 @@
+//! Each tool: what it is called, what it is for, and what it asks the API.
+
+mod act;
+mod args;
+mod docs;
+mod look;
+
+use rmcp::handler::server::common::schema_for_type;
+use rmcp::model::{Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use triad_runtime::{Clock, Entropy};
+
+use crate::ask::{Told, problem};
+use crate::visit::Visit;
+
+/// A call, with its arguments read.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Overview,
+    ListCauses(args::Filter),
+    FindOrders(args::FindOrders),
+    GetOrder(args::GetOrder),
+    ListDownstreams,
+    ListDeadLetters(args::ListDeadLetters),
+    GetDeadLetter(args::GetDeadLetter),
+    ListWorkflows,
+    GetWorkflow(args::GetWorkflow),
+    ReadDocs(args::ReadDocs),
+    DryRun(Box<args::DryRun>),
+    Act(args::Act),
+}
+
+/// Why a call is none.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Unread {
+    /// There is no such tool.
+    Name(String),
+    /// The arguments are not those of the tool: a problem in the API's form.
+    Arguments(Value),
+}
+
+/// The tools; those that act only where that is allowed.
+pub(crate) fn all(acts: bool) -> Vec<Tool> {
+    let mut tools = vec![
+        looks::<args::Nothing>(
+            "overview",
+            "How the installation is: orders by state, those that need an operator by cause (the ten with the most orders), downstreams that are not called, and what waits for what. Begin here.",
+        ),
+        looks::<args::Filter>(
+            "list_causes",
+            "Orders that need an operator, counted by state and cause, with an example of each. A cause is KIND/STEP/CODE.",
+        ),
+        looks::<args::FindOrders>(
+            "find_orders",
+            "Orders by state, cause, workflow, age and text of the id, in short, page by page. `sampled` says that no index answers the question and a part was looked at.",
+        ),
+        looks::<args::GetOrder>(
+            "get_order",
+            "One order with everything that is known of it: its failure, its steps, its timeline, and `next`: what will happen and which acts it takes.",
+        ),
+        looks::<args::Nothing>(
+            "list_downstreams",
+            "Every downstream: its circuit breaker, who has paused it and why, its last change; and how many orders wait for it.",
+        ),
+        looks::<args::ListDeadLetters>(
+            "list_dead_letters",
+            "Records that could not be taken, counted by cause, and the newest of them. Reads the topic: name `since` where it is long.",
+        ),
+        looks::<args::GetDeadLetter>(
+            "get_dead_letter",
+            "One dead letter with its value, its headers, and what was done about it.",
+        ),
+        looks::<args::Nothing>(
+            "list_workflows",
+            "Versions of workflows, and how many orders are on each.",
+        ),
+        looks::<args::GetWorkflow>(
+            "get_workflow",
+            "The definition of one version: its steps, agents, time limits and policies; with `against` what has changed.",
+        ),
+        looks::<args::ReadDocs>(
+            "read_docs",
+            "The documentation of this version: which pages there are, one of them, or the sections with a text. The page `runbook` has a section for each alert.",
+        ),
+    ];
+    if acts {
+        tools.push(tool::<args::DryRun>("dry_run", "What an act would do, to which orders, without doing it. The answer has `dry_run`, an id for `act`, if anything would be done.")
+            .with_annotations(hints().read_only(true)));
+        tools.push(tool::<args::Act>("act", "Does what a dry run of yours has tried, that very request. The id holds for one act and five minutes. Who and why are kept in the record.")
+            .with_annotations(hints().read_only(false).destructive(true).idempotent(false)));
+    }
+    tools
+}
+
+fn tool<A: JsonSchema + 'static>(name: &'static str, description: &'static str) -> Tool {
+    Tool::new(name, description, schema_for_type::<A>())
+}
+
+fn looks<A: JsonSchema + 'static>(name: &'static str, description: &'static str) -> Tool {
+    tool::<A>(name, description).with_annotations(hints().read_only(true))
+}
+
+fn hints() -> ToolAnnotations {
+    ToolAnnotations::new().open_world(false)
+}
+
+fn read<A: DeserializeOwned>(arguments: Value) -> Result<A, Unread> {
+    let read = serde_json::from_value(arguments);
+    read.map_err(|e| Unread::Arguments(problem("bad-arguments", &format!("the arguments: {e}"))))
+}
+
+impl Call {
+    /// Reads a call.
+    pub(crate) fn read(name: &str, arguments: Value, acts: bool) -> Result<Self, Unread> {
+        let nothing = |arguments| read::<args::Nothing>(arguments);
+        Ok(match name {
+            "overview" => nothing(arguments).map(|_| Self::Overview)?,
+            "list_causes" => Self::ListCauses(read(arguments)?),
+            "find_orders" => Self::FindOrders(read(arguments)?),
+            "get_order" => Self::GetOrder(read(arguments)?),
+            "list_downstreams" => nothing(arguments).map(|_| Self::ListDownstreams)?,
+            "list_dead_letters" => Self::ListDeadLetters(read(arguments)?),
+            "get_dead_letter" => Self::GetDeadLetter(read(arguments)?),
+            "list_workflows" => nothing(arguments).map(|_| Self::ListWorkflows)?,
+            "get_workflow" => Self::GetWorkflow(read(arguments)?),
+            "read_docs" => Self::ReadDocs(read(arguments)?),
+            "dry_run" | "act" if !acts => {
+                let text = "acting over MCP is not allowed here: whoever runs the server allows it (`triad docs mcp`)";
+                return Err(Unread::Arguments(problem("acts-not-allowed", text)));
+            }
+            "dry_run" => Self::DryRun(Box::new(read(arguments)?)),
+            "act" => Self::Act(read(arguments)?),
+            other => {
+                let shown: String = other.chars().take(64).collect();
+                return Err(Unread::Name(format!("there is no tool {shown:?}")));
+            }
+        })
+    }
+
+    /// Does what was called for.
+    pub(crate) async fn carry_out<C: Clock, E: Entropy>(self, visit: &Visit<C, E>) -> Told {
+        let asking = &visit.asking;
+        match self {
+            Self::Overview => look::overview(asking).await,
+            Self::ListCauses(filter) => look::causes(asking, filter).await,
+            Self::FindOrders(which) => look::orders(asking, which).await,
+            Self::GetOrder(which) => look::order(asking, &which).await,
+            Self::ListDownstreams => look::downstreams(asking).await,
+            Self::ListDeadLetters(which) => look::letters(asking, which).await,
+            Self::GetDeadLetter(which) => look::letter(asking, &which).await,
+            Self::ListWorkflows => look::workflows(asking).await,
+            Self::GetWorkflow(which) => look::workflow(asking, which).await,
+            Self::ReadDocs(what) => docs::read(&*visit.mcp.pages, &what),
+            Self::DryRun(what) => act::dry_run(visit, &what).await,
+            Self::Act(what) => act::act(visit, &what).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_that_act_are_there_only_where_that_is_allowed() {
+        let names = |acts| {
+            let tools = all(acts).into_iter();
+            tools.map(|tool| tool.name.into_owned()).collect::<Vec<_>>()
+        };
+        let (without, with) = (names(false), names(true));
+        assert_eq!(with[..without.len()], without);
+        assert_eq!(with[without.len()..], ["dry_run", "act"]);
+        for name in ["dry_run", "act"] {
+            let call = Call::read(name, json!({"dry_run": "x"}), false);
+            let Err(Unread::Arguments(problem)) = call else {
+                panic!("{call:?}")
+            };
+            assert_eq!(problem["code"], "acts-not-allowed");
+        }
+    }
+
+    #[test]
+    fn every_tool_says_whether_it_changes_something() {
+        for tool in all(true) {
+            let hints = tool.annotations.expect("hints");
+            assert_eq!(
+                hints.read_only_hint,
+                Some(tool.name != "act"),
+                "{}",
+                tool.name
+            );
+            assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
+        }
+    }
+
+    #[test]
+    fn every_tool_that_is_listed_can_be_called() {
+        for tool in all(true) {
+            let read = Call::read(&tool.name, json!({"no such": 1}), true);
+            let named = matches!(read, Err(Unread::Arguments(_)));
+            // The API refuses what does not belong to an act.
+            assert!(named, "{}", tool.name);
+        }
+        assert!(matches!(
+            Call::read("destroy", json!({}), true),
+            Err(Unread::Name(_))
+        ));
+    }
+}

@@ -1,0 +1,159 @@
+//! Talking to `triad mcp`, a line at a time.
+
+use std::process::{ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+use crate::dev::Dev;
+use crate::poll::PATIENCE;
+use crate::process::command;
+
+/// A running `triad mcp`, killed when dropped.
+pub struct Mcp {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    asked: u64,
+    /// Tools that were called so far.
+    pub calls: usize,
+}
+
+/// How a conversation ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The process's exit status.
+    pub status: ExitStatus,
+    /// What it said that nobody had read.
+    pub out: String,
+    /// What it said on standard error.
+    pub err: String,
+}
+
+impl Mcp {
+    /// Starts it beside a running system, and says nothing yet.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn open(dev: &Dev, args: &[&str]) -> Self {
+        let mut command = command("triad");
+        command
+            .arg("mcp")
+            .args(args)
+            .envs(dev.variables())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().expect("triad starts");
+        Self {
+            input: child.stdin.take().expect("standard input is a pipe"),
+            output: BufReader::new(child.stdout.take().expect("standard output is a pipe")),
+            child,
+            asked: 0,
+            calls: 0,
+        }
+    }
+
+    /// Starts it, and begins to talk as a client of the revision of June 2025.
+    ///
+    /// # Panics
+    /// When it does not answer as a server does.
+    pub async fn start(dev: &Dev, args: &[&str]) -> Self {
+        let mut talk = Self::open(dev, args);
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let said = talk.ask("initialize", hello).await;
+        assert_eq!(said["result"]["serverInfo"]["name"], "triad", "{said}");
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        talk.say(begun.to_string().as_bytes()).await;
+        talk
+    }
+
+    /// Sends a line, whatever it is.
+    ///
+    /// # Panics
+    /// When nobody reads.
+    pub async fn say(&mut self, line: &[u8]) {
+        let line = [line, b"\n"].concat();
+        self.input.write_all(&line).await.expect("it reads");
+    }
+
+    /// The next line that it says.
+    ///
+    /// # Panics
+    /// When there is none in time, or it is not JSON.
+    pub async fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        let read = tokio::time::timeout(PATIENCE, self.output.read_line(&mut line)).await;
+        let read = read
+            .expect("it says something in time")
+            .expect("it is text");
+        assert!(read > 0, "it has ended");
+        serde_json::from_str(&line).expect("a line of JSON and nothing else")
+    }
+
+    /// Asks, and takes the answer.
+    ///
+    /// # Panics
+    /// As [`hear`](Self::hear), and when it answers something else.
+    pub async fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.say(message.to_string().as_bytes()).await;
+        let said = self.hear().await;
+        assert_eq!(said["id"], id, "{said}");
+        said
+    }
+
+    /// Calls a tool: what it answers, or its problem.
+    ///
+    /// # Errors
+    /// What the tool says if it fails.
+    ///
+    /// # Panics
+    /// As [`ask`](Self::ask), and when there is no such tool.
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Value> {
+        self.calls += 1;
+        let params = json!({"name": tool, "arguments": arguments});
+        let said = self.ask("tools/call", params).await;
+        let result = &said["result"];
+        let shown = &result["structuredContent"];
+        assert!(shown.is_object(), "{said}");
+        match result["isError"] == true {
+            true => Err(shown.clone()),
+            false => Ok(shown.clone()),
+        }
+    }
+
+    /// Ends its input and waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub async fn end(self) -> Ended {
+        let Self {
+            mut child,
+            input,
+            mut output,
+            ..
+        } = self;
+        drop(input);
+        let mut err = child.stderr.take().expect("standard error is a pipe");
+        let ended = async {
+            let (mut said, mut logged) = (String::new(), String::new());
+            let read = output.read_to_string(&mut said);
+            let (read, also) = tokio::join!(read, err.read_to_string(&mut logged));
+            read.and(also).expect("what it says is text");
+            let status = child.wait().await.expect("a child can be waited for");
+            Ended {
+                status,
+                out: said,
+                err: logged,
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, ended).await;
+        ended.expect("it ends in time")
+    }
+}

@@ -1,0 +1,277 @@
+//! Incidents that are planted, one at a time: a client of `triad mcp` that knows nothing of them finds what is
+//! wrong, always by the same strategy, in eight calls at most. Where nothing is wrong it finds nothing.
+
+use serde_json::{Value, json};
+use triad_tests::detective::{Culprit, find};
+use triad_tests::dev::Dev;
+use triad_tests::mcp::Mcp;
+use triad_tests::orders::{FULFILMENT, Files, lines, order, orders};
+use triad_tests::poll::until;
+use triad_tests::topics::{Raw, read_until, write};
+
+/// Most calls of tools until the cause is found.
+const MOST_CALLS: usize = 8;
+
+async fn submit(dev: &Dev, orders: &[Value]) {
+    let text = lines(orders);
+    let ran = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
+    let _ = ran.good();
+}
+
+/// Waits until an order is in a state, or a step of it.
+async fn is(dev: &Dev, id: &str, state: &str) {
+    until(&format!("{id} is {state}"), async || {
+        let ran = dev.triad(&["get", id, "--json"]).await;
+        let order = (ran.code == 0).then(|| ran.json_lines()[0].clone())?;
+        let steps = order["steps"].as_array()?;
+        let is = order["state"] == state || steps.iter().any(|step| step["state"] == state);
+        is.then_some(())
+    })
+    .await;
+}
+
+async fn breaker_is_open(dev: &Dev, downstream: &str) {
+    until(
+        &format!("the breaker of {downstream} is open"),
+        async || {
+            let ran = dev.triad(&["downstreams", "--json"]).await.good();
+            let mut all = ran.json_lines().into_iter();
+            let found = all.find(|one| one["downstream"] == downstream)?;
+            (found["record"]["breaker"]["state"] != "closed").then_some(())
+        },
+    )
+    .await;
+}
+
+async fn hold(dev: &Dev, what: &[&str]) {
+    let who = ["--by", "ann", "--why", "a new release"];
+    let _ = dev.triad(&[what, &who].concat()).await.good();
+}
+
+/// What the client finds.
+async fn found(dev: &Dev) -> Option<Culprit> {
+    let mut talk = Mcp::start(dev, &[]).await;
+    let found = find(&mut talk).await;
+    assert!(
+        talk.calls <= MOST_CALLS,
+        "{} calls for {found:?}",
+        talk.calls
+    );
+    found
+}
+
+fn service(downstream: &str, code: &str) -> Option<Culprit> {
+    Some(Culprit::Service {
+        downstream: downstream.to_owned(),
+        code: code.to_owned(),
+    })
+}
+
+/// A running system in which orders have been processed, with one workflow more.
+async fn healthy_with(files: &Files, workflow: &str) -> Dev {
+    let usual = files.write("usual.yaml", FULFILMENT);
+    let further = files.write("further.yaml", workflow);
+    healthy(&["--workflow", &usual, "--workflow", &further]).await
+}
+
+/// A running system in which orders have been processed.
+async fn healthy(args: &[&str]) -> Dev {
+    let dev = Dev::start(args).await;
+    submit(&dev, &orders("good", 2)).await;
+    dev.all_finished(2).await;
+    dev
+}
+
+#[tokio::test]
+async fn where_nothing_is_wrong_nothing_is_found() {
+    let dev = healthy(&[]).await;
+    assert_eq!(found(&dev).await, None);
+}
+
+#[tokio::test]
+async fn a_service_that_declines() {
+    let dev = healthy(&[]).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    submit(&dev, &orders("bad", 3)).await;
+    is(&dev, "bad-2", "Error").await;
+    assert_eq!(found(&dev).await, service("notification", "declined"));
+}
+
+#[tokio::test]
+async fn a_service_that_is_down() {
+    let dev = healthy(&[]).await;
+    dev.services(json!({"payment": {"down": true}})).await;
+    submit(&dev, &orders("bad", 30)).await;
+    breaker_is_open(&dev, "payment").await;
+    let found = found(&dev).await;
+    // An order that came once the breaker was open has met nothing else.
+    let known = ["down", "breaker-open"].map(|code| service("payment", code));
+    assert!(known.contains(&found), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_service_that_answers_rubbish() {
+    let dev = healthy(&[]).await;
+    dev.services(json!({"notification": {"garbage": 1.0}}))
+        .await;
+    submit(&dev, &[order("bad", 1)]).await;
+    breaker_is_open(&dev, "notification").await;
+    assert_eq!(
+        found(&dev).await,
+        service("notification", "unusable-answer")
+    );
+}
+
+#[tokio::test]
+async fn a_service_that_is_slower_than_it_may_be() {
+    let dev = healthy(&[]).await;
+    dev.services(json!({"notification": {"stall": 1.0, "stall_ms": 20_000}}))
+        .await;
+    submit(&dev, &[order("bad", 1)]).await;
+    is(&dev, "bad", "Error").await;
+    assert_eq!(found(&dev).await, service("notification", "call-timeout"));
+}
+
+#[tokio::test]
+async fn a_compensation_that_fails() {
+    let dev = healthy(&[]).await;
+    let plans = json!({"carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}});
+    dev.services(plans).await;
+    submit(&dev, &[order("bad", 1)]).await;
+    is(&dev, "bad", "CompensationFailed").await;
+    let wanted = Culprit::Compensation {
+        step: "charge-payment".to_owned(),
+        downstream: "payment".to_owned(),
+    };
+    assert_eq!(found(&dev).await, Some(wanted));
+}
+
+#[tokio::test]
+async fn an_effect_in_doubt() {
+    let files = Files::new();
+    let dev = healthy_with(
+        &files,
+        "workflow: once
+steps:
+  - id: wire
+    agent: bank
+    action: wire
+    at_most_once: true
+    compensation: none
+",
+    )
+    .await;
+    let lost = json!({"bank": {"transient": 1.0, "transient_after_effect": 1.0}});
+    dev.services(lost).await;
+    submit(
+        &dev,
+        &[json!({"order_id": "bad", "workflow": "once", "details": {}})],
+    )
+    .await;
+    is(&dev, "bad", "Error").await;
+    let wanted = Culprit::InDoubt {
+        step: "wire".to_owned(),
+        downstream: "bank".to_owned(),
+    };
+    assert_eq!(found(&dev).await, Some(wanted));
+}
+
+#[tokio::test]
+async fn a_step_that_somebody_has_paused() {
+    let dev = healthy(&[]).await;
+    hold(&dev, &["pause", "--step-type", "order-fulfilment/pack"]).await;
+    submit(&dev, &[order("bad", 1)]).await;
+    is(&dev, "bad", "parked").await;
+    let wanted = Culprit::StepPaused {
+        step: "order-fulfilment/pack".to_owned(),
+        by: "ann".to_owned(),
+    };
+    assert_eq!(found(&dev).await, Some(wanted));
+}
+
+#[tokio::test]
+async fn a_downstream_that_somebody_has_stopped() {
+    let dev = healthy(&[]).await;
+    hold(&dev, &["pause", "--downstream", "carrier"]).await;
+    submit(&dev, &orders("bad", 3)).await;
+    // They are started and wait at it, or are not started at all.
+    until("the orders are stored", async || {
+        let stored = dev.orders().await;
+        (stored.len() == 5).then_some(())
+    })
+    .await;
+    let wanted = Culprit::Stopped {
+        downstream: "carrier".to_owned(),
+        by: "ann".to_owned(),
+    };
+    assert_eq!(found(&dev).await, Some(wanted));
+}
+
+#[tokio::test]
+async fn a_definition_that_asks_for_what_an_order_does_not_have() {
+    let files = Files::new();
+    let dev = healthy_with(
+        &files,
+        "workflow: gift
+steps:
+  - id: wrap
+    agent: warehouse
+    action: wrap
+    input: { paper: \"${details.paper}\" }
+    compensation: none
+",
+    )
+    .await;
+    submit(
+        &dev,
+        &[json!({"order_id": "bad", "workflow": "gift", "details": {}})],
+    )
+    .await;
+    is(&dev, "bad", "Compensated").await;
+    let wanted = Culprit::Definition {
+        step: "gift/wrap".to_owned(),
+    };
+    assert_eq!(found(&dev).await, Some(wanted));
+}
+
+/// What the client finds of a record that is put into the topic of orders.
+async fn found_of_record(value: &[u8]) -> Option<Culprit> {
+    let dev = healthy(&[]).await;
+    let record = Raw {
+        topic: "orders".to_owned(),
+        key: Some(b"bad".to_vec()),
+        value: Some(value.to_vec()),
+        headers: Vec::new(),
+    };
+    write(&dev.kafka, &[record]).await;
+    read_until(&dev.kafka, &["dead-letter"], |read| !read.is_empty()).await;
+    found(&dev).await
+}
+
+#[tokio::test]
+async fn a_record_that_nobody_can_read() {
+    let wanted = Culprit::Record {
+        cause: "not-json".to_owned(),
+        topic: "orders".to_owned(),
+        order: None,
+    };
+    assert_eq!(
+        found_of_record(b"{\"order_id\": \"bad\"").await,
+        Some(wanted)
+    );
+}
+
+#[tokio::test]
+async fn an_order_of_a_workflow_that_there_is_not() {
+    let order = json!({"order_id": "bad", "workflow": "order-fulfillment", "details": {}});
+    let wanted = Culprit::Record {
+        cause: "unknown-workflow".to_owned(),
+        topic: "orders".to_owned(),
+        order: Some("bad".to_owned()),
+    };
+    assert_eq!(
+        found_of_record(order.to_string().as_bytes()).await,
+        Some(wanted)
+    );
+}

@@ -1,0 +1,132 @@
+//! `triad mcp` over standard input and output, beside a running `triad dev`.
+
+use serde_json::{Value, json};
+use triad_tests::dev::Dev;
+use triad_tests::mcp::Mcp;
+use triad_tests::orders::{lines, orders};
+
+/// A system with so many orders in Error.
+async fn failed(count: usize) -> Dev {
+    let dev = Dev::start(&[]).await;
+    dev.services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    let text = lines(&orders("e", count));
+    let _ = dev.triad_reading(&["submit", "-"], text.as_bytes()).await;
+    dev.all_finished(count).await;
+    dev
+}
+
+fn names(listed: &Value) -> Vec<&str> {
+    let tools = listed["result"]["tools"].as_array().expect("tools");
+    tools.iter().filter_map(|t| t["name"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_model_looks_at_an_installation_and_is_offered_no_act() {
+    let dev = failed(1).await;
+    let mut talk = Mcp::start(&dev, &[]).await;
+    let listed = talk.ask("tools/list", json!({})).await;
+    let names = names(&listed);
+    assert!(
+        names.contains(&"overview") && !names.contains(&"act"),
+        "{names:?}"
+    );
+    assert!(talk.ask("ping", json!({})).await["result"].is_object());
+    let seen = talk.call("overview", json!({})).await.expect("it answers");
+    assert_eq!(
+        seen["causes"][0]["cause"], "permanent/notify/declined",
+        "{seen}"
+    );
+    let page = talk.call("read_docs", json!({"page": "runbook"})).await;
+    let page = page.expect("it is built in");
+    assert!(
+        page["text"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("# "))
+    );
+    let act = json!({"on": "orders", "act": "close", "orders": ["e-0"], "why": "w"});
+    let refused = talk.call("dry_run", act).await.expect_err("it is refused");
+    assert_eq!(refused["code"], "acts-not-allowed");
+    let ended = talk.end().await;
+    assert!(ended.status.success() && ended.out.is_empty(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_a_model_does_is_kept_under_the_name_that_it_was_started_with() {
+    let dev = failed(2).await;
+    let mut talk = Mcp::start(&dev, &["--allow-acts", "--by", "model of ann"]).await;
+    let act =
+        json!({"on": "orders", "act": "close", "filter": {"state": "Error"}, "why": "a drill"});
+    let tried = talk
+        .call("dry_run", act.clone())
+        .await
+        .expect("it is tried");
+    assert_eq!(
+        (&tried["done"], &tried["by"]),
+        (&json!(2), &json!("model of ann"))
+    );
+    let mut other = act;
+    other["by"] = "ann".into();
+    let refused = talk
+        .call("dry_run", other)
+        .await
+        .expect_err("not under another name");
+    assert_eq!(refused["code"], "bad-by");
+    let done = talk.call("act", json!({"dry_run": tried["dry_run"]})).await;
+    assert_eq!(done.expect("it is done")["done"], 2);
+    let said = dev.triad(&["get", "e-1"]).await.good().out;
+    assert!(said.contains("by model of ann: a drill"), "{said}");
+    assert!(talk.end().await.status.success());
+}
+
+#[tokio::test]
+async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
+    let dev = Dev::start(&[]).await;
+    let mut talk = Mcp::start(&dev, &[]).await;
+    for rubbish in [&b"{"[..], b"", b"\xff\xfe\x00", b"plain words", b"[1, 2"] {
+        talk.say(rubbish).await;
+    }
+    // It is longer than a line may be, and no part of it is taken for a message.
+    let long = vec![b' '; 2 * triad_mcp::MAX_LINE_BYTES];
+    talk.say(&long).await;
+    let unknown = talk.ask("orders/destroy", json!({})).await;
+    assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
+    let unknown = talk.ask("tools/call", json!({"name": "destroy"})).await;
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let wrong = talk.call("get_order", json!({"order": 7})).await;
+    assert_eq!(wrong.expect_err("it is refused")["code"], "bad-arguments");
+    let none = talk.call("get_order", json!({"order_id": "none"})).await;
+    assert_eq!(none.expect_err("there is none")["code"], "no-such-order");
+    assert!(talk.call("overview", json!({})).await.is_ok());
+    assert!(talk.end().await.status.success());
+}
+
+#[tokio::test]
+async fn it_ends_with_its_input_also_where_nothing_was_said() {
+    let dev = Dev::start(&[]).await;
+    let ended = Mcp::open(&dev, &[]).end().await;
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
+}
+
+#[tokio::test]
+async fn a_client_of_the_present_revision_needs_no_handshake() {
+    let dev = Dev::start(&[]).await;
+    let mut talk = Mcp::open(&dev, &[]);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let found = talk.ask("server/discover", json!({"_meta": meta})).await;
+    let versions = found["result"]["supportedVersions"].as_array();
+    assert!(
+        versions.is_some_and(|v| v.contains(&json!("2026-07-28"))),
+        "{found}"
+    );
+    let params = json!({"name": "overview", "arguments": {}, "_meta": meta});
+    let said = talk.ask("tools/call", params).await;
+    assert_eq!(
+        said["result"]["structuredContent"]["kind"], "overview",
+        "{said}"
+    );
+    assert!(talk.end().await.status.success());
+}
