@@ -194,10 +194,15 @@ impl World {
         next
     }
 
-    /// Stores an order in Error.
+    /// Stores an order in Error, a millisecond or more before the next one: those of one moment have no order.
     pub async fn failed(&self, id: &str, code: &str) -> Order {
         let state = error(code);
-        self.order(id, |order| order.state = state).await
+        let at = state.finished_at().expect("it has finished");
+        let order = self.order(id, |order| order.state = state).await;
+        while SystemClock.now() <= at {
+            tokio::task::yield_now().await;
+        }
+        order
     }
 
     pub async fn stored(&self, id: &str) -> Order {
