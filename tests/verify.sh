@@ -86,17 +86,12 @@ fi
 step "Form"
 cargo fmt --all --check
 
-if [ "$all" = yes ]; then
-  step "Lints"
-  cargo clippy "${everything[@]}" --all-targets -- -D warnings
-else
-  # The compiler that lints compiles too. A pass of its own would first look through every crate of
-  # others, which takes minutes where nothing is built yet. (The arguments as cargo-clippy hands them over.)
-  export RUSTC_WORKSPACE_WRAPPER=clippy-driver
-  export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-  # What that builds is nobody else's anyway; without line tables it builds in less time.
-  export CARGO_PROFILE_DEV_DEBUG=0
-fi
+# The compiler that lints compiles too. A pass of its own would first look through every crate of
+# others, which takes minutes where nothing is built yet. (The arguments as cargo-clippy hands them over.)
+export RUSTC_WORKSPACE_WRAPPER=clippy-driver
+export CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+# What that builds is nobody else's anyway; without line tables it builds in less time.
+export CARGO_PROFILE_DEV_DEBUG=0
 
 if [ "$all" = yes ]; then
   # Together they have every feature that one of them asks for; users build them one by one.
@@ -115,8 +110,8 @@ fi
 
 # The binaries that tests start are built together with the tests: by themselves they would have other
 # features of the crates below, and most of those would be built twice.
-if [ "$all" = yes ]; then step "The tests, and the binaries that they start"; else step "Lints, the tests, and the binaries that they start"; fi
-cargo build "${everything[@]}" --lib --bins --tests
+step "Lints, the tests, and the binaries that they start"
+cargo build "${everything[@]}" --lib --bins --tests --examples
 
 step "Tests"
 if [ "$all" = no ]; then

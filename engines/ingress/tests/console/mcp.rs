@@ -261,7 +261,7 @@ async fn an_act_is_the_request_that_was_tried_and_its_order_keeps_who_and_why() 
 async fn an_act_without_a_dry_run_is_refused() {
     let talk = Talk::acting().await;
     talk.world.failed("e", "x").await;
-    let unknown = json!({"dry_run": "0123456789abcdef0123456789abcdef"});
+    let unknown = json!({"dry_run": "nobody-tried-this"});
     assert_eq!(
         talk.refused(&talk.ann, "act", unknown).await,
         "no-such-dry-run"
