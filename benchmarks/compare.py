@@ -28,7 +28,7 @@ from pathlib import Path
 from harness import build, machine, measure, systems
 
 RESULTS = build.ROOT / "docs" / "benchmarks" / "results.jsonl"
-WHAT = ("throughput", "alone", "rates", "recovery", "memory", "steady")
+WHAT = ("throughput", "alone", "rates", "recovery", "memory", "stored", "traces", "steady")
 RATES = (50, 100, 200, 400, 800, 1200, 1600, 2000, 2500, 3000, 3500, 4000)
 
 
@@ -103,8 +103,12 @@ def runs(args, bench, chosen, place):
     if "memory" in args.what:
         for name in args.memory_systems:
             system = systems.ALL[name]
-            with_system(bench, system, place, lambda running: note(
-                running, "memory", 0, measure.long_run(bench, running, args.memory_orders)))
+            if system is not systems.Triad or "stored" not in args.what:
+                with_system(bench, system, place, lambda running: memory(args, bench, running))
+    if "stored" in args.what and systems.Triad in chosen:
+        stored(args, bench, place)
+    if "traces" in args.what and systems.Triad in chosen:
+        traces(args, bench, place)
     if "steady" in args.what and systems.Triad in chosen:
         steady = type("Steady", (systems.Triad,), {
             "steps": systems.triad.STEPS + systems.triad.STEPS[:2], "further": systems.triad.SMALL_DISK})
@@ -133,6 +137,43 @@ def rates(args, bench, system):
         note(system, "rates", 0, found)
         if found["per_second"] < 0.9 * rate:
             return
+
+
+def memory(args, bench, running):
+    note(running, "memory", 0, measure.long_run(bench, running, args.memory_orders))
+
+
+def stored(args, bench, place):
+    """Triad with as many orders stored as the run for memory has: how it starts, and its speed against an empty store."""
+    full = type("Stored", (systems.Triad,), {})
+    full.name = "triad-stored"
+
+    def runs_of(running):
+        running.name = systems.Triad.name
+        memory(args, bench, running)
+        for number in range(args.rounds):
+            running.kill()
+            began = time.monotonic()
+            running.start(False)
+            found = {"start_s": time.monotonic() - began, "stored": args.memory_orders}
+            note(running, "stored", number, {**found, **measure.throughput(bench, running, args.orders)})
+            # One after the other, so that a minute of the machine's which is slow is slow for both.
+            running.kill()
+            with_system(bench, systems.Triad, place, lambda empty: note(
+                empty, "empty", number, measure.throughput(bench, empty, args.orders)))
+
+    with_system(bench, full, place, runs_of)
+
+
+def traces(args, bench, place):
+    """What it costs to trace one order in a hundred, beside no traces."""
+    sink = machine.Sink()
+    traced = type("Traced", (systems.Triad,), {"further": {"traces": {"endpoint": sink.url, "sample": 0.01}}})
+    for number in range(args.rounds):
+        for what, system in (("untraced", systems.Triad), ("traced", traced)):
+            with_system(bench, system, place, lambda running, what=what: note(
+                running, what, number, {**measure.throughput(bench, running, args.orders), "posts": sink.posts}))
+    sink.stop()
 
 
 def with_system(bench, system, place, work):

@@ -1,5 +1,6 @@
 """Processes, and what they use of the machine."""
 
+import http.server
 import os
 import shutil
 import signal
@@ -98,6 +99,33 @@ class Process:
         for one in ids[1:]:
             if os.path.exists(f"/proc/{one}"):
                 tell(one, signal.SIGKILL)
+
+
+class Sink:
+    """Takes whatever is posted to it, and counts."""
+
+    def __init__(self):
+        sink = self
+        self.posts = 0
+
+        class Taken(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                sink.posts += 1
+                self.send_response(200)
+                self.send_header("content-type", "application/x-protobuf")
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taken)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
 
 
 def tell(process, by):

@@ -160,6 +160,29 @@ def memory(results):
     return table(head, rows) + "\n\n" + plot
 
 
+def stored(results):
+    full, empty = results.of("stored", "triad"), results.of("empty", "triad")
+    if not full or not empty:
+        return ""
+    ratio = median(full, "per_second") / median(empty, "per_second")
+    rows = [[f"{line[0]['stored']:,} stored" if "stored" in line[0] else "none stored", cell(line, "per_second"),
+             cell(line, "cpu_per_thousand"), cell(line, "ms.p99"), cell(line, "peak_mb"),
+             cell(line, "start_s") if "start_s" in line[0] else "–", str(len(line))] for line in (empty, full)]
+    return (table(["", "orders/s", "CPU s a thousand orders", "p99 ms", "peak MB", "s to start after `kill -9`", "runs"], rows)
+            + f"\n\nSpeed against an empty store: {ratio:.2f} (aim: at least 0.95).")
+
+
+def traces(results):
+    off, on = results.of("untraced", "triad"), results.of("traced", "triad")
+    if not off or not on:
+        return ""
+    more = median(on, "cpu_per_thousand") / median(off, "cpu_per_thousand") - 1
+    rows = [[name, cell(lines, "per_second"), cell(lines, "cpu_per_thousand"), cell(lines, "ms.p99"), str(len(lines))]
+            for name, lines in (("off", off), ("one order in a hundred", on))]
+    return (table(["traces", "orders/s", "CPU s a thousand orders", "p99 ms", "runs"], rows)
+            + f"\n\nProcessor time beside none: {more:+.1%} (aim: at most 5% more).")
+
+
 def pace(series, since, until):
     """Orders a second between two parts of a run."""
     total = series[-1]["ended"]
@@ -238,6 +261,9 @@ def page(results):
              "started again at once. What\nwas accepted before is followed to its end; calls made again are those "
              "beyond the first under their key.", recovery(results)),
             ("## Memory over many orders", memory(results)),
+            ("## Many orders stored\n\n64 in flight; the process was killed and started again before each run, and runs on an "
+             "empty store came between.", stored(results)),
+            ("## The price of traces\n\n64 in flight, spans to a collector that takes them and does nothing.", traces(results)),
             ("## A steady day\n\n`triad serve` with 100 orders a second of five steps; finished orders are kept ten "
              "minutes, the log 64 MB.", steady(results))):
         if text:
