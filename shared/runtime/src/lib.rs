@@ -18,7 +18,7 @@ mod decode;
 pub mod definitions;
 pub mod handled;
 pub mod metric;
-mod misconfigured;
+pub mod misconfigured;
 pub mod moving;
 mod news;
 pub mod operator;

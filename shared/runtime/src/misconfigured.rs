@@ -25,7 +25,7 @@ const AGAIN_AFTER: Millis = Millis(60_000);
 /// At most one alert in ten minutes. They are [news](crate::news), for which the work waits 2 s at
 /// most: the record that met the trouble comes again, and with it the next try.
 #[derive(Debug)]
-pub(crate) struct Misconfigured {
+pub struct Misconfigured {
     handler: &'static str,
     met: Mutex<Met>,
 }
@@ -40,6 +40,7 @@ struct Met {
 
 impl Misconfigured {
     /// Nothing has been met yet. `handler` is the name by which alerts call it.
+    #[must_use]
     pub fn new(handler: &'static str) -> Self {
         Self {
             handler,

@@ -7,6 +7,7 @@
 use serde::Serialize;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{CampaignId, Envelope, Failure, FailureKind, OperationRefusal, Timestamp, topics};
+use triad_runtime::misconfigured::Misconfigured;
 use triad_runtime::operator::{OperateError, Operator};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore, StoreError};
@@ -21,6 +22,8 @@ use crate::outcome::{Outcome, Verdict as OfOne};
 use crate::pace::Pacer;
 use crate::pages;
 
+/// The name by which alerts call this.
+const HANDLER: &str = "campaigns";
 /// How long a process keeps others from carrying a campaign on, after its last write of it: 1 minute.
 const HOLD: Millis = Millis(60_000);
 /// How many orders are acted on before what came of them is written down.
@@ -38,6 +41,7 @@ pub struct Campaigns<S, B, C, E> {
     bus: B,
     clock: C,
     entropy: E,
+    misconfigured: Misconfigured,
 }
 
 /// What one call of [`Campaigns::carry_on`] did. All numbers are counts of that call alone.
@@ -115,6 +119,7 @@ where
             bus,
             clock,
             entropy,
+            misconfigured: Misconfigured::new(HANDLER),
         }
     }
 
@@ -122,14 +127,22 @@ where
     /// (milliseconds). It may pass that by what one order, or one page, takes.
     ///
     /// Without a campaign it costs one eventually consistent read. A failure never ends it: it is logged and
-    /// counted.
+    /// counted, and told by an alert where only an operator can mend it, such as a right that is missing.
     pub async fn carry_on(&self, time: Millis) -> Report {
+        let report = self.turns(time).await;
+        self.misconfigured.tell(&self.bus, &self.clock).await;
+        report
+    }
+
+    /// A turn at every campaign that is under way.
+    async fn turns(&self, time: Millis) -> Report {
         let mut report = Report::default();
         let ends = self.clock.now().plus(time);
         let known = match records::list(&self.store, false).await {
             Ok(known) => known,
             Err(e) => {
                 tracing::warn!(error = %e, "the list of campaigns could not be read");
+                self.misconfigured.note_store(&e);
                 report.failed += 1;
                 return report;
             }
@@ -151,6 +164,7 @@ where
             Ok(None) => return,
             Err(e) => {
                 tracing::warn!(campaign = %id, error = %e, "a campaign could not be carried on");
+                self.misconfigured.note_store(&e);
                 report.failed += 1;
                 return;
             }
@@ -167,6 +181,7 @@ where
             }
             Pause::Failed(e) => {
                 tracing::warn!(campaign = %id, error = %e, "a campaign could not be carried on; the next turn goes on");
+                self.misconfigured.note_store(&e);
                 report.failed += 1;
                 self.release(turn).await;
             }

@@ -251,6 +251,29 @@ async fn put(ports: &Ports, key: String, value: serde_json::Value, version: u64)
 }
 
 #[test]
+fn a_right_that_is_missing_is_told_once_and_it_goes_on_by_itself_when_there_is_one() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        failed(&ports, &workflow, 1).await;
+        let bus = Topic::default();
+        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        assert!(started.is_ok());
+        let carrier = carrier(&ports, &bus);
+        ports.deny_control(true);
+        for _ in 0..3 {
+            assert_eq!(carrier.carry_on(SHORT).await.failed, 1);
+        }
+        let told = alerts(&bus);
+        let kinds: Vec<_> = told.iter().map(|alert| alert.kind).collect();
+        assert_eq!(kinds, [AlertKind::Misconfigured], "{told:?}");
+        assert!(told[0].cause.contains("AccessDenied"), "{told:?}");
+        ports.deny_control(false);
+        assert_eq!(carrier.carry_on(SHORT).await.acted, 1);
+    });
+}
+
+#[test]
 fn what_came_to_need_an_operator_after_the_start_is_left_out() {
     run(async |ports: Ports| {
         let workflow = workflow("w", "go");

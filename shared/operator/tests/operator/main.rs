@@ -1,6 +1,7 @@
 //! Reading and acting as an operator, over the simulated store and bus.
 
 mod acts;
+mod audit;
 mod campaigns;
 mod find;
 mod letters;

@@ -40,6 +40,11 @@ impl Ports {
         }
     }
 
+    /// From now on access to the table of control records is denied, or not any more.
+    pub fn deny_control(&self, is_denied: bool) {
+        self.world.state().control.is_denied = is_denied;
+    }
+
     /// How long finished records are kept, in milliseconds; `None`: for ever.
     fn retention(&self) -> Option<u64> {
         let of_world = || self.world.state().setup.retention_ms;
