@@ -3,8 +3,8 @@
 #
 #   tests/proof.sh                      what CI runs, some ten minutes on two cores
 #   tests/proof.sh --long               a million seeds, the larger models, mutants around the rules,
-#                                       wrong constants, 20,000 orders under kills, 50,000 bad records,
-#                                       the fuzzers; many hours
+#                                       wrong constants, 20,000 orders under kills, 100,000 on one machine under
+#                                       kills and losses of power, 50,000 bad records, the fuzzers; many hours
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
 # Ends with 0 if everything holds, with 3 if what was checked holds and a part of --long was left out,
@@ -76,8 +76,13 @@ cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -
   -p triad-tests
 target/release/triad-chaos --orders 20000
 
-step "Bad records: 50,000 through a worker, and through the functions"
+step "One machine: 100,000 orders, 50 kills, 20 losses of power"
 cargo build --locked --workspace --features triad-tests/long --lib --bins --tests
+TRIAD_POWER_ORDERS=100000 cargo test --locked -p triad-tests --features long --test all power:: -- --nocapture \
+  | tee target/power.out
+grep -q '^test result: ok. 1 passed' target/power.out
+
+step "Bad records: 50,000 through a worker, and through the functions"
 TRIAD_BAD_RECORDS=50000 cargo test --locked -p triad-tests --features long --test long bad_input:: -- --nocapture --test-threads 1 \
   2> target/bad-input.log | grep -v '"level":"WARN"' | tee target/bad-input.out
 # A filter that fits no test any more would end well too.

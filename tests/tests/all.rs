@@ -37,6 +37,7 @@ mod obligations;
 mod operate;
 mod output;
 mod permissions;
+mod power;
 mod project_changes;
 mod projects;
 mod retention;

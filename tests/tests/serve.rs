@@ -1,5 +1,6 @@
 //! `triad serve` as a user runs it: one process, one directory, HTTP and Kafka.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
@@ -66,8 +67,14 @@ impl Place {
     }
 
     pub(crate) async fn serve(&self) -> Serve {
+        self.serve_with(&[]).await
+    }
+
+    /// The same, with these variables.
+    pub(crate) async fn serve_with(&self, variables: &[(&str, &Path)]) -> Serve {
         let mut serve = command("triad");
         serve.args(["serve", "--config", &self.files.arg("triad.yaml")]);
+        serve.envs(variables.iter().copied());
         let process = Process::start(serve);
         let line = process.err_line("\"serving\"").await;
         let said: Value = serde_json::from_str(&line).expect("the log is JSON");

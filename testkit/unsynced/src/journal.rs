@@ -1,0 +1,207 @@
+//! The notes, as a process keeps them that writes.
+//!
+//! A file has its notes in generations: a sync covers what was written before it began, so from then on notes go
+//! to the next generation, and the earlier ones are dropped when it has come back. Nothing here calls the C
+//! library's functions for files, for which the preloaded library stands: rustix makes system calls itself.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{Dir, Mode, OFlags, fstat, open, unlink};
+use rustix::io::{Errno, Result, pread, pwrite};
+
+use crate::note::{FileId, Note};
+
+/// Notes of what the writes of a process replace. One for each process; those of an earlier process in the same
+/// directory go on to count.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    files: Mutex<HashMap<FileId, Arc<Noted>>>,
+}
+
+/// A file that is written to.
+#[derive(Debug)]
+struct Noted {
+    id: FileId,
+    /// It may have been opened for writing alone.
+    readable: OwnedFd,
+    writing: Mutex<Writing>,
+    syncing: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Writing {
+    generation: u64,
+    /// The file of notes of this generation and its length, once there is a note.
+    notes: Option<(OwnedFd, u64)>,
+}
+
+/// What a poisoned lock holds is a number and a file, which no panic leaves half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All of a range that is there.
+fn read(file: impl AsFd, from: u64, to: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match pread(file.as_fd(), &mut bytes[filled..], from + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+impl Journal {
+    /// Keeps its notes in this directory, which must be there.
+    #[must_use]
+    pub fn new(directory: PathBuf) -> Self {
+        Self {
+            directory,
+            files: Mutex::default(),
+        }
+    }
+
+    /// Makes a change of the bytes from `from` to `to` of an open file, after what it replaces was noted. One that
+    /// cuts the file off is a change from its new length to its old one.
+    ///
+    /// # Errors
+    /// If nothing could be noted; the change is not made then.
+    pub fn change<T>(
+        &self,
+        file: BorrowedFd<'_>,
+        from: u64,
+        to: u64,
+        change: impl FnOnce() -> T,
+    ) -> Result<T> {
+        let noted = self.noted(file)?;
+        let mut writing = locked(&noted.writing);
+        let length = fstat(file)?.st_size.cast_unsigned();
+        let note = Note {
+            offset: from,
+            end: to,
+            length,
+            bytes: read(&noted.readable, from, to.min(length))?,
+        };
+        writing.add(&note, &self.directory, noted.id)?;
+        Ok(change())
+    }
+
+    /// Makes a sync of an open file, and drops the notes of what was written before it if `is_done` says so.
+    ///
+    /// # Errors
+    /// If the notes cannot be dropped: they would take back what is durable.
+    pub fn sync<T>(
+        &self,
+        file: BorrowedFd<'_>,
+        sync: impl FnOnce() -> T,
+        is_done: impl FnOnce(&T) -> bool,
+    ) -> Result<T> {
+        let noted = self.noted(file)?;
+        // The one of two syncs at once that ends first must not drop what the other began after.
+        let _one = locked(&noted.syncing);
+        let before = {
+            let mut writing = locked(&noted.writing);
+            writing.notes = None;
+            writing.generation += 1;
+            writing.generation
+        };
+        let synced = sync();
+        if is_done(&synced) {
+            self.drop_notes(noted.id, before)?;
+        }
+        Ok(synced)
+    }
+
+    /// Drops the notes of a file that has lost its last name: another one may get its number.
+    ///
+    /// # Errors
+    /// If they cannot be dropped.
+    pub fn forget(&self, path: &Path) -> Result<()> {
+        let Ok(stat) = rustix::fs::lstat(path) else {
+            return Ok(());
+        };
+        let id = FileId::of(&stat);
+        locked(&self.files).remove(&id);
+        self.drop_notes(id, u64::MAX)
+    }
+
+    fn noted(&self, file: BorrowedFd<'_>) -> Result<Arc<Noted>> {
+        let id = FileId::of(&fstat(file)?);
+        let mut files = locked(&self.files);
+        if let Some(noted) = files.get(&id) {
+            return Ok(Arc::clone(noted));
+        }
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let readable = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let last = self.generations(id)?.into_iter().max();
+        let noted = Arc::new(Noted {
+            id,
+            readable,
+            writing: Mutex::new(Writing {
+                generation: last.map_or(0, |last| last + 1),
+                notes: None,
+            }),
+            syncing: Mutex::default(),
+        });
+        files.insert(id, Arc::clone(&noted));
+        Ok(noted)
+    }
+
+    /// The generations of a file that there are notes of.
+    fn generations(&self, of: FileId) -> Result<Vec<u64>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut found = Vec::new();
+        for entry in Dir::new(open(&self.directory, flags, Mode::empty())?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if let Some((id, generation)) = FileId::of_name(name)
+                && id == of
+            {
+                found.push(generation);
+            }
+        }
+        Ok(found)
+    }
+
+    fn drop_notes(&self, id: FileId, before: u64) -> Result<()> {
+        for generation in self.generations(id)? {
+            if generation < before {
+                unlink(self.directory.join(id.name(generation)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Writing {
+    fn add(&mut self, note: &Note, directory: &Path, id: FileId) -> Result<()> {
+        let (notes, length) = match &mut self.notes {
+            Some(notes) => notes,
+            empty => {
+                let path = directory.join(id.name(self.generation));
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                empty.insert((open(path, flags, Mode::RUSR | Mode::WUSR)?, 0))
+            }
+        };
+        let form = note.encoded();
+        let mut written = 0;
+        while written < form.len() {
+            match pwrite(&*notes, &form[written..], *length + written as u64) {
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        *length += form.len() as u64;
+        Ok(())
+    }
+}
