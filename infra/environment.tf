@@ -64,6 +64,14 @@ locals {
       supervisor = local.workflow_caps
       alerts     = { TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn }
     },
+    {
+      for console in var.console[*] : "console" => {
+        TRIAD_CONSOLE_TOKENS    = join("\n", console.tokens)
+        TRIAD_CONSOLE_READ_ONLY = tostring(console.read_only)
+        TRIAD_CONSOLE_HIDDEN    = length(console.hidden) == 0 ? null : join(",", console.hidden)
+        TRIAD_CONSOLE_NAME      = trimsuffix(var.name_prefix, "-")
+      }
+    },
     # An agent is told of itself alone: no function holds another one's headers.
     {
       for name in keys(var.agents) : "agent-${name}" => {
@@ -76,9 +84,13 @@ locals {
   )
 
   environments = {
-    for function in keys(local.functions) : function => {
-      for name, value in merge(var.extra_environment, local.common_environment, local.own_environment[function]) :
-      name => value if value != null
-    }
+    for function in keys(local.functions) : function => merge(
+      {
+        for name, value in merge(var.extra_environment, local.common_environment, local.own_environment[function]) :
+        name => value if value != null
+      },
+      # It is not known before it is made, so nothing is asked of it.
+      function == "console" ? local.console_key : {},
+    )
   }
 }

@@ -1,4 +1,5 @@
-# The functions: one binary each, and for the agents the same binary once a service.
+# The functions: one binary each, and for the agents the same binary once a service. What else belongs to the
+# console is in console.tf.
 
 locals {
   functions = merge(
@@ -14,6 +15,14 @@ locals {
         timeout_seconds      = agent.timeout_seconds
         reserved_concurrency = agent.reserved_concurrency
         package              = var.packages.agent
+      }
+    },
+    {
+      for console in var.console[*] : "console" => {
+        memory_mb            = console.memory_mb
+        timeout_seconds      = console.timeout_seconds
+        reserved_concurrency = console.reserved_concurrency
+        package              = var.packages.console
       }
     },
   )

@@ -37,6 +37,7 @@ locals {
       function => "${var.name_prefix}${function}"
     },
     { for agent in keys(var.agents) : "agent-${agent}" => "${var.name_prefix}agent-${agent}" },
+    { for _ in var.console[*] : "console" => "${var.name_prefix}console" },
   )
   function_arns = {
     for function, name in local.function_names :

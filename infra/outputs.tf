@@ -21,6 +21,11 @@ output "triad" {
   }
 }
 
+output "console_url" {
+  description = "Where the console is; null: there is none."
+  value       = one(aws_lambda_function_url.console[*].function_url)
+}
+
 output "table_arns" {
   description = "ARNs of the tables, for roles of operators and for backups."
   value       = local.table_arns

@@ -13,7 +13,7 @@ set -euo pipefail
 cd -P "$(dirname "$0")"
 cd ..
 
-functions=(submission scheduler agent supervisor alerts)
+functions=(submission scheduler agent supervisor alerts console)
 packages="${TRIAD_PACKAGES:-target/packages}"
 read -ra architectures <<< "${*:-${TRIAD_ARCHITECTURES:-arm64 x86_64}}"
 
@@ -70,7 +70,10 @@ for architecture in "${architectures[@]}"; do
   # (librdkafka's makefile links a shared library as well, with a list of symbols of which lld misses
   # some.)
   selection=()
-  for function in "${functions[@]}"; do selection+=(-p "triad-$function"); done
+  for function in "${functions[@]}"; do
+    # The console's library has the name that its package would have.
+    case "$function" in console) selection+=(-p triad-console-function) ;; *) selection+=(-p "triad-$function") ;; esac
+  done
   CFLAGS="$small -I$tools/openssl/include" LDFLAGS="-L$tools/openssl/lib -Wl,--undefined-version" \
     HOST_CC=cc HOST_CXX=c++ HOST_AR=ar HOST_CFLAGS="" LIBZ_SYS_STATIC=1 \
     OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1 OPENSSL_DIR="$tools/openssl" \

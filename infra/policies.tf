@@ -26,21 +26,32 @@ locals {
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
     alerts = []
+    # It shows what is there, and carries operators' acts out.
+    console = [
+      { table = "orders", actions = ["dynamodb:GetItem"] },
+      { table = "order_state", actions = concat(["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Scan"], local.console_writes) },
+      { table = "workflows", actions = ["dynamodb:GetItem", "dynamodb:Scan"] },
+      { table = "control", actions = concat(["dynamodb:GetItem"], local.console_writes) },
+    ]
     agent = [
       { table = "control", actions = ["dynamodb:GetItem", "dynamodb:PutItem"] },
     ]
   }
+  console_writes = local.console_acts ? ["dynamodb:PutItem"] : []
   # The Supervisor finds what is overdue. Where there are caps, Submission counts what is under way; where
   # workflows have caps the Scheduler finds which order to let in.
   has_workflow_caps = length(var.admission.max_in_flight_per_workflow) > 0
   has_caps          = local.has_workflow_caps || var.admission.max_in_flight != null
   reads_due_index = concat(
-    ["supervisor"],
+    ["console", "supervisor"],
     local.has_caps ? ["submission"] : [],
     local.has_workflow_caps ? ["scheduler"] : [],
   )
   # Who ends an order lets its details expire, where they do.
-  ends_details = var.timing.details_retention == null ? [] : ["scheduler", "supervisor"]
+  ends_details = var.timing.details_retention == null ? [] : concat(
+    ["scheduler", "supervisor"],
+    local.console_acts ? ["console"] : [],
+  )
 
   # The functions' kinds: all agents are of one.
   kinds = { for function in keys(local.functions) : function => startswith(function, "agent-") ? "agent" : function }
@@ -67,12 +78,19 @@ locals {
     Resource = [local.due_index_arn]
   }
 
-  # The Supervisor carries operators' campaigns on: it finds what needs them.
+  # The Supervisor carries operators' campaigns on: it finds what needs them. The console shows it.
   attention_statement = {
     Sid      = "WhatNeedsAnOperator"
     Effect   = "Allow"
     Action   = ["dynamodb:Query"]
     Resource = [local.attention_index_arn]
+  }
+
+  search_statement = {
+    Sid      = "WhatHasASearchKey"
+    Effect   = "Allow"
+    Action   = ["dynamodb:Query"]
+    Resource = local.search_index_arns
   }
 
   details_statement = {
@@ -167,7 +185,8 @@ locals {
       local.network_statements[function],
       local.table_statements[kind],
       contains(local.reads_due_index, kind) ? [local.index_statement] : [],
-      kind == "supervisor" ? [local.attention_statement] : [],
+      contains(["console", "supervisor"], kind) ? [local.attention_statement] : [],
+      kind == "console" ? [local.search_statement] : [],
       contains(local.ends_details, kind) ? [local.details_statement] : [],
       [{
         Sid      = "Key"

@@ -39,17 +39,28 @@ locals {
             Sid    = "KafkaCluster"
             Effect = "Allow"
             Action = concat(
-              ["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"],
+              ["kafka-cluster:Connect"],
+              length(local.written_topics[kind]) == 0 ? [] : ["kafka-cluster:WriteDataIdempotently"],
               length(local.read_by_function[function]) == 0 ? [] : ["kafka-cluster:DescribeClusterDynamicConfiguration"],
             )
             Resource = [var.kafka.msk_cluster_arn]
           },
+        ],
+        length(local.written_topics[kind]) == 0 ? [] : [
           {
             Sid      = "KafkaWrites"
             Effect   = "Allow"
             Action   = ["kafka-cluster:DescribeTopic", "kafka-cluster:WriteData"]
             Resource = [for topic in local.written_topics[kind] : local.msk_topic_arns[topic]]
           },
+        ],
+        [
+          for topics in [lookup(local.looked_at_topics, kind, [])] : {
+            Sid      = "KafkaLooks"
+            Effect   = "Allow"
+            Action   = ["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"]
+            Resource = [for topic in topics : local.msk_topic_arns[topic]]
+          } if length(topics) > 0
         ],
         length(local.read_by_function[function]) == 0 ? [] : [
           {

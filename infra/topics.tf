@@ -27,6 +27,14 @@ locals {
     supervisor = concat(local.scheduler_topics, local.status_topics, ["alerts"])
     alerts     = ["alerts", "dead-letter"]
     agent      = concat(local.scheduler_topics, ["alerts", "dead-letter"])
+    # Operators' acts wake the Scheduler, tell statuses, and alert of a downstream that is paused; a replayed dead
+    # letter goes to where it came from.
+    console = local.console_acts ? distinct(concat(local.read_topics, local.status_topics, ["dead-letter"])) : []
+  }
+
+  # Topics that a function reads by itself, to their present end and in no group.
+  looked_at_topics = {
+    console = ["dead-letter"]
   }
 
   # Every topic that must exist.

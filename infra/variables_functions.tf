@@ -8,11 +8,16 @@ variable "packages" {
     agent      = string
     supervisor = string
     alerts     = string
+    console    = optional(string)
   })
   nullable = false
   validation {
-    condition     = alltrue([for path in values(var.packages) : fileexists(path)])
-    error_message = "packages: there is no file at ${join(", ", [for path in values(var.packages) : path if !fileexists(path)])}; build the functions first."
+    condition     = alltrue([for path in values(var.packages) : path == null || try(fileexists(path), false)])
+    error_message = "packages: there is no file at ${join(", ", [for path in values(var.packages) : path if path != null && !try(fileexists(path), true)])}; build the functions first."
+  }
+  validation {
+    condition     = var.console == null || var.packages.console != null
+    error_message = "packages.console: is missing; the console is a function of its own."
   }
 }
 

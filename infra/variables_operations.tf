@@ -1,4 +1,4 @@
-# What operators see and set: logs, alerts, alarms, the schedule, the workflows.
+# What operators see and set: logs, alerts, alarms, the console, the schedule, the workflows.
 
 variable "log_retention_days" {
   description = "How long the functions' logs are kept."
@@ -90,6 +90,50 @@ variable "dashboard" {
   nullable    = false
 }
 
+variable "console" {
+  description = <<-EOT
+    The operators' console, API and /mcp behind a URL that everybody can reach and nobody uses without a token.
+    tokens: who is let in: lines as `triad token NAME --role operate` prints them on standard output. They hold no secret.
+    read_only: nobody acts, and the function's role may write nothing. hidden: fields of payloads that are not shown.
+    reserved_concurrency: requests at once, taken from the account's pool; -1: none is reserved, and nothing bounds them.
+    Null: there is no console.
+  EOT
+  type = object({
+    tokens               = list(string)
+    read_only            = optional(bool, false)
+    hidden               = optional(list(string), [])
+    memory_mb            = optional(number, 512)
+    timeout_seconds      = optional(number, 30)
+    reserved_concurrency = optional(number, 5)
+  })
+  default = null
+  validation {
+    condition = var.console == null || try(length(var.console.tokens) > 0 && alltrue([
+      for line in var.console.tokens : can(regex("^[A-Za-z0-9_.@-]{1,64} +[0-9a-fA-F]{64} +(submit|read|operate)(,(submit|read|operate))*$", line))
+    ]), false)
+    error_message = "console.tokens: give a line of `triad token NAME --role operate` for each who is let in: name, SHA-256 in hex, roles."
+  }
+  validation {
+    condition     = var.console == null || try(length(join("\n", var.console.tokens)) <= 2560, false)
+    error_message = "console.tokens: at most 2560 characters in all, some 25 tokens; an environment of Lambda holds 4 KB, and the other settings are in it too."
+  }
+  validation {
+    condition     = var.console == null || try(alltrue([for name in var.console.hidden : can(regex("^[^,\\s][^,]*$", name))]), false)
+    error_message = "console.hidden: names of fields, without commas."
+  }
+  validation {
+    condition = var.console == null || try(
+      var.console.memory_mb >= 128 && var.console.memory_mb <= 10240 &&
+      var.console.timeout_seconds >= 25 && var.console.timeout_seconds <= 900, false
+    )
+    error_message = "console: memory_mb is 128 to 10240, timeout_seconds 25 to 900; an act goes on for up to 20 s."
+  }
+  validation {
+    condition     = var.console == null || try(var.console.reserved_concurrency == -1 || var.console.reserved_concurrency >= 1, false)
+    error_message = "console.reserved_concurrency: 1 or more, or -1 to reserve none."
+  }
+}
+
 variable "supervisor_schedule" {
   description = "How often the Supervisor sweeps, as an EventBridge Scheduler expression."
   type        = string
@@ -127,4 +171,9 @@ variable "workflows" {
     condition     = var.workflows == null || try(alltrue([for file in fileset(var.workflows.directory, "*.{yaml,yml}") : can(regex("^[A-Za-z0-9._-]+$", file))]), false)
     error_message = "workflows.directory: names of workflow files are letters, digits, '.', '_' and '-'."
   }
+}
+
+locals {
+  # Whether there is a console on which operators act.
+  console_acts = try(!var.console.read_only, false)
 }

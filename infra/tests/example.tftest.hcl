@@ -34,4 +34,8 @@ run "the_example_plans" {
     condition     = join(" ", output.triad.agents) == "carrier inventory payment"
     error_message = "its agents"
   }
+  assert {
+    condition     = output.console_url == null
+    error_message = "and no console, unless somebody is let in"
+  }
 }

@@ -159,7 +159,10 @@ class Local:
             "TRIAD_KAFKA_AUTH": "scram",
             "TRIAD_KAFKA_SECRET": self.secrets["login"],
             "TRIAD_KAFKA_CA_SECRET": self.secrets["ca"],
-            "PATH": f"{self.binaries}:{os.environ['PATH']}",
+            # `aws`, which says for the console what the provider cannot, is the stand-in of the module's tests: what
+            # it would say is no concern of the emulator's.
+            "PATH": f"{self.binaries}:{ROOT}/infra/tests/fixtures/bin:{os.environ['PATH']}",
+            "TRIAD_TEST_NOTES": str(self.directory / "aws.log"),
         }
         return {**os.environ, **own}
 

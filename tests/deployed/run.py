@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 import zipfile
 
@@ -22,7 +23,7 @@ from local_aws import REGION, ROOT, Failed, Local, remove, say, until
 
 BUCKET = "kept-records"
 PREFIX = "shop-"
-FUNCTIONS = ["submission", "scheduler", "supervisor", "alerts", "agent"]
+FUNCTIONS = ["submission", "scheduler", "supervisor", "alerts", "agent", "console"]
 QUICK = "TRIAD_QUICK" in os.environ
 ARCHITECTURE = "x86_64" if platform.machine() == "x86_64" else "arm64"
 
@@ -76,9 +77,16 @@ class Deployment:
             "service": self.local.service,
             "failure_bucket": BUCKET,
             "architecture": ARCHITECTURE,
+            "console_tokens": [self.operator_line()],
         }
         (shop / "terraform.tfvars.json").write_text(json.dumps(values))
         (shop / "terraform.tfvars").unlink()
+
+    def operator_line(self):
+        """Makes the token of an operator, and says its line, which holds no secret."""
+        made = subprocess.run([self.local.binaries / "triad", "token", "ann", "--role", "operate"], capture_output=True, text=True, check=True)
+        self.token = made.stderr.strip()
+        return made.stdout.strip()
 
     # Looking and acting as users do.
 
@@ -122,6 +130,16 @@ class Deployment:
         ledger = self.ledger()
         expect(ledger["keys_applied_twice"] == 0 and ledger["steps_applied_twice"] == 0, str(ledger))
         expect(ledger["total"]["applied"] >= 3 * orders, f"not the effects of {orders} orders: {ledger}")
+
+    def console(self, path, method="GET", headers=None, cookies=(), body=""):
+        """A request to the console's URL, as Lambda hands it over."""
+        event = {
+            "version": "2.0", "rawPath": path, "rawQueryString": "", "headers": headers or {}, "cookies": list(cookies),
+            "requestContext": {"http": {"method": method, "path": path}}, "body": body, "isBase64Encoded": False,
+        }
+        answer = self.aws["lambda"].invoke(FunctionName=f"{PREFIX}console", Payload=json.dumps(event))
+        expect("FunctionError" not in answer, f"{path}: the invocation failed")
+        return json.load(answer["Payload"])
 
     def mapping(self, topic):
         mappings = self.aws["lambda"].list_event_source_mappings()["EventSourceMappings"]
@@ -182,7 +200,7 @@ def zip_programs(into):
 
 def the_zips_that_were_built_are_what_runs(shop):
     for name, function in [("submission", "submission"), ("scheduler", "scheduler"), ("supervisor", "supervisor"),
-                           ("alerts", "alerts"), ("agent", "agent-payment")]:
+                           ("alerts", "alerts"), ("agent", "agent-payment"), ("console", "console")]:
         zip = (shop.packages / f"{name}.zip").read_bytes()
         built = base64.b64encode(hashlib.sha256(zip).digest()).decode()
         deployed = shop.aws["lambda"].get_function_configuration(FunctionName=PREFIX + function)
@@ -211,6 +229,25 @@ def orders_of_both_lanes_finish_with_each_effect_once(shop):
     until("50 orders are processed", lambda: shop.all_processed(normal + high))
     shop.numbers["50 orders, s"] = round(time.monotonic() - began, 1)
     shop.nothing_twice(len(normal + high))
+
+
+def the_console_lets_an_operator_in_and_shows_an_order(shop):
+    """Invoked directly: that a URL leads there, and that everybody may use it, the emulator does not prove."""
+    urls = shop.aws["lambda"].get_function_url_config(FunctionName=f"{PREFIX}console")
+    expect(urls["AuthType"] == "NONE", str(urls))
+    page = shop.console("/console/orders/first")
+    expect(page["statusCode"] == 401, f"it is open to everybody: {page['statusCode']}")
+    word = re.search(r'name="word" value="([^"]+)"', page["body"]).group(1)
+    jar = page["cookies"][0].split(";")[0]
+    form = urllib.parse.urlencode({"word": word, "to": "/console/orders/first", "token": shop.token})
+    media = {"content-type": "application/x-www-form-urlencoded"}
+    said = shop.console("/console/login", "POST", media, [jar], form)
+    expect(said["statusCode"] == 303 and "Secure" in said["cookies"][0], f"no log-in: {said}")
+    page = shop.console("/console/orders/first", cookies=[said["cookies"][0].split(";")[0]])
+    expect(page["statusCode"] == 200 and "Processed" in page["body"], page["body"][-2000:])
+    bearer = {"authorization": f"Bearer {shop.token}"}
+    letters = shop.console("/v1/operate/dead-letters", headers=bearer)
+    expect(letters["statusCode"] == 200, letters["body"])
 
 
 def the_schedule_fires_and_the_supervisor_recovers_an_order(shop):
@@ -379,6 +416,7 @@ CHECKS = [
     the_zips_that_were_built_are_what_runs,
     orders_of_both_lanes_finish_with_each_effect_once,
     an_alert_reaches_subscribers,
+    the_console_lets_an_operator_in_and_shows_an_order,
     the_schedule_fires_and_the_supervisor_recovers_an_order,
     without_one_permission_exactly_its_step_fails,
     a_broker_that_dies_loses_nothing,

@@ -10,6 +10,7 @@ mod bus_contract;
 mod campaigns;
 mod cli;
 mod connections;
+mod console_function;
 mod dead_letters;
 mod deaths;
 mod dev;

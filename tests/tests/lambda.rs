@@ -314,6 +314,7 @@ async fn a_bad_configuration_is_an_init_error_that_names_all_of_it() {
         "triad-agent",
         "triad-supervisor",
         "triad-alerts",
+        "triad-console",
     ] {
         let (api, _function) = start_function(&binary(function), &variables);
         let error = invoke(&api, &[]).await.unwrap_err();

@@ -74,7 +74,25 @@ const PRODUCER: &str = "a producer connects, asks for its topics and gets an id 
 
 /// Permissions without which work is not done and operators are not told: role, action, end of the resource,
 /// and what becomes of the work. The whole list.
-const QUIET: [(&str, &str, &str, &str); 6] = [
+const QUIET: [(&str, &str, &str, &str); 9] = [
+    (
+        "console",
+        "kafka-cluster:WriteData",
+        "/alerts",
+        "a downstream is paused all the same, and an agent tells of it; the log says why",
+    ),
+    (
+        "console",
+        "kafka-cluster:WriteData",
+        "/reply.shop",
+        "the act is done all the same, and the Supervisor sends what it told; the log says why",
+    ),
+    (
+        "console",
+        "kafka-cluster:WriteData",
+        "/status",
+        "the act is done all the same, and the Supervisor sends what it told; the log says why",
+    ),
     (
         "scheduler",
         "dynamodb:GetItem",
@@ -192,6 +210,11 @@ async fn the_alerts_function_may_do_what_it_needs_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_console_may_do_what_it_needs_and_nothing_else() {
+    holds("console", 40).await;
+}
+
+#[tokio::test]
 async fn what_no_function_of_ours_does_is_named_with_its_reason() {
     holds("schedule", 0).await;
 }
@@ -201,6 +224,7 @@ fn every_role_is_of_a_kind_that_is_looked_at() {
     let known = [
         "agent",
         "alerts",
+        "console",
         "schedule",
         "scheduler",
         "submission",

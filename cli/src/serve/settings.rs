@@ -74,7 +74,7 @@ fn console(
         hidden: Hidden::of(hidden.split(',').map(str::to_owned)),
         user_header,
         secure,
-        name: String::new(),
+        ..triad_console::Settings::default()
     }))
 }
 

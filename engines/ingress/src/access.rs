@@ -9,10 +9,10 @@ use std::net::IpAddr;
 
 use http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode, Uri};
+use triad_console::tokens::{Role, Tokens, TokensError};
 use triad_console::{Caller, Digest, Keys};
 
 use crate::problem::Problem;
-use crate::tokens::{Role, Tokens, TokensError};
 use crate::watched::Watched;
 
 /// Who is let in.
@@ -49,20 +49,10 @@ impl Keys for Access {
     }
 
     fn of(&self, digest: &Digest) -> Option<Caller> {
-        let Self::Tokens(tokens) = self else {
-            return None;
-        };
-        let tokens = tokens.get();
-        let entry = tokens.of(digest)?;
-        let role = match (entry.may(Role::Operate), entry.may(Role::Read)) {
-            (true, _) => triad_console::Role::Operate,
-            (false, true) => triad_console::Role::Read,
-            (false, false) => return None,
-        };
-        Some(Caller {
-            name: Some(entry.name.clone()),
-            role,
-        })
+        match self {
+            Self::Machine => None,
+            Self::Tokens(tokens) => Keys::of(&*tokens.get(), digest),
+        }
     }
 }
 

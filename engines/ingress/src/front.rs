@@ -4,12 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::LOCATION;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
-use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES};
+use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES, elsewhere};
 
 use crate::access::Access;
 use crate::answer::{self, Answer};
@@ -92,14 +91,6 @@ impl Serves for OperatorsAlone {
         if self.0.is_for_operators(&request) {
             return self.0.operate(request).await;
         }
-        if request.uri().path() != "/" {
-            let text = "there is nothing of this path";
-            let problem = Problem::new(StatusCode::NOT_FOUND, "no-such-path", text);
-            return whole(refused(&problem));
-        }
-        let mut answer = answer::of(StatusCode::SEE_OTHER, "text/plain", Bytes::new());
-        let place = HeaderValue::from_static("/console/");
-        answer.headers_mut().insert(LOCATION, place);
-        whole(answer)
+        elsewhere(request.uri().path())
     }
 }

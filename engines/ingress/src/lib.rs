@@ -32,7 +32,7 @@
 //! | `queue` | groups of orders on their way to Submission |
 //! | `ends`, `noticing` | who waits for ends, and how they are told |
 //! | `answer`, `problem` | what is said, and how |
-//! | `tokens`, `tls`, `watched` | files, read again when they change |
+//! | `tls`, `watched` | files, read again when they change: those of TLS, and of [tokens](triad_console::tokens) |
 //!
 //! Architecture invariant: nothing here decides about an order.
 
@@ -51,7 +51,6 @@ mod service;
 mod settings;
 mod target;
 mod tls;
-mod tokens;
 mod watched;
 
 pub use ends::{Ends, MAX_WAITING};
@@ -59,6 +58,6 @@ pub use noticing::Noticing;
 pub use server::Server;
 pub use settings::{Limits, Settings, StartError};
 pub use tls::{TlsError, TlsFiles};
-pub use tokens::{
+pub use triad_console::tokens::{
     MAX_FILE_BYTES, MAX_NAME_BYTES, MAX_TOKENS, NewToken, Role, TokenError, TokensError,
 };

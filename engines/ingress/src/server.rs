@@ -18,6 +18,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use triad_console::tokens::Tokens;
 use triad_runtime::submission::Submission;
 use triad_runtime::{Bus, Clock, DefinitionStore, StateStore};
 
@@ -29,7 +30,6 @@ use crate::queue::Queue;
 use crate::service::Service;
 use crate::settings::{Settings, StartError};
 use crate::tls::{self, TlsError};
-use crate::tokens::Tokens;
 use crate::watched::Watched;
 
 /// Most bytes of one connection that are read and not yet taken, in a buffer that is as large as what is

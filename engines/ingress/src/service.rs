@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use triad_console::Body;
+use triad_console::tokens::Role;
 use triad_core::{OrderId, Timing};
 use triad_runtime::StateStore;
 
@@ -18,7 +19,6 @@ use crate::front::{Front, Serves, refused, whole};
 use crate::problem::Problem;
 use crate::queue::Queue;
 use crate::target::{self, Path, Query};
-use crate::tokens::Role;
 
 /// The document of this interface, as it is served.
 pub(crate) const OPEN_API: &str = include_str!("../openapi.json");

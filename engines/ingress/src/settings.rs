@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use triad_console::Answers;
+use triad_console::tokens::TokensError;
 use triad_core::Timing;
 
 use crate::tls::{TlsError, TlsFiles};
-use crate::tokens::TokensError;
 
 /// Where to listen, who is let in, and what bounds hold.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ module "triad" {
   source = "../.."
 
   name_prefix = var.name_prefix
-  packages    = { for function in ["submission", "scheduler", "agent", "supervisor", "alerts"] : function => "${var.packages_directory}/${function}.zip" }
+  packages    = { for function in ["submission", "scheduler", "agent", "supervisor", "alerts", "console"] : function => "${var.packages_directory}/${function}.zip" }
 
   vpc = {
     subnet_ids         = var.subnet_ids
@@ -68,6 +68,12 @@ module "triad" {
   }
   alarms = {
     lag_records = 5000
+  }
+
+  # Off, unless somebody is let in.
+  console = length(var.console_tokens) == 0 ? null : {
+    tokens = var.console_tokens
+    hidden = ["card"]
   }
 
   tags = { application = "shop-orders" }

@@ -25,7 +25,7 @@ variable "security_group_ids" {
 }
 
 variable "packages_directory" {
-  description = "Where the functions' zips are: submission.zip, scheduler.zip, agent.zip, supervisor.zip, alerts.zip."
+  description = "Where the functions' zips are: submission.zip, scheduler.zip, agent.zip, supervisor.zip, alerts.zip, console.zip."
   type        = string
 }
 
@@ -38,6 +38,12 @@ variable "payment_token" {
 variable "on_call_email" {
   description = "Who gets alerts and alarms."
   type        = string
+}
+
+variable "console_tokens" {
+  description = "Who is let in at the console behind a URL: lines of `triad token NAME --role operate`; none: there is no console."
+  type        = list(string)
+  default     = []
 }
 
 variable "triad_cli" {

@@ -1,6 +1,7 @@
 # Plans of three installations, for the reviews in tests/infra: policies.py holds what the roles
 # may do against AWS's own list of actions, checkov looks at the plans, and permissions.json is made
-# of them. Together they have every statement of every role.
+# of them. Together they have every statement of every role; the console is one on which operators act, and in
+# self_managed_scram one to look at alone.
 
 mock_provider "aws" {
   source = "./tests/mocks"
@@ -13,6 +14,7 @@ variables {
     agent      = "./tests/fixtures/packages/agent.zip"
     supervisor = "./tests/fixtures/packages/supervisor.zip"
     alerts     = "./tests/fixtures/packages/alerts.zip"
+    console    = "./tests/fixtures/packages/console.zip"
   }
   agents = {
     payment   = { base_url = "https://pay.example/v1" }
@@ -20,6 +22,7 @@ variables {
   }
   reply_topics        = ["reply.shop"]
   alert_subscriptions = { team = { protocol = "email", endpoint = "team@shop.example" } }
+  operator            = "ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"
   network             = { subnet_ids = ["subnet-0a"], security_group_ids = ["sg-0a"] }
 }
 
@@ -28,6 +31,7 @@ run "msk_iam" {
   variables {
     kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
     vpc         = var.network
+    console     = { tokens = [var.operator] }
     kafka = {
       brokers         = "b-1.example.internal:9098"
       msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"
@@ -41,6 +45,7 @@ run "self_managed_scram" {
   variables {
     kms_key_arn = "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555"
     vpc         = var.network
+    console     = { tokens = [var.operator], read_only = true }
     kafka = {
       brokers               = "kafka-1.example:9093"
       auth                  = "scram"
@@ -60,6 +65,7 @@ run "caps_and_expiry" {
     vpc         = var.network
     admission   = { max_in_flight_per_workflow = { small = 1 } }
     timing      = { details_retention = "90days" }
+    console     = { tokens = [var.operator] }
     kafka = {
       brokers         = "b-1.example.internal:9098"
       msk_cluster_arn = "arn:aws:kafka:eu-west-1:111122223333:cluster/shop/0a1b2c3d-0000-0000-0000-000000000000-1"

@@ -6,6 +6,8 @@
 pub mod agents;
 mod auth;
 mod config;
+#[cfg(feature = "console")]
+pub mod console;
 #[cfg(feature = "traces")]
 mod export;
 mod instance;
@@ -13,6 +15,7 @@ mod instance;
 mod journal;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+mod letters;
 pub mod logging;
 mod reader;
 #[cfg(feature = "http")]
@@ -30,6 +33,7 @@ pub use auth::{AuthConfig, Way};
 pub use config::Config;
 #[cfg(feature = "traces")]
 pub use export::{Sending, export_traces, traces_to};
+pub use letters::KafkaLetters;
 pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::{http_remotes, remotes_of};

@@ -81,6 +81,22 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A setting that has to be there. What is wrong is noted, and that it is missing with what to give.
+    #[cfg(feature = "console")]
+    pub(crate) fn needed<T>(
+        &mut self,
+        name: &str,
+        what: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let read = match self.text(name) {
+            None => Err(format!("is missing; {what}")),
+            Some(text) => parse(&text),
+        };
+        read.map_err(|why| self.problems.push(format!("{name}: {why}")))
+            .ok()
+    }
+
     /// A setting in a form of its own that may have several problems; each is noted.
     pub(crate) fn listed<T: Default>(
         &mut self,

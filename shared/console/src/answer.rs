@@ -23,11 +23,14 @@ pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>
     with(status, media, Either::Left(Full::new(body.into())))
 }
 
+/// The media type of events.
+pub(crate) const EVENTS: &str = "text/event-stream";
+
 /// Events as they come.
 pub(crate) fn events(events: impl futures::Stream<Item = Bytes> + Send + 'static) -> Answer {
     let frames = events.map(|event| Ok(Frame::data(event))).boxed();
     let body = Either::Right(StreamBody::new(frames));
-    with(StatusCode::OK, "text/event-stream", body)
+    with(StatusCode::OK, EVENTS, body)
 }
 
 fn with(status: StatusCode, media: &'static str, body: Body) -> Answer {

@@ -10,7 +10,8 @@ use crate::answer::{self, Answer};
 use crate::caller::{Caller, Keys};
 use crate::desk::Desk;
 use crate::installation::Installation;
-use crate::session::{NoRandom, Sessions};
+use crate::problem::Problem;
+use crate::random::NoRandom;
 use crate::settings::Settings;
 use crate::{api, site};
 
@@ -42,6 +43,15 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     fn stop(&self);
 }
 
+/// What a server for operators alone answers on a path that is not theirs: its root leads to the pages.
+#[must_use]
+pub fn elsewhere(path: &str) -> Answer {
+    match path {
+        "/" => site::entrance(),
+        _ => answer::problem(&Problem::no_path()),
+    }
+}
+
 /// The API and the pages of one installation.
 pub struct Console<I>(Arc<Desk<I>>);
 
@@ -51,8 +61,7 @@ impl<I: Installation> Console<I> {
     /// # Errors
     /// [`NoRandom`] if the system gives no random numbers.
     pub fn new(of: I, settings: Settings) -> Result<Self, NoRandom> {
-        let desk = Desk::new(of, settings, Sessions::new()?);
-        Ok(Self(Arc::new(desk)))
+        Ok(Self(Arc::new(Desk::new(of, settings)?)))
     }
 }
 

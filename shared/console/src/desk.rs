@@ -10,6 +10,7 @@ use triad_runtime::Clock;
 use crate::caller::{Caller, Role};
 use crate::installation::Installation;
 use crate::problem::Problem;
+use crate::random::NoRandom;
 use crate::session::Sessions;
 use crate::settings::{LISTENERS, READINGS, REQUESTS, SAMPLE, SAMPLE_FOR, Settings};
 
@@ -29,18 +30,18 @@ pub(crate) struct Desk<I> {
 }
 
 impl<I: Installation> Desk<I> {
-    pub(crate) fn new(of: I, settings: Settings, sessions: Sessions) -> Self {
-        Self {
+    pub(crate) fn new(of: I, settings: Settings) -> Result<Self, NoRandom> {
+        Ok(Self {
             of,
+            sessions: Sessions::new(&settings.sessions)?,
             settings,
             seen: Mutex::default(),
             sample: Mutex::default(),
-            sessions,
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             stopping: watch::Sender::new(false),
             requests: Semaphore::new(REQUESTS),
             readings: Semaphore::new(READINGS),
-        }
+        })
     }
 
     pub(crate) fn now(&self) -> Timestamp {

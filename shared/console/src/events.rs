@@ -1,21 +1,26 @@
 //! What changes, as server-sent events. One look at the installation every two seconds is shared by all who
 //! listen; without a listener nobody looks.
+//!
+//! Where nothing can stream, each answer has what there is to tell now and ends: a browser asks again by itself,
+//! after the time that it is told, and says what it was told last. Of that nothing is told again.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream;
+use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use triad_core::{OrderId, Timestamp};
 use triad_operator::{counts, downstreams, find, json as form};
 use triad_runtime::{Clock, StoreError};
 
-use crate::answer::{Answer, events};
+use crate::answer::{self, Answer, EVENTS, events};
 use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::problem::Problem;
-use crate::settings::{LISTEN_FOR, LOOK_EVERY, QUIET};
+use crate::settings::{ASK_AGAIN, LISTEN_FOR, LOOK_EVERY, QUIET};
 
 /// What was seen last, at most [`LOOK_EVERY`] ago. Whoever comes later than that looks; who comes meanwhile
 /// waits for that look.
@@ -68,26 +73,18 @@ struct Listener<I> {
     _place: OwnedSemaphorePermit,
 }
 
-/// Tells what changes: counts and breakers and, if one is named, the version of an order.
-pub(crate) fn listen<I: Installation>(
+/// Tells what changes: counts and breakers and, if one is named, the version of an order. The headers say what
+/// the listener was told last.
+pub(crate) async fn listen<I: Installation>(
     desk: &Arc<Desk<I>>,
     order: Option<OrderId>,
+    headers: &HeaderMap,
 ) -> Result<Answer, Problem> {
-    let place = Arc::clone(&desk.listeners).try_acquire_owned();
-    let text = "as many listen as may";
-    let place = place.map_err(|_| Problem::later("too-many-listeners", text, 10))?;
-    let now = desk.now();
-    let listener = Listener {
-        desk: Arc::clone(desk),
-        order,
-        told: Default::default(),
-        waiting: Vec::new(),
-        began: now,
-        spoke: now,
-        is_first: true,
-        stopping: desk.stopping.subscribe(),
-        _place: place,
-    };
+    let mut listener = Listener::new(desk, order)?;
+    if desk.settings.whole_answers {
+        listener.look().await;
+        return Ok(once(&listener.waiting, headers));
+    }
     let said = stream::unfold(listener, |mut listener| async move {
         let next = listener.next().await?;
         Some((next, listener))
@@ -95,7 +92,39 @@ pub(crate) fn listen<I: Installation>(
     Ok(events(said))
 }
 
+/// The events of one look, unless they were told before: then only when to ask again.
+fn once(said: &[Bytes], headers: &HeaderMap) -> Answer {
+    let said = said.concat();
+    let id = Sha256::digest(&said);
+    let id: String = id.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let retry = format!("retry: {}\nid: {id}\n", ASK_AGAIN.0);
+    let is_known = headers.get("last-event-id").is_some_and(|last| *last == id);
+    let body = match is_known {
+        true => format!("{retry}\n").into_bytes(),
+        false => [retry.as_bytes(), &said].concat(),
+    };
+    answer::of(StatusCode::OK, EVENTS, body)
+}
+
 impl<I: Installation> Listener<I> {
+    fn new(desk: &Arc<Desk<I>>, order: Option<OrderId>) -> Result<Self, Problem> {
+        let place = Arc::clone(&desk.listeners).try_acquire_owned();
+        let text = "as many listen as may";
+        let place = place.map_err(|_| Problem::later("too-many-listeners", text, 10))?;
+        let now = desk.now();
+        Ok(Self {
+            desk: Arc::clone(desk),
+            order,
+            told: Default::default(),
+            waiting: Vec::new(),
+            began: now,
+            spoke: now,
+            is_first: true,
+            stopping: desk.stopping.subscribe(),
+            _place: place,
+        })
+    }
+
     /// The next event; `None` when the time is up or the server stops.
     async fn next(&mut self) -> Option<Bytes> {
         // Bounded by the time of one listener.

@@ -20,7 +20,8 @@
 //! | `site` | the pages |
 //! | `acts` | acts as they are asked for, carried out |
 //! | `events` | what changes, told to those who listen |
-//! | `session`, `caller` | who asks, and what they may |
+//! | `session`, `seal`, `caller` | who asks, and what they may |
+//! | [`tokens`] | the file of tokens |
 //! | `hidden` | fields that are shown to nobody |
 //! | `desk` | what all requests share |
 //!
@@ -39,15 +40,19 @@ mod installation;
 mod letters;
 mod params;
 mod problem;
+mod random;
+mod seal;
 mod session;
 mod settings;
 mod site;
+pub mod tokens;
 mod versions;
 
 pub use answer::{Answer, Body};
 pub use caller::{Caller, Digest, Keys, Role};
-pub use console::{Answers, Console};
+pub use console::{Answers, Console, elsewhere};
 pub use hidden::Hidden;
 pub use installation::{Installation, Parts};
-pub use session::NoRandom;
-pub use settings::{MAX_AT_ONCE, MAX_BODY_BYTES, Settings};
+pub use random::NoRandom;
+pub use seal::{MIN_SECRET_BYTES, SessionKey, ShortSecret};
+pub use settings::{MAX_AT_ONCE, MAX_BODY_BYTES, SessionForm, Settings};

@@ -7,6 +7,8 @@ use serde::Serialize;
 use triad_operator::pages::PageError;
 use triad_runtime::StoreError;
 
+use crate::random::NoRandom;
+
 /// A problem. Its code is for programs, its text is for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -121,6 +123,12 @@ impl From<PageError> for Problem {
             }
             PageError::Store(other) => other.into(),
         }
+    }
+}
+
+impl From<NoRandom> for Problem {
+    fn from(e: NoRandom) -> Self {
+        Self::internal(e.to_string())
     }
 }
 

@@ -1,11 +1,10 @@
 //! What is set once, when it starts, and the bounds of everything.
 
-use std::time::Duration;
-
 use http::HeaderName;
 use triad_workflow::Millis;
 
 use crate::hidden::Hidden;
+use crate::seal::SessionKey;
 
 /// Largest body of a request, in bytes: a corrected value of a dead letter has to fit, as a form has it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -29,10 +28,12 @@ pub(crate) const LOOK_EVERY: Millis = Millis(2_000);
 pub(crate) const QUIET: Millis = Millis(15_000);
 /// Longest time of one listener; a browser connects again by itself.
 pub(crate) const LISTEN_FOR: Millis = Millis(600_000);
+/// After how long a browser asks again where nothing streams.
+pub(crate) const ASK_AGAIN: Millis = Millis(10_000);
 /// Sessions at once; beyond it the oldest ends.
 pub(crate) const SESSIONS: usize = 1_000;
 /// Longest time of a session.
-pub(crate) const SESSION_FOR: Duration = Duration::from_secs(12 * 3_600);
+pub(crate) const SESSION_FOR: Millis = Millis(12 * 3_600_000);
 /// Orders whose records are looked at to say what only the whole table would tell.
 pub(crate) const SAMPLE: usize = 1_000;
 
@@ -55,4 +56,20 @@ pub struct Settings {
     pub secure: bool,
     /// What the pages call the installation; may be empty.
     pub name: String,
+    /// Where the sessions of browsers are.
+    pub sessions: SessionForm,
+    /// Whether answers go out as a whole, so that nothing can stream: who listens to events is told what there
+    /// is, and asks again after ten seconds.
+    pub whole_answers: bool,
+}
+
+/// Where the sessions of browsers are.
+#[derive(Debug, Clone, Default)]
+pub enum SessionForm {
+    /// In the memory of this process. They end with it, and a log-out ends one wherever its cookie is.
+    #[default]
+    InMemory,
+    /// In the cookies, for processes that share this key and nothing else. A log-out has a browser forget its
+    /// cookie; a copy of that would count until the session's time is over.
+    Sealed(SessionKey),
 }

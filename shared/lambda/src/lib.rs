@@ -1,8 +1,9 @@
 //! The Lambda shell: what a function needs to live on Lambda, and no business.
 //!
 //! Owns the shape of a Kafka event ([`event`]), the partial batch response ([`response`]), the
-//! invocation's deadline and the two entries, [`run`] for Kafka batches and [`run_cron`] for
-//! schedules. Architecture invariant: nothing here knows what is in a record.
+//! invocation's deadline and the three entries: [`run`] for Kafka batches, [`run_cron`] for schedules, and
+//! [`run_http`] for requests to the function's URL ([`url`]). Architecture invariant: nothing here knows what
+//! is in a record or a request.
 //!
 //! A function's `main`, whole:
 //!
@@ -30,6 +31,7 @@ pub mod event;
 mod init;
 pub mod response;
 mod run;
+pub mod url;
 
 pub use deadline::{Deadline, Invocation, Progress};
 pub use error::{FunctionError, RunError};
@@ -37,3 +39,4 @@ pub use event::{EventError, MalformedCause, MalformedRecord, ParsedRecord, parse
 pub use init::init;
 pub use response::{BatchMode, BatchResponse, RecordId};
 pub use run::{RecordOutcome, RunConfig, answer_batch, answer_cron, run, run_cron};
+pub use url::{NoRequest, answer_http, parse_request, run_http};

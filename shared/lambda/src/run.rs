@@ -1,4 +1,4 @@
-//! The two entries of a function: a Kafka batch and a schedule.
+//! Two entries of a function: a Kafka batch and a schedule. The third, a URL, is in [`crate::url`].
 //!
 //! Owns when an invocation ends and what it answers; the handler owns everything else. Two moments
 //! lie before Lambda's own deadline: first the handler's, at which it ends what it has under way and
@@ -104,7 +104,7 @@ where
     serve(Runtime::new(service).run()).await
 }
 
-async fn serve(
+pub(crate) async fn serve(
     running: impl Future<Output = Result<(), lambda_runtime::Error>>,
 ) -> Result<(), RunError> {
     running
@@ -113,7 +113,11 @@ async fn serve(
 }
 
 /// What a handler is told, and when it is dropped.
-fn invocation(config: RunConfig, context: &Context, records: usize) -> (Invocation, Instant) {
+pub(crate) fn invocation(
+    config: RunConfig,
+    context: &Context,
+    records: usize,
+) -> (Invocation, Instant) {
     let dropped = Deadline::before(context.deadline, config.safety_margin);
     let invocation = Invocation {
         request_id: context.request_id.clone(),

@@ -33,7 +33,7 @@ mod visit;
 
 pub use bound::MAX_RESULT_BYTES;
 pub use mount::{Mounted, PATH};
-pub use pages::{Found, Pages};
+pub use pages::{Found, NoPages, Pages};
 pub use stdio::{MAX_LINE_BYTES, StdioError, talk};
 pub use tried::{MAX_TRIED, VALID_FOR};
 pub use visit::{Mcp, Settings};

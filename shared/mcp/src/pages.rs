@@ -22,3 +22,21 @@ pub trait Pages: Send + Sync + 'static {
     /// The places that speak of a text, in small or large letters, in the order of the pages.
     fn find(&self, text: &str) -> Vec<Found>;
 }
+
+/// No page at all: a program that has the documentation nowhere in it.
+#[derive(Debug, Clone, Copy)]
+pub struct NoPages;
+
+impl Pages for NoPages {
+    fn list(&self) -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+
+    fn page(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    fn find(&self, _text: &str) -> Vec<Found> {
+        Vec::new()
+    }
+}

@@ -62,6 +62,23 @@ pub fn events() -> Vec<Vec<u8>> {
     ])
 }
 
+/// Events of a function URL.
+#[must_use]
+pub fn requests() -> Vec<Vec<u8>> {
+    let event = |method: &str, body: &str, is_base64_encoded: bool| {
+        json!({
+            "version": "2.0", "routeKey": "$default", "rawPath": "/console/orders/a%2Fb",
+            "rawQueryString": "state=Error&id=%C3%A9", "cookies": ["triad-console=x", "a=b"],
+            "headers": {"host": "h.lambda-url.eu-west-1.on.aws", "accept": "text/html,*/*"},
+            "requestContext": {"http": {"method": method, "path": "/console/orders/a/b",
+                "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}, "timeEpoch": 1},
+            "body": body, "isBase64Encoded": is_base64_encoded,
+        })
+    };
+    let all = [event("GET", "", false), event("POST", "d29yZD14", true)];
+    all.iter().map(|e| e.to_string().into_bytes()).collect()
+}
+
 /// Dead letters: the value, then a header a line.
 #[must_use]
 pub fn letters() -> Vec<Vec<u8>> {

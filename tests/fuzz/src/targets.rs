@@ -28,12 +28,13 @@ pub struct Target {
 
 /// All of them.
 #[must_use]
-pub fn all() -> [Target; 8] {
+pub fn all() -> [Target; 9] {
     let target = |name, run, seeds| Target { name, run, seeds };
     [
         target("submission", submission, seeds::submissions),
         target("messages", messages, seeds::messages),
         target("event", event, seeds::events),
+        target("request", request, seeds::requests),
         target("letter", letter, seeds::letters),
         target("record", record, seeds::records),
         target("definition", definition, seeds::definitions),
@@ -113,6 +114,22 @@ fn event(bytes: &[u8]) {
         assert!(id.offset >= lowest, "{id:?}");
         let list = format!("{}-{}", id.topic, id.partition);
         assert!(lists.contains_key(&list), "{list} of {lists:?}");
+    }
+}
+
+/// An event of a function URL: what is taken names this server alone, and has no more of a body than is taken;
+/// what is not is no event, or is answered as the client's mistake.
+fn request(bytes: &[u8]) {
+    use triad_lambda::NoRequest;
+    const MOST: usize = 16;
+    match triad_lambda::parse_request(bytes, MOST) {
+        Ok(request) => {
+            assert!(request.uri().path().starts_with('/'));
+            assert!(request.uri().authority().is_none());
+            assert!(request.body().len() <= MOST);
+        }
+        Err(NoRequest::Refused { status, .. }) => assert!(status.is_client_error()),
+        Err(none @ NoRequest::Event(_)) => assert!(!none.to_string().is_empty()),
     }
 }
 

@@ -19,6 +19,9 @@ const MORE: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A batch without records: the shell, the clients, and no work.
 const EMPTY: &str = r#"{"eventSource": "aws:kafka", "records": {}}"#;
+/// To the console's URL: a page for somebody who is not known.
+const VISIT: &str =
+    r#"{"version": "2.0", "rawPath": "/console/", "requestContext": {"http": {"method": "GET"}}}"#;
 
 struct Figures {
     /// To the first response, in milliseconds, sorted.
@@ -40,6 +43,9 @@ async fn main() {
         "TRIAD_ALERTS_SNS_TOPIC",
         "arn:aws:sns:eu-west-1:111122223333:alerts".to_owned(),
     );
+    let digest = "0".repeat(64);
+    variables.insert("TRIAD_CONSOLE_TOKENS", format!("nobody {digest} read"));
+    variables.insert("TRIAD_CONSOLE_KEY", "-".repeat(32));
     variables.insert("AWS_ACCESS_KEY_ID", "none".to_owned());
     variables.insert("AWS_SECRET_ACCESS_KEY", "none".to_owned());
     variables.insert("TRIAD_LOG", "warn".to_owned());
@@ -49,10 +55,11 @@ async fn main() {
     println!("|---|---|---|---|---|---|---|");
     for name in arguments {
         let binary = directory.join(&name).join("bootstrap");
+        let event = if name == "console" { VISIT } else { EMPTY };
         let bytes = std::fs::metadata(&binary).map_or(0, |m| m.len());
         for way in ["none", "tls"] {
             variables.insert("TRIAD_KAFKA_AUTH", way.to_owned());
-            let figures = measure(&binary, &variables).await;
+            let figures = measure(&binary, &variables, event).await;
             println!(
                 "| {name} | {:.1} MB | {way} | {:.1} ms | {:.1} ms | {:.2} ms | {:.1} MB |",
                 bytes as f64 / 1e6,
@@ -65,7 +72,11 @@ async fn main() {
     }
 }
 
-async fn measure(binary: &Path, variables: &BTreeMap<&str, String>) -> Figures {
+async fn measure(
+    binary: &Path,
+    variables: &BTreeMap<&str, String>,
+    event: &'static str,
+) -> Figures {
     let mut figures = Figures {
         cold: Vec::new(),
         warm: Vec::new(),
@@ -76,11 +87,11 @@ async fn measure(binary: &Path, variables: &BTreeMap<&str, String>) -> Figures {
         let began = Instant::now();
         let pairs = variables.iter().map(|(n, v)| (*n, v.as_str()));
         let function = api.spawn(binary, pairs).expect("the function starts");
-        api.invoke(EMPTY, PATIENCE).await.expect("it answers");
+        api.invoke(event, PATIENCE).await.expect("it answers");
         figures.cold.push(ms(began));
         for _ in 0..MORE {
             let began = Instant::now();
-            api.invoke(EMPTY, PATIENCE).await.expect("it answers");
+            api.invoke(event, PATIENCE).await.expect("it answers");
             figures.warm.push(ms(began));
         }
         let resident = function.pid().map_or(0.0, resident_mb);

@@ -82,6 +82,69 @@ run "package_that_is_not_there" {
   expect_failures = [var.packages]
 }
 
+run "console_without_its_package" {
+  command = plan
+  variables {
+    packages = {
+      submission = "../fixtures/packages/submission.zip"
+      scheduler  = "../fixtures/packages/submission.zip"
+      agent      = "../fixtures/packages/submission.zip"
+      supervisor = "../fixtures/packages/submission.zip"
+      alerts     = "../fixtures/packages/submission.zip"
+    }
+    console = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"] }
+  }
+  expect_failures = [var.packages]
+}
+
+run "console_without_tokens" {
+  command = plan
+  variables {
+    console = { tokens = [] }
+  }
+  expect_failures = [var.console]
+}
+
+run "console_with_the_token_itself" {
+  command = plan
+  variables {
+    console = { tokens = ["ann triad_0000 operate"] }
+  }
+  expect_failures = [var.console]
+}
+
+run "console_with_more_tokens_than_an_environment_holds" {
+  command = plan
+  variables {
+    console = { tokens = [for n in range(40) : "n${n} 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 read"] }
+  }
+  expect_failures = [var.console]
+}
+
+run "console_hidden_field_with_a_comma" {
+  command = plan
+  variables {
+    console = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"], hidden = ["card,iban"] }
+  }
+  expect_failures = [var.console]
+}
+
+run "console_shorter_than_an_act" {
+  command = plan
+  variables {
+    console = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"], timeout_seconds = 20 }
+  }
+  expect_failures = [var.console]
+}
+
+run "console_that_takes_nothing" {
+  command = plan
+  variables {
+    console = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"], reserved_concurrency = 0 }
+  }
+  expect_failures = [var.console]
+}
+
 run "unknown_architecture" {
   command = plan
   variables {

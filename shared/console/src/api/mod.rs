@@ -63,7 +63,7 @@ async fn route<I: Installation>(
     let _place = desk.enter()?;
     let query = Params::of(head.uri.query().unwrap_or_default().as_bytes())?;
     match reads {
-        true => look(desk, &path, &query).await,
+        true => look(desk, &path, &query, &head.headers).await,
         false => act(desk, &caller, &path, &head.headers, &body).await,
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn caller<I: Installation>(
 ) -> Result<Caller, Problem> {
     let found = desk
         .sessions
-        .caller(headers, keys, &desk.settings, by_cookie);
+        .caller(headers, keys, &desk.settings, by_cookie, desk.now());
     found.ok_or_else(unknown)
 }
 
@@ -109,6 +109,7 @@ async fn look<I: Installation>(
     desk: &Arc<Desk<I>>,
     path: &[&str],
     query: &Params,
+    headers: &HeaderMap,
 ) -> Result<Answer, Problem> {
     match path {
         ["orders"] => orders::list(desk, query).await,
@@ -128,7 +129,7 @@ async fn look<I: Installation>(
         ["events"] => {
             query.only(&["order"])?;
             let order = query.one("order").map(order_id).transpose()?;
-            events::listen(desk, order)
+            events::listen(desk, order, headers).await
         }
         _ => Err(Problem::no_path()),
     }

@@ -84,6 +84,12 @@ function start() {
   const source = new EventSource(part.dataset.live);
   source.addEventListener("counts", refresh);
   source.addEventListener("order", refresh);
-  source.addEventListener("error", () => { if (said) said.textContent = "No live updates for now"; });
+  // A server that cannot stream ends each answer; only one that does not answer the next time is away.
+  let ended = false;
+  source.addEventListener("open", () => { ended = false; });
+  source.addEventListener("error", () => {
+    if (said && (ended || source.readyState === EventSource.CLOSED)) said.textContent = "No live updates for now";
+    ended = true;
+  });
 }
 start();

@@ -56,7 +56,7 @@ pub(super) fn begin<I: Installation>(
         let why = "This token is not known here, or has neither of the roles.";
         return Ok(page(&desk.settings, word, &wanted, Some(why)));
     }
-    let cookie = desk.sessions.begin(token)?;
+    let cookie = desk.sessions.begin(token, desk.now())?;
     let mut answer = redirect("/console/");
     let headers = answer.headers_mut();
     // Nowhere but here.
@@ -78,5 +78,9 @@ pub(super) fn end<I: Installation>(
     if let Some(cookie) = cookie {
         desk.sessions.end(cookie);
     }
-    Ok(redirect("/console/login"))
+    let mut answer = redirect("/console/login");
+    if let Some(forget) = Cookie::forget(&desk.settings) {
+        answer.headers_mut().insert(SET_COOKIE, forget);
+    }
+    Ok(answer)
 }

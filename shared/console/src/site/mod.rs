@@ -118,10 +118,10 @@ async fn route<I: Installation>(
     let word = desk.sessions.word(&cookie);
     let caller = desk
         .sessions
-        .caller(&head.headers, keys, &desk.settings, true);
+        .caller(&head.headers, keys, &desk.settings, true, desk.now());
     let mut answer = match caller {
         None => login::page(&desk.settings, &word, &head.uri, None),
-        Some(_) if path == ["login"] => redirect("/console/"),
+        Some(_) if path == ["login"] => entrance(),
         Some(caller) => {
             let visit = Visit {
                 desk,
@@ -214,6 +214,11 @@ async fn act<I: Installation>(
         ["dead-letters", "act"] => letters::act(visit, form).await,
         _ => Err(Problem::no_path()),
     }
+}
+
+/// What leads to the first page.
+pub(crate) fn entrance() -> Answer {
+    redirect("/console/")
 }
 
 fn redirect(to: &'static str) -> Answer {

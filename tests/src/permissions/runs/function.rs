@@ -129,10 +129,17 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
     } else {
         role
     };
+    if kind == "console" {
+        // Terraform makes it when it is applied.
+        variables.insert("TRIAD_CONSOLE_KEY".into(), super::console::KEY.into());
+    }
     let api = RuntimeApi::start();
     let _function = spawn(&api, kind, &variables, &gate);
     let first = match kind {
         "supervisor" => "{}".to_owned(),
+        "console" => json!({"version": "2.0", "rawPath": "/console/",
+            "requestContext": {"http": {"method": "GET"}}})
+        .to_string(),
         _ => event(&[]),
     };
     let answer = api.invoke(first, INVOCATION).await;

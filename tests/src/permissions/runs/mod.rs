@@ -4,6 +4,7 @@
 //! same in every run of a role, so that two runs differ by what the role may do alone.
 
 mod agent;
+mod console;
 mod function;
 mod scheduler;
 mod submission;
@@ -21,6 +22,7 @@ pub async fn work(installation: &Installation, role: &str, policy: &Policy) -> O
         "submission" => submission::run(installation, policy).await,
         "scheduler" => scheduler::run(installation, policy).await,
         "supervisor" => supervisor::run(installation, policy).await,
+        "console" => console::run(installation, policy).await,
         "alerts" => function::alerts(installation, policy).await,
         role => match role.strip_prefix("agent-") {
             Some(agent) => agent::run(installation, agent, policy).await,

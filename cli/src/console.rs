@@ -1,8 +1,6 @@
 //! The API and the pages of operators: in the process of `triad serve` and `triad dev`, and by itself as
 //! `triad console`, beside any installation.
 
-mod letters;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use http::HeaderName;
 use serde_json::json;
-use triad_bootstrap::Sending;
+use triad_bootstrap::{KafkaLetters, Sending};
 use triad_console::{Answers, Console, Hidden, Parts, Settings};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
@@ -27,7 +25,6 @@ use crate::machine::signals::interrupted;
 use crate::output::{Usage, print_line};
 use crate::store::Store;
 use crate::traces;
-use letters::KafkaLetters;
 
 /// Look at an installation and act on it in a browser: a page on this machine
 #[derive(Debug, Args)]
@@ -109,7 +106,7 @@ pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
         hidden: Hidden::of(args.hidden),
         user_header,
         secure: tls.is_some(),
-        name: String::new(),
+        ..Settings::default()
     };
     let kafka = args.kafka.config().await?;
     let console = mounted(

@@ -19,6 +19,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::caller::{self, Caller, Keys};
+
 /// Most tokens of a file.
 pub const MAX_TOKENS: usize = 1_000;
 /// Largest file, in bytes.
@@ -120,24 +122,31 @@ pub enum TokensError {
 
 /// A token's entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) name: String,
-    digest: [u8; 32],
+pub struct Entry {
+    /// Whose it is.
+    pub name: String,
+    digest: caller::Digest,
     roles: Vec<Role>,
 }
 
 impl Entry {
-    pub(crate) fn may(&self, role: Role) -> bool {
+    /// Whether it has this role.
+    #[must_use]
+    pub fn may(&self, role: Role) -> bool {
         self.roles.contains(&role)
     }
 }
 
-/// The tokens of a file.
+/// The tokens of a file, or of a text of its form.
 #[derive(Debug)]
-pub(crate) struct Tokens(Vec<Entry>);
+pub struct Tokens(Vec<Entry>);
 
 impl Tokens {
-    pub(crate) fn read(file: &Path) -> Result<Self, TokensError> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`TokensError`]: it cannot be read, or is no file of tokens.
+    pub fn read(file: &Path) -> Result<Self, TokensError> {
         if std::fs::metadata(file)?.len() > MAX_FILE_BYTES {
             return Err(TokensError::TooLarge);
         }
@@ -145,12 +154,13 @@ impl Tokens {
     }
 
     /// Whose token this is. The time that it takes says nothing about the hashes in the file.
-    pub(crate) fn find(&self, token: &[u8]) -> Option<&Entry> {
-        self.of(&Sha256::digest(token).into())
+    #[must_use]
+    pub fn find(&self, token: &[u8]) -> Option<&Entry> {
+        self.by_digest(&Sha256::digest(token).into())
     }
 
     /// Whose token has this digest. The time that it takes says nothing about those in the file.
-    pub(crate) fn of(&self, digest: &[u8; 32]) -> Option<&Entry> {
+    fn by_digest(&self, digest: &caller::Digest) -> Option<&Entry> {
         let mut found = None;
         for entry in &self.0 {
             if bool::from(entry.digest.ct_eq(digest)) {
@@ -158,6 +168,26 @@ impl Tokens {
             }
         }
         found
+    }
+}
+
+/// Operators are those with the roles read and operate.
+impl Keys for Tokens {
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    fn of(&self, digest: &caller::Digest) -> Option<Caller> {
+        let entry = self.by_digest(digest)?;
+        let role = match (entry.may(Role::Operate), entry.may(Role::Read)) {
+            (true, _) => caller::Role::Operate,
+            (false, true) => caller::Role::Read,
+            (false, false) => return None,
+        };
+        Some(Caller {
+            name: Some(entry.name.clone()),
+            role,
+        })
     }
 }
 
@@ -207,7 +237,7 @@ fn check_name(name: &str) -> Result<(), TokenError> {
     fits.then_some(()).ok_or(TokenError::Name)
 }
 
-fn unhex(text: &str) -> Option<[u8; 32]> {
+fn unhex(text: &str) -> Option<caller::Digest> {
     let bytes = text.as_bytes();
     if bytes.len() != 64 {
         return None;
@@ -249,7 +279,7 @@ impl NewToken {
     ///
     /// # Example
     /// ```
-    /// use triad_ingress::{NewToken, Role};
+    /// use triad_console::tokens::{NewToken, Role};
     /// let made = NewToken::make("shop", &[Role::Submit, Role::Read]).unwrap();
     /// assert!(made.token.starts_with("triad_"));
     /// assert!(made.line.starts_with("shop ") && made.line.ends_with(" submit,read"));
@@ -292,6 +322,28 @@ mod tests {
         assert_eq!(tokens.find(b""), None);
         let hash = shop.line.split(' ').nth(1).unwrap();
         assert_eq!(tokens.find(hash.as_bytes()), None, "the hash is no token");
+    }
+
+    #[test]
+    fn operators_are_those_who_may_read_or_operate() {
+        let roles = [
+            &[Role::Submit][..],
+            &[Role::Submit, Role::Read],
+            &[Role::Operate],
+        ];
+        let made = ["shop", "eve", "ann"].into_iter().zip(roles);
+        let made = made.map(|(name, roles)| NewToken::make(name, roles).unwrap());
+        let made: Vec<NewToken> = made.collect();
+        let lines: Vec<&str> = made.iter().map(|one| one.line.as_str()).collect();
+        let tokens: Tokens = lines.join("\n").parse().unwrap();
+        let role = |one: &NewToken| {
+            let digest = Sha256::digest(one.token.as_bytes()).into();
+            Keys::of(&tokens, &digest).map(|caller| (caller.name.unwrap(), caller.role))
+        };
+        let known: Vec<_> = made.iter().map(role).collect();
+        let eve = ("eve".to_owned(), caller::Role::Read);
+        let ann = ("ann".to_owned(), caller::Role::Operate);
+        assert_eq!(known, [None, Some(eve), Some(ann)]);
     }
 
     #[test]

@@ -1,0 +1,213 @@
+//! The operators' API and pages behind a function's URL.
+//!
+//! Sandboxes come and go, and share nothing: so sessions are in the browsers' cookies, sealed by a key that
+//! every sandbox has, and whoever listens to events is told what there is and asks again. Whoever knows the URL
+//! reaches it, so nobody is let in without a token.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Either};
+use triad_console::tokens::Tokens;
+use triad_console::{
+    Answer, Answers, Console, Hidden, Keys, MAX_BODY_BYTES, NoRandom, Parts, SessionForm,
+    SessionKey, Settings, elsewhere,
+};
+use triad_lambda::{RunConfig, RunError};
+use triad_mcp::{Mcp, Mounted, NoPages};
+use triad_runtime::system::{SystemClock, SystemEntropy};
+
+use crate::lambda;
+use crate::letters::KafkaLetters;
+use crate::reader::{ConfigError, Reader};
+use crate::wiring::Wiring;
+
+/// What is set of the console, beside the [`Config`](crate::Config) of every function.
+#[derive(Debug)]
+pub struct ConsoleConfig {
+    /// Who is let in (`TRIAD_CONSOLE_TOKENS`: lines as `triad token` prints them).
+    pub tokens: Tokens,
+    /// Whether nobody may act (`TRIAD_CONSOLE_READ_ONLY`: true or false; absent: false), fields that are not
+    /// shown (`TRIAD_CONSOLE_HIDDEN`, with commas), what pages call the installation (`TRIAD_CONSOLE_NAME`),
+    /// and the key of the sessions (`TRIAD_CONSOLE_KEY`: a random text that every sandbox has and nobody else).
+    pub settings: Settings,
+}
+
+impl ConsoleConfig {
+    /// Reads the settings; `lookup` gives a variable's value by its name.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with every setting that is missing or wrong. The key is not quoted.
+    pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let mut r = Reader::new(lookup);
+        let lines = "give a line of `triad token NAME --role operate` for each who is let in";
+        let tokens = r.needed("TRIAD_CONSOLE_TOKENS", lines, |text| {
+            text.parse::<Tokens>().map_err(|e| e.to_string())
+        });
+        let secret = "give a random text, the same to every sandbox";
+        let key = r.needed("TRIAD_CONSOLE_KEY", secret, |text| {
+            SessionKey::of(text).map_err(|e| e.to_string())
+        });
+        let read_only = r.parsed("TRIAD_CONSOLE_READ_ONLY", false, |text| {
+            text.parse()
+                .map_err(|_| format!("{text:?} is neither true nor false"))
+        });
+        let hidden = r.text("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
+        let name = r.text("TRIAD_CONSOLE_NAME").unwrap_or_default();
+        let (Some(tokens), Some(key)) = (tokens, key) else {
+            return Err(ConfigError(r.problems));
+        };
+        r.end(Self {
+            tokens,
+            settings: Settings {
+                read_only,
+                hidden: Hidden::of(hidden.split(',').map(str::to_owned)),
+                // A URL of a function is reached over TLS alone.
+                secure: true,
+                name,
+                sessions: SessionForm::Sealed(key),
+                whole_answers: true,
+                ..Settings::default()
+            },
+        })
+    }
+}
+
+/// Who answers the requests to the URL, and who is let in.
+#[derive(Clone)]
+pub struct AtUrl {
+    operators: Arc<dyn Answers>,
+    keys: Arc<dyn Keys>,
+}
+
+impl AtUrl {
+    /// The console over the clients of a function, with the Model Context Protocol beside it, to look alone.
+    ///
+    /// # Errors
+    /// [`NoRandom`] if the system gives no random numbers.
+    pub fn over(wiring: &Wiring, config: ConsoleConfig) -> Result<Self, NoRandom> {
+        let parts = Parts {
+            store: wiring.store.clone(),
+            bus: wiring.bus.clone(),
+            clock: SystemClock,
+            entropy: SystemEntropy,
+            operator: wiring.operator(),
+            letters: KafkaLetters::of(wiring.config.kafka.clone()),
+        };
+        let api = Arc::new(Console::new(parts, config.settings)?);
+        let acts = triad_mcp::Settings { acts: false };
+        let mcp = Mcp::new(SystemClock, SystemEntropy, acts, NoPages);
+        Ok(Self {
+            operators: Arc::new(Mounted::new(api, mcp)),
+            keys: Arc::new(config.tokens),
+        })
+    }
+
+    /// Answers a request, as a whole.
+    pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let path = request.uri().path();
+        match self.operators.is_ours(path) {
+            true => {
+                let keys = Arc::clone(&self.keys);
+                whole(self.operators.answer(request, keys).await).await
+            }
+            false => whole(elsewhere(path)).await,
+        }
+    }
+}
+
+/// An answer with all of its body; none of these streams.
+async fn whole(answer: Answer) -> Response<Bytes> {
+    let (head, body) = answer.into_parts();
+    let body = match body {
+        Either::Left(whole) => whole.collect().await,
+        Either::Right(stream) => stream.collect().await,
+    };
+    let body = match body {
+        Ok(body) => body.to_bytes(),
+        Err(never) => match never {},
+    };
+    Response::from_parts(head, body)
+}
+
+/// Runs the function that answers the requests to its URL, until its process ends.
+///
+/// # Errors
+/// [`RunError::Runtime`] if Lambda's Runtime API fails.
+///
+/// # Panics
+/// Outside of Lambda, where the variables that Lambda sets are missing.
+pub async fn run(wiring: Wiring, console: AtUrl) -> Result<(), RunError> {
+    let config = RunConfig::default();
+    triad_lambda::run_http(config, MAX_BODY_BYTES, move |request, invocation| {
+        let (console, traces) = (console.clone(), wiring.config.settings.traces.clone());
+        Box::pin(async move {
+            let answer = console.answer(request).await;
+            lambda::tell_metrics();
+            lambda::flush_spans(&traces, &invocation).await;
+            answer
+        })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "a secret that is long enough for it";
+
+    fn read(said: &[(&str, &str)]) -> Result<ConsoleConfig, String> {
+        let lookup = |name: &str| {
+            let found = said.iter().find(|(of, _)| *of == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        ConsoleConfig::read(&lookup).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_setting_of_the_console_arrives_where_it_is_used() {
+        let line = format!("ann {} operate\n", "0".repeat(64));
+        let needed = [("TRIAD_CONSOLE_TOKENS", &*line), ("TRIAD_CONSOLE_KEY", KEY)];
+        let least = read(&needed).expect("it is sound");
+        assert!(least.settings.secure && least.settings.whole_answers);
+        assert!(matches!(least.settings.sessions, SessionForm::Sealed(_)));
+        assert!(!least.settings.read_only && least.settings.hidden.is_empty());
+        let more = [
+            ("TRIAD_CONSOLE_READ_ONLY", "true"),
+            ("TRIAD_CONSOLE_HIDDEN", "card,iban"),
+            ("TRIAD_CONSOLE_NAME", "shop"),
+        ];
+        let more = read(&[&needed[..], &more].concat()).expect("it is sound");
+        assert!(more.settings.read_only && !more.settings.hidden.is_empty());
+        assert_eq!(more.settings.name, "shop");
+        let ann = more.tokens.of(&[0; 32]).expect("she is let in");
+        assert_eq!(ann.name.as_deref(), Some("ann"));
+    }
+
+    #[test]
+    fn every_wrong_setting_of_the_console_is_in_one_message_and_the_key_is_not() {
+        let missing = read(&[]).expect_err("two are needed");
+        for name in ["TRIAD_CONSOLE_TOKENS", "TRIAD_CONSOLE_KEY"] {
+            assert!(
+                missing.contains(&format!("{name}: is missing")),
+                "{missing}"
+            );
+        }
+        let wrong = read(&[
+            ("TRIAD_CONSOLE_TOKENS", "ann 00 operate"),
+            ("TRIAD_CONSOLE_KEY", "hidden"),
+            ("TRIAD_CONSOLE_READ_ONLY", "yes"),
+        ]);
+        let wrong = wrong.expect_err("all are wrong");
+        for said in [
+            "64 hex digits",
+            "at least 32 bytes",
+            "\"yes\" is neither true",
+        ] {
+            assert!(wrong.contains(said), "{said} in {wrong}");
+        }
+        assert!(!wrong.contains("hidden"), "{wrong}");
+    }
+}

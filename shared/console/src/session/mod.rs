@@ -1,0 +1,315 @@
+//! Who a browser is: a cookie that only this server can read, and a word in every form that only a page of
+//! this server can have.
+//!
+//! The cookie stands for a token once somebody has logged in with one; which token is known by its digest
+//! alone, and asked for with each request: one that is taken out of the file lets nobody in any more. Where a
+//! session is, in the memory of a process or in the cookie, is [`SessionForm`]. The word of the forms is a keyed
+//! hash of the cookie, so nothing is kept for it.
+
+mod kept;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{AUTHORIZATION, COOKIE};
+use http::{HeaderMap, HeaderValue};
+use ring::hmac;
+use sha2::{Digest as _, Sha256};
+use triad_core::Timestamp;
+
+use self::kept::Kept;
+use crate::caller::{Caller, Digest, Keys, Role};
+use crate::problem::Problem;
+use crate::random::{NoRandom, random};
+use crate::seal::{self, Seal};
+use crate::settings::{SESSION_FOR, SessionForm, Settings};
+
+/// The name of the cookie.
+const NAME: &str = "triad-console";
+/// Random bytes of a cookie that says nothing.
+const BYTES: usize = 32;
+
+/// Sessions of browsers.
+pub(crate) struct Sessions {
+    /// For the words of forms.
+    key: hmac::Key,
+    place: Place,
+}
+
+enum Place {
+    Here(Kept),
+    InCookies(Seal),
+}
+
+/// A cookie that was sent, or is to be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cookie(String);
+
+impl Sessions {
+    pub(crate) fn new(form: &SessionForm) -> Result<Self, NoRandom> {
+        Ok(match form {
+            SessionForm::InMemory => {
+                let key = random::<32>()?;
+                Self {
+                    key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+                    place: Place::Here(Kept::default()),
+                }
+            }
+            SessionForm::Sealed(key) => Self {
+                key: key.for_purpose("triad console: words of forms"),
+                place: Place::InCookies(Seal::of(key)),
+            },
+        })
+    }
+
+    /// Whose token a session was begun with; `None`: it is over, or never was.
+    fn token(&self, cookie: &Cookie, now: Timestamp) -> Option<Digest> {
+        match &self.place {
+            Place::Here(kept) => kept.token(cookie),
+            Place::InCookies(seal) => seal.token(&cookie.bytes()?, now),
+        }
+    }
+
+    /// Begins a session, under a new cookie.
+    pub(crate) fn begin(&self, token: Digest, now: Timestamp) -> Result<Cookie, Problem> {
+        match &self.place {
+            Place::Here(kept) => {
+                let cookie = Cookie::new()?;
+                kept.begin(&cookie, token);
+                Ok(cookie)
+            }
+            Place::InCookies(seal) => Ok(Cookie::of_bytes(
+                &seal.cookie(token, now.plus(SESSION_FOR))?,
+            )),
+        }
+    }
+
+    /// Ends a session, as far as it is here: its browser has to forget the cookie, too ([`Cookie::forget`]).
+    pub(crate) fn end(&self, cookie: &Cookie) {
+        match &self.place {
+            Place::Here(kept) => kept.end(cookie),
+            Place::InCookies(_) => {}
+        }
+    }
+
+    /// The word that the forms of a browser with this cookie have.
+    pub(crate) fn word(&self, cookie: &Cookie) -> String {
+        let tag = hmac::sign(&self.key, cookie.0.as_bytes());
+        URL_SAFE_NO_PAD.encode(tag.as_ref())
+    }
+
+    /// Whether a form has the word of the browser that sends it.
+    pub(crate) fn is_word(&self, cookie: Option<&Cookie>, word: Option<&str>) -> bool {
+        let (Some(cookie), Some(word)) = (cookie, word) else {
+            return false;
+        };
+        let Ok(tag) = URL_SAFE_NO_PAD.decode(word) else {
+            return false;
+        };
+        hmac::verify(&self.key, cookie.0.as_bytes(), &tag).is_ok()
+    }
+
+    /// Who asks; `None`: nobody who is known. `by_cookie` says whether a session counts.
+    pub(crate) fn caller(
+        &self,
+        headers: &HeaderMap,
+        keys: &dyn Keys,
+        settings: &Settings,
+        by_cookie: bool,
+        now: Timestamp,
+    ) -> Option<Caller> {
+        if let Some(told) = headers.get(AUTHORIZATION) {
+            return keys.of(&digest(bearer(told.as_bytes())?));
+        }
+        let cookie = Cookie::of(headers).filter(|_| by_cookie);
+        if let Some(token) = cookie.and_then(|cookie| self.token(&cookie, now)) {
+            return keys.of(&token);
+        }
+        if let Some(header) = &settings.user_header {
+            let name = headers.get(header).and_then(|name| name.to_str().ok())?;
+            let name = Some(name.trim()).filter(|name| !name.is_empty())?;
+            return Some(Caller {
+                name: Some(name.to_owned()),
+                role: Role::Operate,
+            });
+        }
+        keys.is_open().then_some(Caller {
+            name: None,
+            role: Role::Operate,
+        })
+    }
+}
+
+impl Cookie {
+    /// A new one, that says nothing.
+    pub(crate) fn new() -> Result<Self, NoRandom> {
+        Ok(Self::of_bytes(&random::<BYTES>()?))
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Self {
+        Self(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        URL_SAFE_NO_PAD.decode(&self.0).ok()
+    }
+
+    /// The one that a browser has sent.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let sent = headers.get_all(COOKIE).iter();
+        let sent = sent.filter_map(|value| value.to_str().ok());
+        let mut pairs = sent.flat_map(|value| value.split(';'));
+        let found = pairs.find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='));
+        let cookie = Self(found?.to_owned());
+        let length = cookie.bytes()?.len();
+        [BYTES, seal::BYTES].contains(&length).then_some(cookie)
+    }
+
+    /// What sets it. `SameSite=Strict` keeps it from requests that other sites begin.
+    pub(crate) fn set(&self, settings: &Settings) -> Option<HeaderValue> {
+        HeaderValue::try_from(format!("{NAME}={}{}", self.0, attributes(settings))).ok()
+    }
+
+    /// What has a browser forget the one that it has.
+    pub(crate) fn forget(settings: &Settings) -> Option<HeaderValue> {
+        HeaderValue::try_from(format!("{NAME}=; Max-Age=0{}", attributes(settings))).ok()
+    }
+}
+
+fn attributes(settings: &Settings) -> String {
+    let secure = if settings.secure { "; Secure" } else { "" };
+    format!("; Path=/; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// The digest of a token or a cookie. Both are random numbers, so that a plain hash is enough.
+pub(crate) fn digest(token: &[u8]) -> Digest {
+    Sha256::digest(token).into()
+}
+
+/// The token of a header; the scheme's case is free (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seal::SessionKey;
+
+    struct One(Option<Digest>);
+
+    impl Keys for One {
+        fn is_open(&self) -> bool {
+            self.0.is_none()
+        }
+        fn of(&self, digest: &Digest) -> Option<Caller> {
+            (self.0.as_ref() == Some(digest)).then(|| Caller {
+                name: Some("ann".into()),
+                role: Role::Read,
+            })
+        }
+    }
+
+    fn with(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(
+            http::HeaderName::from_static(name),
+            HeaderValue::try_from(value).unwrap(),
+        )])
+    }
+
+    const NOW: Timestamp = Timestamp(7);
+
+    fn in_memory() -> Sessions {
+        Sessions::new(&SessionForm::InMemory).unwrap()
+    }
+
+    fn sealed() -> Sessions {
+        let key = SessionKey::of(&"k".repeat(seal::MIN_SECRET_BYTES)).unwrap();
+        Sessions::new(&SessionForm::Sealed(key)).unwrap()
+    }
+
+    fn sent(cookie: &Cookie) -> HeaderMap {
+        with("cookie", &format!("a=b; {NAME}={}", cookie.0))
+    }
+
+    #[test]
+    fn a_session_lasts_as_long_as_its_token_and_no_longer_than_it_was_ended() {
+        for sessions in [in_memory(), sealed()] {
+            let cookie = sessions.begin(digest(b"t"), NOW).unwrap();
+            let headers = sent(&cookie);
+            let who = |keys: &One, by_cookie| {
+                let settings = Settings::default();
+                let found = sessions.caller(&headers, keys, &settings, by_cookie, NOW);
+                found.and_then(|caller| caller.name)
+            };
+            let keys = One(Some(digest(b"t")));
+            assert_eq!(who(&keys, true).as_deref(), Some("ann"));
+            assert_eq!(who(&keys, false), None, "where sessions do not count");
+            let others = One(Some(digest(b"other")));
+            assert_eq!(who(&others, true), None, "the token was taken out");
+            sessions.end(&cookie);
+            if let Place::Here(_) = sessions.place {
+                assert_eq!(who(&keys, true), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_process_has_sealed_another_with_its_key_takes() {
+        let (one, other) = (sealed(), sealed());
+        let cookie = one.begin(digest(b"t"), NOW).unwrap();
+        let (keys, settings) = (One(Some(digest(b"t"))), Settings::default());
+        let who =
+            |sessions: &Sessions| sessions.caller(&sent(&cookie), &keys, &settings, true, NOW);
+        assert!(who(&one).is_some() && who(&other) == who(&one));
+        assert!(who(&in_memory()).is_none());
+        let word = one.word(&cookie);
+        assert!(other.is_word(Some(&cookie), Some(&word)));
+        assert!(!in_memory().is_word(Some(&cookie), Some(&word)));
+    }
+
+    #[test]
+    fn a_browser_forgets_the_cookie_that_it_was_sent() {
+        let settings = Settings {
+            secure: true,
+            ..Settings::default()
+        };
+        let forget = Cookie::forget(&settings).unwrap();
+        let text = "triad-console=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict; Secure";
+        assert_eq!(forget, text);
+        assert_eq!(Cookie::of(&with("cookie", "triad-console=")), None);
+    }
+
+    #[test]
+    fn a_form_needs_the_word_of_its_own_browser() {
+        let sessions = in_memory();
+        let (one, other) = (Cookie::new().unwrap(), Cookie::new().unwrap());
+        let word = sessions.word(&one);
+        assert!(sessions.is_word(Some(&one), Some(&word)));
+        assert!(!sessions.is_word(Some(&other), Some(&word)));
+        assert!(!sessions.is_word(None, Some(&word)));
+        assert!(!sessions.is_word(Some(&one), None) && !sessions.is_word(Some(&one), Some("%")));
+        let another = in_memory();
+        assert!(!another.is_word(Some(&one), Some(&word)));
+    }
+
+    #[test]
+    fn a_header_of_a_proxy_is_believed_where_it_is_named_alone() {
+        let sessions = in_memory();
+        let headers = with("x-user", " bob ");
+        let named = Settings {
+            user_header: Some(http::HeaderName::from_static("x-user")),
+            ..Settings::default()
+        };
+        let who = |headers: &HeaderMap, settings: &Settings| {
+            sessions.caller(headers, &One(None), settings, true, NOW)
+        };
+        assert_eq!(who(&headers, &named).unwrap().name.as_deref(), Some("bob"));
+        assert_eq!(who(&headers, &Settings::default()).unwrap().name, None);
+        assert_eq!(who(&HeaderMap::new(), &named), None, "not past the proxy");
+        let basic = with("authorization", "Basic abc");
+        assert_eq!(who(&basic, &Settings::default()), None);
+    }
+}

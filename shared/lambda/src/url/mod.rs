@@ -1,0 +1,113 @@
+//! Requests to a function's URL: the third entry of a function.
+//!
+//! Source of the shapes: AWS Lambda Developer Guide, "Invoking Lambda function URLs", request and response
+//! payload format 2.0. An answer goes out as a whole (`BUFFERED`), within Lambda's 6 MB a payload.
+//!
+//! Whoever knows the URL can send what they like. So nothing that a client sends fails an invocation, which
+//! rings an alarm: what cannot be taken, is too large or takes too long is answered, as a problem of RFC 9457.
+//! Architecture invariant: an invocation fails for an event that is none of a URL, and for nothing else.
+
+mod answer;
+mod event;
+
+use std::future::Future;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use lambda_runtime::{Context, LambdaEvent, Runtime, service_fn};
+use serde_json::value::RawValue;
+
+use crate::deadline::Invocation;
+use crate::error::{FunctionError, RunError};
+use crate::run::{RunConfig, invocation, serve};
+
+pub use answer::MAX_ANSWER_BYTES;
+pub use event::{NoRequest, parse_request};
+
+/// Serves requests to the function's URL until the process ends. Call [`init`](crate::init) before.
+///
+/// The handler gets each request with its whole body, of `most` bytes at most, and the path and query as they
+/// were sent. Each is answered as in [`answer_http`].
+///
+/// # Errors
+/// [`RunError::Runtime`] when the connection to the Runtime API fails. A failed invocation is answered, not
+/// returned.
+///
+/// # Panics
+/// Outside of Lambda, where the variables that Lambda sets are missing.
+pub async fn run_http<H, F>(config: RunConfig, most: usize, handler: H) -> Result<(), RunError>
+where
+    H: Fn(Request<Bytes>, Invocation) -> F,
+    F: Future<Output = Response<Bytes>>,
+{
+    let handler = &handler;
+    let service = service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
+        let payload = event.payload.get().as_bytes();
+        answer_http(config, most, payload, &event.context, handler).await
+    });
+    serve(Runtime::new(service).run()).await
+}
+
+/// Answers one request: what [`run_http`] does for each invocation, without the Runtime API.
+///
+/// What the handler does not answer before it is dropped is answered with 504, a body of more than `most` bytes
+/// with 413, a request that is none with 400, and an answer of the handler's that is larger than
+/// [`MAX_ANSWER_BYTES`] with 500. The answer to HEAD has no body.
+///
+/// # Errors
+/// [`FunctionError`] of kind `Triad.Event` if the event is none of a function URL.
+pub async fn answer_http<H, F>(
+    config: RunConfig,
+    most: usize,
+    payload: &[u8],
+    context: &Context,
+    handler: H,
+) -> Result<Box<RawValue>, FunctionError>
+where
+    H: FnOnce(Request<Bytes>, Invocation) -> F,
+    F: Future<Output = Response<Bytes>>,
+{
+    let answer = match parse_request(payload, most) {
+        Ok(request) => {
+            let is_head = request.method() == Method::HEAD;
+            let mut answer = handled(config, request, context, handler).await;
+            if is_head {
+                *answer.body_mut() = Bytes::new();
+            }
+            answer
+        }
+        Err(NoRequest::Refused {
+            status,
+            code,
+            detail,
+        }) => answer::problem(status, code, detail),
+        Err(none @ NoRequest::Event(_)) => {
+            return Err(FunctionError::new("Triad.Event", none.to_string()));
+        }
+    };
+    answer::sent(answer).map_err(|why| FunctionError::new("Triad.Answer", why.to_string()))
+}
+
+/// What the handler answers in its time, or that it has not.
+async fn handled<H, F>(
+    config: RunConfig,
+    request: Request<Bytes>,
+    context: &Context,
+    handler: H,
+) -> Response<Bytes>
+where
+    H: FnOnce(Request<Bytes>, Invocation) -> F,
+    F: Future<Output = Response<Bytes>>,
+{
+    let (invocation, dropped) = invocation(config, context, 0);
+    if !invocation.deadline.remaining().is_zero() {
+        let answered = tokio::time::timeout_at(dropped, handler(request, invocation)).await;
+        if let Ok(answer) = answered {
+            return answer;
+        }
+    }
+    tracing::warn!("a request was not answered within the time of the invocation");
+    let text =
+        "there was no answer in time; what was to be done may have been done, or a part of it";
+    answer::problem(StatusCode::GATEWAY_TIMEOUT, "deadline", text)
+}
