@@ -46,6 +46,16 @@ variable "alert_subscriptions" {
   }
 }
 
+variable "console_url" {
+  description = "Where browsers reach the operators' pages (triad console), such as https://triad.example/console/: each alert then has a link to the page that shows it. Null: alerts have no links."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.console_url == null || can(regex("^https?://[A-Za-z0-9._:\\[\\]-]+(/|/console/?)?$", var.console_url))
+    error_message = "console_url: http or https, a host and perhaps a port, and no other path than /console/."
+  }
+}
+
 variable "alarms" {
   description = <<-EOT
     Thresholds of the alarms.
@@ -53,6 +63,7 @@ variable "alarms" {
     lag_records: records that a function is behind, for five minutes.
     errors: failed invocations of a function in five minutes. throttles: throttled ones.
     supervisor_silent_minutes: minutes without a finished sweep.
+    overdue_seconds: how long an order may be overdue, for five minutes.
     actions: ARNs that are told besides the alerts topic.
   EOT
   type = object({
@@ -61,12 +72,13 @@ variable "alarms" {
     errors                    = optional(number, 5)
     throttles                 = optional(number, 1)
     supervisor_silent_minutes = optional(number, 5)
+    overdue_seconds           = optional(number, 300)
     actions                   = optional(list(string), [])
   })
   default  = {}
   nullable = false
   validation {
-    condition     = var.alarms.lag_records >= 1 && var.alarms.errors >= 1 && var.alarms.throttles >= 1
+    condition     = var.alarms.lag_records >= 1 && var.alarms.errors >= 1 && var.alarms.throttles >= 1 && var.alarms.overdue_seconds >= 1
     error_message = "alarms: thresholds are 1 or more."
   }
   validation {
@@ -79,6 +91,13 @@ variable "alarms" {
     )
     error_message = "alarms.supervisor_silent_minutes: must be more than the minutes between two sweeps (supervisor_schedule), or the alarm rings between them."
   }
+}
+
+variable "dashboard" {
+  description = "False makes no dashboard in CloudWatch."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "supervisor_schedule" {

@@ -22,6 +22,7 @@
 //! | `events` | what changes, told to those who listen |
 //! | `session`, `caller` | who asks, and what they may |
 //! | `hidden` | fields that are shown to nobody |
+//! | `trace` | where an order's trace is looked at |
 //! | `desk` | what all requests share |
 //!
 //! Architecture invariant: there is no rule about orders here, no listener and no TLS; nothing knows of
@@ -42,6 +43,7 @@ mod problem;
 mod session;
 mod settings;
 mod site;
+mod trace;
 mod versions;
 
 pub use answer::{Answer, Body};
@@ -51,3 +53,4 @@ pub use hidden::Hidden;
 pub use installation::{Installation, Parts};
 pub use session::NoRandom;
 pub use settings::{MAX_AT_ONCE, MAX_BODY_BYTES, Settings};
+pub use trace::{InvalidTraceUrl, TraceUrl};

@@ -6,6 +6,7 @@ use http::HeaderName;
 use triad_workflow::Millis;
 
 use crate::hidden::Hidden;
+use crate::trace::TraceUrl;
 
 /// Largest body of a request, in bytes: a corrected value of a dead letter has to fit, as a form has it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -53,6 +54,8 @@ pub struct Settings {
     /// Whether browsers reach this over TLS alone, so that they are to send the session's cookie over nothing
     /// else.
     pub secure: bool,
+    /// Where the trace of an order is looked at; `None`: pages show its id alone.
+    pub trace_url: Option<TraceUrl>,
     /// What the pages call the installation; may be empty.
     pub name: String,
 }
