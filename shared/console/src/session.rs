@@ -163,13 +163,12 @@ impl Cookie {
         found.filter(is_one).map(|text| Self(text.to_owned()))
     }
 
-    /// What sets it. `SameSite=Strict` keeps it from requests that other sites begin.
+    /// What sets it. `SameSite=Lax` keeps it from what other sites have a browser send, and not from a link that
+    /// somebody follows, as from an alert: without it they would be a stranger, and get another cookie. To look
+    /// changes nothing, and a form needs its word.
     pub(crate) fn set(&self, settings: &Settings) -> Option<HeaderValue> {
         let secure = if settings.secure { "; Secure" } else { "" };
-        let text = format!(
-            "{NAME}={}; Path=/; HttpOnly; SameSite=Strict{secure}",
-            self.0
-        );
+        let text = format!("{NAME}={}; Path=/; HttpOnly; SameSite=Lax{secure}", self.0);
         HeaderValue::try_from(text).ok()
     }
 }
