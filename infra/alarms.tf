@@ -14,22 +14,22 @@ locals {
       error-orders = {
         metric     = "triad_orders_ended_total"
         dimensions = { state = "Error" }
-        what       = "an order ended in Error: triad list --by-cause says why, triad resubmit has it done again"
+        what       = "an order ended in Error: the page /console/causes or triad list --by-cause says why, and there it is resubmitted (docs/OPERATING.md, An order has stopped in Error)"
       }
       stuck-compensations = {
         metric     = "triad_orders_ended_total"
         dimensions = { state = "CompensationFailed" }
-        what       = "an order is half compensated: retry the compensation (triad retry-undo), or settle it by hand"
+        what       = "an order is half compensated: retry the compensation at /console/orders?state=CompensationFailed or with triad retry-undo, or settle it by hand (docs/OPERATING.md, An order is half compensated)"
       }
       dead-letters = {
         metric     = "triad_dead_letters_total"
         dimensions = {}
-        what       = "a record could not be taken: triad dead-letters says why"
+        what       = "a record could not be taken: the page /console/dead-letters or triad dead-letters list says why (docs/OPERATING.md, A record could not be taken)"
       }
       open-breakers = {
         metric     = "triad_breaker_openings_total"
         dimensions = {}
-        what       = "a circuit breaker opened: its orders wait until the service answers; triad downstreams"
+        what       = "a circuit breaker opened: its orders wait until the service answers; the page /console/downstreams or triad downstreams (docs/OPERATING.md, A downstream is not called)"
       }
       broken-invariants = {
         metric     = "triad_invariant_breaches_total"
@@ -39,7 +39,7 @@ locals {
       misconfigured = {
         metric     = "triad_misconfigured_total"
         dimensions = {}
-        what       = "a handler cannot go on until rights, credentials, tables or topics are mended: its log says what"
+        what       = "a handler cannot go on until rights, credentials, tables or topics are mended: its log says what (docs/OPERATING.md, A handler cannot go on)"
       }
     } : alarm => of if var.alarms.enabled
   }

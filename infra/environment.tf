@@ -62,7 +62,10 @@ locals {
       })
       scheduler  = local.workflow_caps
       supervisor = local.workflow_caps
-      alerts     = { TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn }
+      alerts = {
+        TRIAD_ALERTS_SNS_TOPIC = local.alerts_topic_arn
+        TRIAD_CONSOLE_URL      = var.console_url
+      }
     },
     {
       for console in var.console[*] : "console" => {

@@ -46,6 +46,16 @@ variable "alert_subscriptions" {
   }
 }
 
+variable "console_url" {
+  description = "Where browsers reach the operators' pages (triad console), such as https://triad.example/console/: each alert then has a link to the page that shows it. Null: alerts have no links."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.console_url == null || can(regex("^https?://[A-Za-z0-9._:\\[\\]-]+(/|/console/?)?$", var.console_url))
+    error_message = "console_url: http or https, a host and perhaps a port, and no other path than /console/."
+  }
+}
+
 variable "alarms" {
   description = <<-EOT
     Thresholds of the alarms.

@@ -11,7 +11,7 @@ use clap::Args;
 use http::HeaderName;
 use serde_json::json;
 use triad_bootstrap::{KafkaLetters, Sending};
-use triad_console::{Answers, Console, Hidden, Parts, Settings};
+use triad_console::{Answers, Console, Hidden, Parts, Settings, TraceUrl};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
 use triad_mcp::{Mcp, Mounted};
@@ -63,6 +63,9 @@ pub struct ConsoleArgs {
     /// A field of payloads that is not shown; may be given several times
     #[arg(long = "hide", value_name = "FIELD")]
     hidden: Vec<String>,
+    /// Where an order's trace is looked at, such as https://jaeger.example/trace/{trace}; its page links there
+    #[arg(long, value_name = "URL")]
+    trace_url: Option<TraceUrl>,
     /// Print its address as a JSON line
     #[arg(long)]
     json: bool,
@@ -106,6 +109,7 @@ pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
         hidden: Hidden::of(args.hidden),
         user_header,
         secure: tls.is_some(),
+        trace_url: args.trace_url,
         ..Settings::default()
     };
     let kafka = args.kafka.config().await?;

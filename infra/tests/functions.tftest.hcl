@@ -77,7 +77,7 @@ run "one_function_an_actor_and_an_agent_and_what_each_is_told" {
       for f in aws_lambda_function.this : length(setintersection(keys(f.environment[0].variables), [
         "TRIAD_KAFKA_SECRET", "TRIAD_KAFKA_CA_SECRET", "TRIAD_KAFKA_SETTINGS", "TRIAD_REPLY_TOPICS", "TRIAD_SKEW",
         "TRIAD_ANNOUNCE_WITHIN", "TRIAD_QUEUE_WITHIN", "TRIAD_RETENTION", "TRIAD_MAX_IN_FLIGHT", "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
-        "TRIAD_BACKLOG_WAIT", "TRIAD_DYNAMODB_ENDPOINT",
+        "TRIAD_BACKLOG_WAIT", "TRIAD_DYNAMODB_ENDPOINT", "TRIAD_CONSOLE_URL",
       ])) == 0
     ])
     error_message = "what is not set is left to the functions' defaults"
@@ -129,6 +129,7 @@ run "every_setting_reaches_its_function" {
     agent_secret_headers    = { payment = { Authorization = "not-a-real-token" } }
     extra_environment       = { AWS_ENDPOINT_URL = "http://127.0.0.1:4566" }
     architecture            = "x86_64"
+    console_url             = "https://triad.example/console/"
     log_retention_days      = 30
     tracing                 = false
     code_signing_config_arn = "arn:aws:lambda:eu-west-1:111122223333:code-signing-config:csc-0a1b2c3d4e5f60718"
@@ -150,6 +151,13 @@ run "every_setting_reaches_its_function" {
       nonsensitive(f.environment[0].variables.AWS_ENDPOINT_URL) == "http://127.0.0.1:4566"
     ])
     error_message = "common settings"
+  }
+  assert {
+    condition = {
+      for name, f in aws_lambda_function.this : name => nonsensitive(f.environment[0].variables.TRIAD_CONSOLE_URL)
+      if contains(keys(nonsensitive(f.environment[0].variables)), "TRIAD_CONSOLE_URL")
+    } == { alerts = "https://triad.example/console/" }
+    error_message = "the alerts function knows where the pages are, and nobody else needs to"
   }
   assert {
     condition     = output.triad.timing.skew == "250ms" && output.triad.timing.announce_within == "2m" && output.triad.timing.queue_within == null && output.triad.timing.retention == "90days"

@@ -27,6 +27,7 @@ pub struct Browser {
     output: BufReader<ChildStdout>,
     session: Option<String>,
     asked: u64,
+    clicks: usize,
     _profile: TempDir,
 }
 
@@ -76,6 +77,7 @@ impl Browser {
             output: BufReader::new(output),
             session: None,
             asked: 0,
+            clicks: 0,
             _profile: profile,
         };
         let page = json!({"url": "about:blank"});
@@ -157,15 +159,40 @@ impl Browser {
         self.loaded().await;
     }
 
-    /// Clicks on what a selector fits; if it leads to another page, waits for that.
+    /// Clicks on the first element that a selector fits; if it leads to another page, waits for that.
+    ///
+    /// # Panics
+    /// When nobody could click on it: it is not there, or is not seen.
     pub async fn click(&mut self, selector: &str, leads_away: bool) {
+        self.clicks += 1;
         self.value("window.before = true").await;
-        let selector = Value::from(selector);
-        self.value(&format!("document.querySelector({selector}).click()"))
-            .await;
+        let found = Value::from(selector);
+        let is_seen = format!("document.querySelector({found})?.checkVisibility() ?? false");
+        assert_eq!(self.value(&is_seen).await, true, "{selector} is not seen");
+        let click = format!("document.querySelector({found}).click()");
+        // As a person does it: what opens a page beside this one is let.
+        let params = json!({"expression": click, "userGesture": true});
+        let said = self.ask("Runtime.evaluate", params).await;
+        assert!(said["exceptionDetails"].is_null(), "{selector}: {said}");
         if leads_away {
             self.loaded().await;
         }
+    }
+
+    /// How often somebody has clicked until now.
+    #[must_use]
+    pub fn clicks(&self) -> usize {
+        self.clicks
+    }
+
+    /// Chooses an option of a list by its value.
+    pub async fn choose(&mut self, selector: &str, value: &str) {
+        let (selector, value) = (Value::from(selector), Value::from(value));
+        self.value(&format!(
+            "{{ const list = document.querySelector({selector}); list.value = {value}; \
+             list.dispatchEvent(new Event('change', {{ bubbles: true }})) }}"
+        ))
+        .await;
     }
 
     /// Writes into a field.

@@ -54,6 +54,10 @@ async fn each_alert_is_published_and_a_failed_one_comes_again_with_those_behind_
             "TRIAD_ALERTS_SNS_TOPIC",
             "arn:aws:sns:eu-west-1:111122223333:shop-alerts".to_owned(),
         ),
+        (
+            "TRIAD_CONSOLE_URL",
+            "https://triad.example/console/".to_owned(),
+        ),
         ("AWS_ENDPOINT_URL", url),
         ("AWS_ACCESS_KEY_ID", "test".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
@@ -84,6 +88,13 @@ async fn each_alert_is_published_and_a_failed_one_comes_again_with_those_behind_
     assert!(
         seen[0].contains("shop-alerts") && seen[0].contains("order-error"),
         "{}",
+        seen[0]
+    );
+    let link = "https%3A%2F%2Ftriad.example%2Fconsole%2Forders%2Fone";
+    assert_eq!(
+        seen[0].matches(link).count(),
+        2,
+        "in the message and as an attribute: {}",
         seen[0]
     );
     server.abort();

@@ -36,6 +36,7 @@ mod moving_commands;
 mod named;
 mod obligations;
 mod operate;
+mod operating;
 mod output;
 mod permissions;
 mod power;

@@ -3,6 +3,10 @@
 //!
 //! With `TRIAD_SCREENSHOTS` naming a directory the main pages are saved there: those of docs/console.
 
+mod alert;
+mod campaign;
+mod drill;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -17,11 +21,21 @@ const FAILED: usize = 6;
     clippy::disallowed_methods,
     reason = "where to save pictures is a setting of the test run alone"
 )]
-async fn picture(browser: &mut Browser, name: &str) {
+async fn saved(browser: &mut Browser, name: &str, most: u64) {
     if let Ok(folder) = std::env::var("TRIAD_SCREENSHOTS") {
         let file = PathBuf::from(folder).join(format!("{name}.png"));
-        browser.save(&file, 1_400).await;
+        browser.save(&file, most).await;
     }
+}
+
+/// Saves what a page looks like.
+async fn picture(browser: &mut Browser, name: &str) {
+    saved(browser, name, 1_400).await;
+}
+
+/// Saves what is seen of a page at first.
+async fn beginning(browser: &mut Browser, name: &str) {
+    saved(browser, name, 840).await;
 }
 
 /// A running installation: orders that are processed, and orders in Error for one cause.
@@ -120,7 +134,6 @@ async fn a_cause_is_found_and_redriven_from_the_page_and_another_browser_sees_it
     assert_eq!(ann.text("h1").await, "Dry run: resubmit");
     let tried = format!("{FAILED} would be done, 0 refused, 0 failed");
     assert_eq!(ann.text("#tally").await, tried);
-    picture(&mut ann, "dry-run").await;
     assert_eq!(
         figure(&mut bob, "Error").await,
         FAILED.to_string(),
@@ -158,14 +171,13 @@ async fn a_cause_is_found_and_redriven_from_the_page_and_another_browser_sees_it
 
 /// The other pages are there, narrow and dark too.
 async fn other_pages(browser: &mut Browser, dev: &Dev) {
-    for (path, name) in [
-        ("workflows/order-fulfilment/present", "workflow"),
-        ("downstreams", "downstreams"),
-        ("dead-letters", "dead-letters"),
+    for path in [
+        "workflows/order-fulfilment/present",
+        "downstreams",
+        "dead-letters",
     ] {
         browser.go(&format!("{}{path}", dev.console)).await;
         assert!(!browser.text("h1").await.is_empty(), "{path}");
-        picture(browser, name).await;
     }
     browser.look(420, "dark").await;
     browser.go(&format!("{}orders/bad-0", dev.console)).await;

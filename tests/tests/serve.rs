@@ -357,3 +357,40 @@ async fn operators_look_and_act_beside_the_orders_as_the_configuration_says() {
         .ended(2);
     assert!(ran.err.contains("TRIAD_CONSOLE_USER_HEADER"), "{}", ran.err);
 }
+
+#[tokio::test]
+async fn with_the_address_of_the_pages_an_alert_is_a_line_of_the_log_that_links_to_one() {
+    let place = Place::new().await;
+    place.configure(&json!({"console_url": "https://triad.example/console/"}));
+    let plan = json!({"services": {"notification": {"permanent": 1.0}}});
+    let faults = client()
+        .put(format!("{}/_faults", place.service))
+        .body(plan.to_string());
+    assert!(
+        faults
+            .send()
+            .await
+            .expect("it answers")
+            .status()
+            .is_success()
+    );
+    let serve = place.serve().await;
+    let (status, said) = serve.submit(&order("odd:1@x", 1)).await;
+    assert!(
+        status == 201 && said["order"]["state"] == "Error",
+        "{status}: {said}"
+    );
+    let line = serve.process.err_line("triad.example").await;
+    let line: Value = serde_json::from_str(&line).expect("the log is JSON");
+    let link = "https://triad.example/console/orders/odd%3A1%40x";
+    assert_eq!(line["fields"]["link"], link, "{line}");
+    serve.stop().await;
+    let config = place.configure(&json!({"console_url": "triad.example",
+        "console_trace_url": "https://jaeger.example/"}));
+    let ran = triad(&["serve", "--config", &config], &[], b"")
+        .await
+        .ended(2);
+    for name in ["TRIAD_CONSOLE_URL", "TRIAD_CONSOLE_TRACE_URL"] {
+        assert!(ran.err.contains(name), "{}", ran.err);
+    }
+}

@@ -17,6 +17,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode as SpanStatus;
 use prost::Message;
 use serde_json::{Value, json};
 use triad_core::{OrderId, TraceContext};
+use triad_tests::cli::triad;
 use triad_tests::http::client;
 
 use crate::serve::{Place, Serve};
@@ -341,7 +342,7 @@ async fn an_order_that_was_retried_parked_and_compensated_is_one_tree() {
 async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_told() {
     let (collector, endpoint) = Collector::start().await;
     let (_service, address) = Service::start(&[("reserve", &[503, 200])]).await;
-    let (_place, serve) = serve(&address, &endpoint, 0.0).await;
+    let (place, serve) = serve(&address, &endpoint, 0.0).await;
     assert_eq!(ended(&serve, &trip("fails-once")).await, "Processed");
     assert_eq!(ended(&serve, &trip("well")).await, "Processed");
     let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -350,6 +351,17 @@ async fn an_order_is_in_its_submitters_trace_and_of_others_only_failures_are_tol
     let request = request.header("content-type", "application/json");
     let answer = request.body(trip("given").to_string()).send().await;
     assert_eq!(answer.expect("it answers").status(), 201);
+    let own = TraceContext::of_order(&OrderId::new("well").expect("an id"));
+    let own = format!("{:032x}", own.trace_id());
+    for (id, trace, is_whole) in [
+        ("given", "0af7651916cd43dd8448eb211c80319c", true),
+        ("well", own.as_str(), false),
+    ] {
+        let get = triad(&["get", id, "--data", &place.data()], &[], b"").await;
+        let get = get.good().out;
+        assert!(get.contains(&format!("Trace      {trace}")), "{get}");
+        assert_eq!(!get.contains("not sampled"), is_whole, "{get}");
+    }
     serve.stop().await;
 
     let given = TraceContext::parse(given).expect("a context");

@@ -10,13 +10,14 @@ use triad_mcp::{Found, Pages};
 use crate::output::{self, Usage, print_line};
 
 /// Each page, by its name: what is in the repository, and nothing that a checkout must have.
-const PAGES: [(&str, &str); 17] = [
+const PAGES: [(&str, &str); 18] = [
     ("readme", include_str!("../../../README.md")),
     (
         "first-workflow",
         include_str!("../../../docs/FIRST_WORKFLOW.md"),
     ),
     ("operating", include_str!("../../../docs/OPERATING.md")),
+    ("reference", include_str!("../../../docs/REFERENCE.md")),
     ("console", include_str!("../../../docs/CONSOLE.md")),
     ("mcp", include_str!("../../../docs/MCP.md")),
     ("runbook", include_str!("../../../docs/RUNBOOK.md")),

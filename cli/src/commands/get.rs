@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 use triad_core::{Order, OrderId, Timing};
 use triad_operator::json;
-use triad_operator::order::OrderView;
+use triad_operator::order::{OrderView, TraceView};
 use triad_operator::timeline::{Entry, attempt, calls_in_words, gaps, state_in_words, timeline};
 use triad_operator::{definition, find, next};
 
@@ -150,6 +150,13 @@ pub fn print(order: &Order, timing: &Timing) {
     println!("Attempts   {}", order.attempts());
     if let Some(claim) = order.state.locked_by() {
         println!("Held by    {}", claim.instance().unwrap_or(&claim.0));
+    }
+    if let Some(trace) = TraceView::of(order) {
+        let note = match trace.sampled {
+            true => "",
+            false => "   not sampled: only what failed is in it",
+        };
+        println!("Trace      {}{note}", trace.trace_id);
     }
     print_next(order, timing);
     println!();

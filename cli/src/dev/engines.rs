@@ -183,6 +183,7 @@ impl Engines {
                 ..Settings::default()
             },
             alerts_topic: None,
+            console_url: None,
             account: Account::of_user(),
             auth: triad_bootstrap::AuthConfig::default(),
             partial_batch_responses: true,

@@ -46,6 +46,14 @@ pub struct File {
     /// TRIAD_CONSOLE_HIDDEN.
     #[serde(default)]
     console_hidden: Vec<String>,
+    /// Where browsers reach the operators' pages, such as https://triad.example/console/; with it each alert
+    /// is a line of the log, too, with the address of the page that shows it. Variable: TRIAD_CONSOLE_URL.
+    #[serde(default)]
+    console_url: Option<String>,
+    /// Where an order's trace is looked at, such as https://jaeger.example/trace/{trace}; with it the page
+    /// of an order links there. Variable: TRIAD_CONSOLE_TRACE_URL.
+    #[serde(default)]
+    console_trace_url: Option<String>,
     /// Whether models may act at /mcp of the HTTP interface, where operators may; without it they may look
     /// alone. Variable: TRIAD_MCP_ACTS.
     #[serde(default)]
@@ -264,6 +272,8 @@ impl File {
                 self.console_user_header.clone(),
             ),
             ("TRIAD_CONSOLE_HIDDEN", Some(self.console_hidden.join(","))),
+            ("TRIAD_CONSOLE_URL", self.console_url.clone()),
+            ("TRIAD_CONSOLE_TRACE_URL", self.console_trace_url.clone()),
             ("TRIAD_MCP_ACTS", self.mcp_acts.map(|acts| acts.to_string())),
             ("TRIAD_METRICS", self.metrics.clone()),
             ("TRIAD_KAFKA", self.kafka.clone()),
@@ -336,6 +346,8 @@ tls: {certificate: tls/cert.pem, key: tls/key.pem}
 console: read-only
 console_user_header: x-forwarded-user
 console_hidden: [card, iban]
+console_url: https://triad.example/console/
+console_trace_url: https://jaeger.example/trace/{trace}
 mcp_acts: true
 metrics: 127.0.0.1:9464
 kafka: 127.0.0.1:9093
@@ -370,6 +382,11 @@ traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.
             ("TRIAD_BACKLOG_WAIT", "6s"),
             ("TRIAD_CONSOLE", "read-only"),
             ("TRIAD_CONSOLE_HIDDEN", "card,iban"),
+            (
+                "TRIAD_CONSOLE_TRACE_URL",
+                "https://jaeger.example/trace/{trace}",
+            ),
+            ("TRIAD_CONSOLE_URL", "https://triad.example/console/"),
             ("TRIAD_CONSOLE_USER_HEADER", "x-forwarded-user"),
             ("TRIAD_DETAILS_RETENTION", "1day"),
             ("TRIAD_HTTP", "0.0.0.0:8443"),

@@ -1,6 +1,7 @@
 //! `triad serve`: one machine in production. Every handler, the HTTP interface and the Kafka port in one
 //! process, over one directory.
 
+mod alerts;
 mod file;
 mod settings;
 mod workflows;
@@ -168,6 +169,11 @@ impl Machine {
         let has_console = http.operators.is_some();
         let server = Server::start(http, submission.clone(), store, ends).await?;
         stored.say(&wiring.config)?;
+        if let Some(console) = wiring.config.console_url.clone() {
+            let kafka = wiring.config.kafka.clone();
+            let alerts = tokio::task::spawn_blocking(move || alerts::open(&kafka)).await??;
+            tokio::spawn(alerts::log(alerts, console, stop.clone()));
+        }
         tokio::spawn(workflows::watch(
             files,
             wiring.store.clone(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use triad_bootstrap::{Account, Config, ConfigError};
-use triad_console::Hidden;
+use triad_console::{Hidden, TraceUrl};
 use triad_core::Timing;
 use triad_ingress::TlsFiles;
 use triad_workflow::{Limits, Millis};
@@ -69,11 +69,16 @@ fn console(
     let header = header.transpose().map_err(named)?;
     let user_header = believed(header, http).map_err(|Usage(why)| named(why))?;
     let hidden = get("TRIAD_CONSOLE_HIDDEN").unwrap_or_default();
+    let trace_url = get("TRIAD_CONSOLE_TRACE_URL").map(|text| text.parse::<TraceUrl>());
+    let trace_url = trace_url
+        .transpose()
+        .map_err(|e| format!("TRIAD_CONSOLE_TRACE_URL: {e}"))?;
     Ok(Some(triad_console::Settings {
         read_only,
         hidden: Hidden::of(hidden.split(',').map(str::to_owned)),
         user_header,
         secure,
+        trace_url,
         ..triad_console::Settings::default()
     }))
 }

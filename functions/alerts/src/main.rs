@@ -16,7 +16,8 @@ async fn main() -> Result<(), RunError> {
     let sns = triad_lambda::init(async {
         let topic = wiring.config.alerts_topic.clone();
         let topic = topic.ok_or("TRIAD_ALERTS_SNS_TOPIC: is missing; give the ARN of a topic")?;
-        Ok::<_, &str>(Sns::connect(topic, &wiring.config.account).await)
+        let console = wiring.config.console_url.clone();
+        Ok::<_, &str>(Sns::connect(topic, console, &wiring.config.account).await)
     })
     .await?;
     let sns = Arc::new(sns);

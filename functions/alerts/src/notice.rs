@@ -1,6 +1,7 @@
 //! What an SNS topic is told of an alert.
 
 use triad_core::message::{Alert, AlertKind};
+use triad_operator::address::{ConsoleUrl, Place};
 use triad_runtime::InputRecord;
 
 /// Bound of a message: SNS takes 256 KB with its attributes.
@@ -14,19 +15,20 @@ pub struct Notice {
     /// One line for people: at most 100 printable ASCII characters, other characters replaced by
     /// `?`.
     pub subject: String,
-    /// The value of the alert's record as text, cut to at most 200,000 bytes.
+    /// The value of the alert's record as text, cut to at most 200,000 bytes. Where a page shows what the
+    /// alert is about, the address of that page is the first field of the object, `link`.
     pub message: String,
-    /// Attributes for the filters of subscriptions, by name: `kind`, and `alert_id` and `order_id`
+    /// Attributes for the filters of subscriptions, by name: `kind`, and `alert_id`, `order_id` and `link`
     /// where the alert has them.
     pub attributes: Vec<(&'static str, String)>,
 }
 
 impl Notice {
     /// The message about a record of the topic `alerts`; `None` if the record has no value or an
-    /// empty one.
+    /// empty one. `console` is where the operators' pages are; without it there is no link.
     ///
     /// A value that is not an alert of Triad is told as well, with the kind `unknown`.
-    pub fn of(record: &InputRecord) -> Option<Self> {
+    pub fn of(record: &InputRecord, console: Option<&ConsoleUrl>) -> Option<Self> {
         let value = record.value.as_deref().filter(|v| !v.is_empty())?;
         let Ok(alert) = serde_json::from_slice::<Alert>(value) else {
             return Some(Self {
@@ -45,15 +47,32 @@ impl Notice {
             AlertKind::Misconfigured => ("misconfigured", "a handler cannot go on"),
             AlertKind::CampaignStopped => ("campaign-stopped", "a campaign has stopped by itself"),
         };
+        let link = console.and_then(|at| Some(at.of(&Place::of_alert(&alert)?)));
         let order = alert.order_id.as_deref();
         let about = order.map_or_else(|| what.to_owned(), |order| format!("{what}: {order}"));
         let mut attributes = vec![("kind", kind.to_owned()), ("alert_id", alert.alert_id)];
         attributes.extend(order.map(|order| ("order_id", order.to_owned())));
+        let text = String::from_utf8_lossy(value);
+        let message = match &link {
+            Some(link) => cut(&with(&text, link)),
+            None => cut(&text),
+        };
+        attributes.extend(link.map(|link| ("link", link)));
         Some(Self {
             subject: subject(&format!("Triad: {about}")),
-            message: cut(&String::from_utf8_lossy(value)),
+            message,
             attributes,
         })
+    }
+}
+
+/// A JSON object with the link as its first field: it stays an object for programs, and people find the
+/// address at its beginning. What is no object stays as it is.
+fn with(object: &str, link: &str) -> String {
+    match object.trim_start().strip_prefix('{') {
+        // An address of a page needs no escape.
+        Some(fields) => format!("{{\"link\":\"{link}\",{fields}"),
+        None => object.to_owned(),
     }
 }
 
@@ -76,10 +95,16 @@ mod tests {
     use super::*;
 
     fn notice(value: &[u8]) -> Option<Notice> {
-        Notice::of(&InputRecord {
+        linked(value, None)
+    }
+
+    fn linked(value: &[u8], console: Option<&str>) -> Option<Notice> {
+        let console = console.map(|at| at.parse().expect("an address"));
+        let record = InputRecord {
             value: Some(value.to_vec()),
             ..InputRecord::default()
-        })
+        };
+        Notice::of(&record, console.as_ref())
     }
 
     #[test]
@@ -99,6 +124,42 @@ mod tests {
             .map(|(n, v)| (*n, v.as_str()))
             .collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn where_the_pages_are_known_a_notice_links_to_the_one_that_shows_it() {
+        let console = Some("https://triad.example/console/");
+        let text = r#"{"alert_id":"a 1/Error/7","kind":"order-error","order_id":"a 1","cause":"c","at":7}"#;
+        let notice = linked(text.as_bytes(), console).unwrap();
+        let link = "https://triad.example/console/orders/a%201";
+        let of_link = |notice: &Notice| {
+            let mut named = notice.attributes.iter().filter(|(name, _)| *name == "link");
+            named.next().map(|(_, link)| link.clone())
+        };
+        assert_eq!(of_link(&notice).as_deref(), Some(link));
+        assert!(
+            notice
+                .message
+                .starts_with(&format!("{{\"link\":\"{link}\","))
+        );
+        let mut message: serde_json::Value = serde_json::from_str(&notice.message).unwrap();
+        assert_eq!(
+            message.as_object_mut().unwrap().remove("link"),
+            Some(link.into())
+        );
+        let told: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(message, told, "nothing else is changed");
+        let text =
+            r#"{"alert_id":"misconfigured/agent/7","kind":"misconfigured","cause":"c","at":7}"#;
+        let notice = linked(text.as_bytes(), console).unwrap();
+        assert_eq!(
+            (of_link(&notice), &*notice.message),
+            (None, text),
+            "no page shows it"
+        );
+        let array = r#"["a/Error/7","order-error","a","c",7]"#;
+        let notice = linked(array.as_bytes(), console).unwrap();
+        assert_eq!(notice.message, array, "it is no object");
     }
 
     #[test]
@@ -122,6 +183,6 @@ mod tests {
         let large = "é".repeat(MAX_MESSAGE_BYTES);
         assert!(notice(large.as_bytes()).unwrap().message.len() <= MAX_MESSAGE_BYTES);
         assert_eq!(notice(b""), None);
-        assert_eq!(Notice::of(&InputRecord::default()), None);
+        assert_eq!(Notice::of(&InputRecord::default(), None), None);
     }
 }

@@ -6,6 +6,7 @@ use aws_sdk_sns::Client;
 use aws_sdk_sns::error::DisplayErrorContext;
 use aws_sdk_sns::types::MessageAttributeValue;
 use triad_aws::Account;
+use triad_operator::address::ConsoleUrl;
 use triad_runtime::{Handled, InputRecord, Redelivery};
 
 use crate::notice::Notice;
@@ -14,15 +15,17 @@ use crate::notice::Notice;
 pub struct Sns {
     client: Client,
     topic: String,
+    console: Option<ConsoleUrl>,
 }
 
 impl Sns {
     /// A client for the topic with this ARN, with the time limits of [`Account::load`]. Nothing is
-    /// sent yet.
-    pub async fn connect(topic: String, account: &Account) -> Self {
+    /// sent yet. Notices link to the pages at `console`.
+    pub async fn connect(topic: String, console: Option<ConsoleUrl>, account: &Account) -> Self {
         Self {
             client: Client::new(&account.load().await),
             topic,
+            console,
         }
     }
 
@@ -58,7 +61,7 @@ impl Sns {
     }
 
     async fn publish_one(&self, record: &InputRecord) -> Result<(), String> {
-        let Some(notice) = Notice::of(record) else {
+        let Some(notice) = Notice::of(record, self.console.as_ref()) else {
             return Ok(());
         };
         let mut call = self

@@ -6,6 +6,7 @@ use triad_aws::Account;
 use triad_core::topics;
 use triad_dynamodb::{Endpoint, Tables};
 use triad_kafka::KafkaConfig;
+use triad_operator::address::ConsoleUrl;
 use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
@@ -44,6 +45,9 @@ pub struct Config {
     /// ARN of the SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`). `None`: they
     /// are not forwarded.
     pub alerts_topic: Option<String>,
+    /// Where browsers reach the operators' pages, for links from alerts (`TRIAD_CONSOLE_URL`). `None`:
+    /// alerts have no links.
+    pub console_url: Option<ConsoleUrl>,
     /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`:
     /// `partial`, the default, or `whole`).
     pub partial_batch_responses: bool,
@@ -127,6 +131,10 @@ impl Config {
                 false => Err(format!("{t:?} is not the ARN of a topic")),
             }
         });
+        let console_url = r.parsed("TRIAD_CONSOLE_URL", None, |t| {
+            let url = t.parse::<ConsoleUrl>().map_err(|e| e.to_string())?;
+            Ok(Some(url))
+        });
         let config = Self {
             kafka: KafkaConfig {
                 extra: extra.into_iter().collect(),
@@ -155,6 +163,7 @@ impl Config {
             },
             agents,
             alerts_topic,
+            console_url,
             account,
             partial_batch_responses: r.parsed("TRIAD_BATCH_RESPONSES", true, whole),
             traces: TraceConfig::of(&mut r),
@@ -232,6 +241,7 @@ mod tests {
                 "TRIAD_ADMISSION" => "reject",
                 "TRIAD_BACKLOG_WAIT" => "6s",
                 "TRIAD_ALERTS_SNS_TOPIC" => "arn:aws:sns:eu-west-1:111122223333:alerts",
+                "TRIAD_CONSOLE_URL" => "https://triad.example/console/",
                 "TRIAD_BATCH_RESPONSES" => "whole",
                 _ => return None,
             };
@@ -252,6 +262,7 @@ mod tests {
             config.alerts_topic.as_deref(),
             Some("arn:aws:sns:eu-west-1:111122223333:alerts")
         );
+        assert_eq!(config.console_url, "https://triad.example".parse().ok());
         assert!(!config.partial_batch_responses);
         let settings = &config.settings;
         let timing = settings.timing;
@@ -288,6 +299,7 @@ mod tests {
             "TRIAD_MAX_IN_FLIGHT" => Some("0".to_owned()),
             "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW" => Some(r#"{"line": 0}"#.to_owned()),
             "TRIAD_KAFKA_AUTH" => Some("scram".to_owned()),
+            "TRIAD_CONSOLE_URL" => Some("triad.example".to_owned()),
             _ => None,
         };
         let text = Config::read(&lookup, Account::of_function())
@@ -300,6 +312,7 @@ mod tests {
             "TRIAD_AGENTS",
             "TRIAD_REPLY_TOPICS",
             "TRIAD_KAFKA_SECRET",
+            "TRIAD_CONSOLE_URL",
             "TRIAD_MAX_IN_FLIGHT: ",
             "TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW",
             "which lets no order in",

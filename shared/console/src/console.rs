@@ -46,10 +46,11 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
 /// What a server for operators alone answers on a path that is not theirs: its root leads to the pages.
 #[must_use]
 pub fn elsewhere(path: &str) -> Answer {
-    match path {
+    let found = match path {
         "/" => site::entrance(),
-        _ => answer::problem(&Problem::no_path()),
-    }
+        _ => Err(Problem::no_path()),
+    };
+    found.unwrap_or_else(|problem| answer::problem(&problem))
 }
 
 /// The API and the pages of one installation.

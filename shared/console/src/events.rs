@@ -12,7 +12,9 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use triad_core::{OrderId, Timestamp};
+use triad_core::{CampaignId, OrderId, Timestamp};
+use triad_operator::campaign::View;
+use triad_operator::campaign::desk::{self as campaigns, CampaignError};
 use triad_operator::{counts, downstreams, find, json as form};
 use triad_runtime::{Clock, StoreError};
 
@@ -21,6 +23,9 @@ use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::settings::{ASK_AGAIN, LISTEN_FOR, LOOK_EVERY, QUIET};
+
+/// An event's name, and its data.
+type Event = (&'static str, String);
 
 /// What was seen last, at most [`LOOK_EVERY`] ago. Whoever comes later than that looks; who comes meanwhile
 /// waits for that look.
@@ -58,12 +63,21 @@ fn told(error: downstreams::DownstreamError) -> Problem {
     }
 }
 
+/// What somebody listens for, beside the installation.
+#[derive(Debug, Default)]
+pub(crate) struct Of {
+    /// The order whose record changes.
+    pub(crate) order: Option<OrderId>,
+    /// The campaign that goes on.
+    pub(crate) campaign: Option<CampaignId>,
+}
+
 /// One who listens.
 struct Listener<I> {
     desk: Arc<Desk<I>>,
-    order: Option<OrderId>,
-    /// What was told last: of the installation, and of the order.
-    told: [String; 2],
+    of: Of,
+    /// What was told last: of the installation, of the order, and of the campaign.
+    told: [String; 3],
     /// What is still to be sent.
     waiting: Vec<Bytes>,
     began: Timestamp,
@@ -73,14 +87,14 @@ struct Listener<I> {
     _place: OwnedSemaphorePermit,
 }
 
-/// Tells what changes: counts and breakers and, if one is named, the version of an order. The headers say what
-/// the listener was told last.
+/// Tells what changes: counts and breakers and, if they are named, the version of an order and how a campaign
+/// stands. The headers say what the listener was told last.
 pub(crate) async fn listen<I: Installation>(
     desk: &Arc<Desk<I>>,
-    order: Option<OrderId>,
+    of: Of,
     headers: &HeaderMap,
 ) -> Result<Answer, Problem> {
-    let mut listener = Listener::new(desk, order)?;
+    let mut listener = Listener::new(desk, of)?;
     if desk.settings.whole_answers {
         listener.look().await;
         return Ok(once(&listener.waiting, headers));
@@ -106,15 +120,45 @@ fn once(said: &[Bytes], headers: &HeaderMap) -> Answer {
     answer::of(StatusCode::OK, EVENTS, body)
 }
 
+/// The version of an order's record; `None` where there is nothing to tell.
+async fn of_order<I: Installation>(desk: &Desk<I>, id: Option<&OrderId>) -> Option<Event> {
+    match find::by_id(desk.of.store(), id?.clone()).await {
+        Ok(found) => {
+            let version = found.map(|order| order.version);
+            Some(("order", json!({"version": version}).to_string()))
+        }
+        Err(StoreError::Item(_)) => None,
+        Err(_) => Some(unavailable()),
+    }
+}
+
+/// How a campaign stands; `None` where there is nothing to tell.
+async fn of_campaign<I: Installation>(desk: &Desk<I>, id: Option<&CampaignId>) -> Option<Event> {
+    match campaigns::by_id(desk.of.store(), id?).await {
+        Ok(found) => {
+            let view = View::of(&found);
+            let stands = json!({"phase": view.phase, "batch": view.batch, "orders": view.orders,
+                "end": view.end});
+            Some(("campaign", stands.to_string()))
+        }
+        Err(CampaignError::Store(_)) => Some(unavailable()),
+        Err(_) => None,
+    }
+}
+
+fn unavailable() -> Event {
+    ("fault", json!({"code": "store-unavailable"}).to_string())
+}
+
 impl<I: Installation> Listener<I> {
-    fn new(desk: &Arc<Desk<I>>, order: Option<OrderId>) -> Result<Self, Problem> {
+    fn new(desk: &Arc<Desk<I>>, of: Of) -> Result<Self, Problem> {
         let place = Arc::clone(&desk.listeners).try_acquire_owned();
         let text = "as many listen as may";
         let place = place.map_err(|_| Problem::later("too-many-listeners", text, 10))?;
         let now = desk.now();
         Ok(Self {
             desk: Arc::clone(desk),
-            order,
+            of,
             told: Default::default(),
             waiting: Vec::new(),
             began: now,
@@ -158,21 +202,15 @@ impl<I: Installation> Listener<I> {
             Err(problem) => ("fault", json!({"code": problem.code}).to_string()),
         };
         self.tell(0, counts);
-        let Some(id) = self.order.clone() else {
-            return;
-        };
-        let order = match find::by_id(desk.of.store(), id).await {
-            Ok(found) => {
-                let version = found.map(|order| order.version);
-                ("order", json!({"version": version}).to_string())
-            }
-            Err(StoreError::Item(_)) => return,
-            Err(_) => ("fault", json!({"code": "store-unavailable"}).to_string()),
-        };
-        self.tell(1, order);
+        if let Some(order) = of_order(&desk, self.of.order.as_ref()).await {
+            self.tell(1, order);
+        }
+        if let Some(campaign) = of_campaign(&desk, self.of.campaign.as_ref()).await {
+            self.tell(2, campaign);
+        }
     }
 
-    fn tell(&mut self, which: usize, (event, data): (&str, String)) {
+    fn tell(&mut self, which: usize, (event, data): Event) {
         let said = format!("event: {event}\ndata: {data}\n\n");
         if self.told[which] != said {
             self.told[which].clone_from(&said);

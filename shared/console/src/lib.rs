@@ -23,6 +23,7 @@
 //! | `session`, `seal`, `caller` | who asks, and what they may |
 //! | [`tokens`] | the file of tokens |
 //! | `hidden` | fields that are shown to nobody |
+//! | `trace` | where an order's trace is looked at |
 //! | `desk` | what all requests share |
 //!
 //! Architecture invariant: there is no rule about orders here, no listener and no TLS; nothing knows of
@@ -46,6 +47,7 @@ mod session;
 mod settings;
 mod site;
 pub mod tokens;
+mod trace;
 mod versions;
 
 pub use answer::{Answer, Body};
@@ -56,3 +58,4 @@ pub use installation::{Installation, Parts};
 pub use random::NoRandom;
 pub use seal::{MIN_SECRET_BYTES, SessionKey, ShortSecret};
 pub use settings::{MAX_AT_ONCE, MAX_BODY_BYTES, SessionForm, Settings};
+pub use trace::{InvalidTraceUrl, TraceUrl};

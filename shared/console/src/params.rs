@@ -159,20 +159,10 @@ pub(crate) fn segments(path: &str) -> Result<Vec<String>, Problem> {
     parts.map(segment).collect()
 }
 
-/// What stands in a path as it is.
-const KEPT: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// A text as a part of a path.
-pub(crate) fn in_path(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, KEPT).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use triad_operator::address::in_path;
+
     use super::*;
 
     #[test]

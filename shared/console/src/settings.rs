@@ -5,6 +5,7 @@ use triad_workflow::Millis;
 
 use crate::hidden::Hidden;
 use crate::seal::SessionKey;
+use crate::trace::TraceUrl;
 
 /// Largest body of a request, in bytes: a corrected value of a dead letter has to fit, as a form has it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -54,6 +55,8 @@ pub struct Settings {
     /// Whether browsers reach this over TLS alone, so that they are to send the session's cookie over nothing
     /// else.
     pub secure: bool,
+    /// Where the trace of an order is looked at; `None`: pages show its id alone.
+    pub trace_url: Option<TraceUrl>,
     /// What the pages call the installation; may be empty.
     pub name: String,
     /// Where the sessions of browsers are.

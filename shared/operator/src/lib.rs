@@ -17,6 +17,7 @@
 //! | [`versions`] | shows the versions of workflows and removes those that no order needs | the whole table of process records |
 //! | [`changes`] | says what differs between two versions | nothing |
 //! | [`audit`] | hands over every act that records keep, with who and why | the whole table of process records |
+//! | [`address`] | says where a page of the console is, and which one shows what an alert is about | nothing |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
 //! | [`moving`] | writes everything of an installation into a file, and puts a file into another one | the whole store |
 //!
@@ -33,6 +34,7 @@
 //! HTTP or a terminal. Now is an argument, or comes from a [`Clock`](triad_runtime::Clock).
 
 pub mod acts;
+pub mod address;
 mod attention;
 pub mod audit;
 pub mod bulk;

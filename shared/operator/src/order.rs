@@ -3,14 +3,36 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use triad_core::StepRecord;
 use triad_core::order::{Dropped, Hold, Incident};
 use triad_core::{
     ClaimId, Failure, Order, OrderId, Priority, Timestamp, Timing, Version, WorkflowRef,
 };
+use triad_core::{StepRecord, TraceContext};
 
 use crate::next::{self, Next};
 use crate::timeline::{Entry, gaps, timeline};
+
+/// The trace that an order belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TraceView {
+    /// The trace's id, 32 hexadecimal digits.
+    pub trace_id: String,
+    /// Whether the order's spans are sent. Of an order that is not sampled, those with a failure alone are.
+    pub sampled: bool,
+}
+
+impl TraceView {
+    /// The trace of an order; `None` where its submitter had none and there were no traces when it was
+    /// submitted.
+    #[must_use]
+    pub fn of(order: &Order) -> Option<Self> {
+        let context = TraceContext::parse(order.traceparent.as_deref()?)?;
+        Some(Self {
+            trace_id: format!("{:032x}", context.trace_id()),
+            sampled: context.is_sampled(),
+        })
+    }
+}
 
 /// An order's whole record, in the names that people use for its parts. Its form for programs is
 /// [`json::line`](crate::json::line)'s, of the kind `order`.
@@ -60,6 +82,9 @@ pub struct OrderView<'a> {
     pub paused: Option<&'a Hold>,
     /// Who has closed the order by hand, when and why; `None` if nobody has.
     pub closed: Option<&'a Hold>,
+    /// The trace that the order belongs to; left out where it has none, as without traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceView>,
     /// The records of the order's steps, in the workflow's order.
     pub steps: &'a [StepRecord],
     /// Recoveries, failures and operators' acts that the record still keeps, oldest first.
@@ -104,6 +129,7 @@ impl<'a> OrderView<'a> {
             round: order.round,
             paused: order.paused.as_ref(),
             closed: order.closed.as_ref(),
+            trace: TraceView::of(order),
             steps: &order.steps,
             incidents: &order.incidents,
             dropped: order.dropped,

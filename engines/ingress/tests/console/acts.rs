@@ -1,9 +1,11 @@
 //! Orders are found page by page and acted on; what the record keeps; bounds.
 
 use serde_json::{Value, json};
-use triad_core::ProcessState;
+use triad_core::{Failure, FailureKind, ProcessState};
+use triad_runtime::Clock;
+use triad_runtime::system::SystemClock;
 
-use crate::common::World;
+use crate::common::{World, cookie, send_form, text, word};
 
 async fn ids(world: &World, query: &str) -> (Vec<String>, usize) {
     let (mut found, mut pages, mut cursor) = (Vec::new(), 0, String::new());
@@ -206,4 +208,68 @@ async fn letters_are_replayed_with_a_corrected_value_and_dismissed() {
         .await
         .json();
     assert_eq!(shown["replays"][0]["by"], "ann");
+}
+
+#[tokio::test]
+async fn who_follows_a_cause_means_all_that_failed_for_it_unless_some_are_chosen() {
+    let world = World::start().await;
+    for id in ["e-0", "e-1"] {
+        world.failed(id, "x").await;
+    }
+    let all = "<option value=\"all\" selected";
+    let list = text(&world.get("/console/orders?state=Error").await);
+    assert!(
+        list.contains("value=\"all\"") && !list.contains(all),
+        "{list}"
+    );
+    let list = world
+        .get("/console/orders?state=Error&cause=permanent%2Fx")
+        .await;
+    assert!(text(&list).contains(all), "{}", text(&list));
+    let (cookie, word) = (cookie(&list), word(&text(&list)));
+    let form = |chosen: &'static str| {
+        let form = [
+            ("word", word.clone()),
+            ("filter_state", "Error".into()),
+            ("scope", "all".into()),
+            ("orders", chosen.into()),
+            ("act", "close".into()),
+            ("by", "ann".into()),
+            ("why", "w".into()),
+            ("do", "act".into()),
+        ];
+        form.to_vec()
+    };
+    let send = async |form: Vec<(&str, String)>| {
+        let form: Vec<(&str, &str)> = form.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        send_form(&world, "/console/act", &cookie, &form).await
+    };
+    let said = send(form("e-0")).await;
+    assert_eq!(said.status, 400, "one is chosen, and all are asked for");
+    assert!(world.stored("e-0").await.closed.is_none());
+    let done = text(&send(form("")).await);
+    assert!(done.contains("2 done, 0 refused"), "{done}");
+}
+
+#[tokio::test]
+async fn of_orders_that_are_half_undone_the_first_act_is_to_retry_the_compensation() {
+    let world = World::start().await;
+    world.failed("e-0", "x").await;
+    world
+        .order("h-0", |order| {
+            order.state = ProcessState::CompensationFailed {
+                at: SystemClock.now(),
+                cause: Failure::new(FailureKind::Permanent, "x", "no"),
+                compensated_for: None,
+            };
+        })
+        .await;
+    for (state, first) in [("Error", "resubmit"), ("CompensationFailed", "retry-undo")] {
+        let page = text(&world.get(&format!("/console/orders?state={state}")).await);
+        let acts = page.split("<select name=\"act\">").nth(1).expect("acts");
+        assert!(
+            acts.starts_with(&format!("<option value=\"{first}\"")),
+            "{state}"
+        );
+    }
 }

@@ -1,10 +1,12 @@
 //! Campaigns on the pages and in the API: who may, what is shown, what is hidden.
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use triad_console::Hidden;
 use triad_ingress::{NewToken, Role};
 
-use crate::common::{World, cookie, send_form, text, word};
+use crate::common::{WITHIN, World, cookie, send_form, text, word};
 
 const ROOT: &str = "/v1/operate/campaigns";
 
@@ -74,11 +76,14 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
         ("do", "campaign"),
         ("stop_share", "50"),
     ];
-    let page = send_form(&world, "/console/act", &cookie, &form).await;
-    assert_eq!(page.status, 200, "{page:?}");
+    let said = send_form(&world, "/console/act", &cookie, &form).await;
+    assert_eq!(said.status, 303, "{said:?}");
     world.carry_on().await;
     let list = world.get(ROOT).await.json();
     let campaign = &list["campaigns"][0];
+    // It has an address of its own, which can be loaded again.
+    let page = format!("/console/campaigns/{}", campaign["id"].as_str().unwrap());
+    assert_eq!(said.header("location"), Some(&*page));
     assert_eq!(
         (&campaign["end"], &campaign["orders"]["done"]),
         (&json!("finished"), &json!(3)),
@@ -93,4 +98,37 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
     for part in ["finished", "by hand", "/console/orders/a-0"] {
         assert!(page.contains(part), "{part}: {page}");
     }
+}
+
+#[tokio::test]
+async fn whoever_listens_to_a_campaign_is_told_its_end() {
+    let world = World::start().await;
+    world.failed("a-0", "x").await;
+    let wanted = json!({"act": "close", "filter": {"state": "Error"}, "why": "w", "by": "ann"});
+    let started = world.act(ROOT, &wanted).await.json();
+    let id = started["id"].as_str().unwrap();
+    let mut stream = world.client.connect().await;
+    let request =
+        format!("GET /v1/operate/events?campaign={id} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let first = heard(&mut stream, "event: campaign").await;
+    assert!(first.contains("\"end\":null"), "{first}");
+    world.carry_on().await;
+    heard(&mut stream, "\"end\":\"finished\"").await;
+}
+
+/// What is told until some part of it is.
+async fn heard(stream: &mut TcpStream, part: &str) -> String {
+    let mut told = String::new();
+    let mut buffer = [0; 4096];
+    let listening = async {
+        while !told.contains(part) {
+            let read = stream.read(&mut buffer).await.unwrap();
+            assert!(read > 0, "the stream has ended: {told}");
+            told += &String::from_utf8_lossy(&buffer[..read]);
+        }
+    };
+    let heard = tokio::time::timeout(WITHIN, listening).await;
+    assert!(heard.is_ok(), "{part} is not told");
+    told
 }

@@ -6,4 +6,5 @@ mod common;
 mod mcp;
 mod open_api;
 mod pages;
+mod traces;
 mod who;

@@ -224,7 +224,10 @@ async fn campaigns(world: &World) {
 /// A stream of events ends when the server does.
 async fn events(world: &mut World) {
     let client = world.client.clone();
-    assert_eq!(world.get("/v1/operate/events?order=%2F").await.status, 400);
+    for wrong in ["order=%2F", "campaign=7"] {
+        let path = format!("/v1/operate/events?{wrong}");
+        assert_eq!(world.get(&path).await.status, 400, "{wrong}");
+    }
     let foreign = [("host", "x.example")];
     client
         .send("GET", "/v1/operate/events", &foreign, b"")

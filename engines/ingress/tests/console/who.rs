@@ -88,7 +88,7 @@ async fn a_browser_logs_in_with_a_token_acts_and_logs_out() {
     );
     let set = said.header("set-cookie").unwrap();
     assert!(
-        set.contains("HttpOnly") && set.contains("SameSite=Strict"),
+        set.contains("HttpOnly") && set.contains("SameSite=Lax"),
         "{set}"
     );
     let session = cookie(&said);

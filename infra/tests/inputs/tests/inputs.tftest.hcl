@@ -362,6 +362,22 @@ run "alerts_over_plain_http" {
   expect_failures = [var.alert_subscriptions]
 }
 
+run "pages_below_another_path" {
+  command = plan
+  variables {
+    console_url = "https://triad.example/ops/console/"
+  }
+  expect_failures = [var.console_url]
+}
+
+run "pages_with_a_login_in_their_address" {
+  command = plan
+  variables {
+    console_url = "https://ann:secret@triad.example"
+  }
+  expect_failures = [var.console_url]
+}
+
 run "alarm_threshold_of_nothing" {
   command = plan
   variables {

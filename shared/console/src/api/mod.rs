@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde::de::DeserializeOwned;
+use triad_core::CampaignId;
 
 use crate::acts;
 use crate::answer::{self, Answer};
@@ -127,9 +128,12 @@ async fn look<I: Installation>(
             letters::one(desk, &format!("{topic}/{partition}/{offset}"), query).await
         }
         ["events"] => {
-            query.only(&["order"])?;
+            query.only(&["order", "campaign"])?;
             let order = query.one("order").map(order_id).transpose()?;
-            events::listen(desk, order, headers).await
+            let campaign = query.one("campaign").map(str::parse::<CampaignId>);
+            let campaign = campaign.transpose();
+            let campaign = campaign.map_err(|e| Problem::bad("bad-campaign-id", e.to_string()))?;
+            events::listen(desk, events::Of { order, campaign }, headers).await
         }
         _ => Err(Problem::no_path()),
     }

@@ -63,6 +63,12 @@ fn view<I: Installation>(desk: &Desk<I>, order: &Order) -> Result<Value, Problem
     let timing = desk.of.operator().timing();
     let mut shown = form::line("order", &OrderView::of(order, &timing))?;
     desk.settings.hidden.mask_record(&mut shown);
+    if let (Some(at), Some(id)) = (
+        &desk.settings.trace_url,
+        shown["trace"]["trace_id"].as_str(),
+    ) {
+        shown["trace"]["url"] = at.of(id).into();
+    }
     Ok(shown)
 }
 

@@ -23,6 +23,14 @@ document.addEventListener("change", (event) => {
   for (const box of document.querySelectorAll(`input[name="${all.dataset.all}"]`)) box.checked = all.checked;
 });
 
+// Whoever chooses some means those, and no longer all that fit.
+document.addEventListener("change", (event) => {
+  const scope = event.target.form?.querySelector("select[name=scope]");
+  if (!scope || event.target.type !== "checkbox" || !event.target.closest("table")) return;
+  const usual = [...scope.options].find((option) => option.defaultSelected) ?? scope.options[0];
+  scope.value = event.target.form.querySelector("td input[type=checkbox]:checked") ? "chosen" : usual.value;
+});
+
 // Fields that belong to an act are shown with it.
 function fields(form) {
   const act = form.querySelector("select[name=act]");
@@ -84,6 +92,7 @@ function start() {
   const source = new EventSource(part.dataset.live);
   source.addEventListener("counts", refresh);
   source.addEventListener("order", refresh);
+  source.addEventListener("campaign", refresh);
   // A server that cannot stream ends each answer; only one that does not answer the next time is away.
   let ended = false;
   source.addEventListener("open", () => { ended = false; });

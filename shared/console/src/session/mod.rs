@@ -164,7 +164,9 @@ impl Cookie {
         [BYTES, seal::BYTES].contains(&length).then_some(cookie)
     }
 
-    /// What sets it. `SameSite=Strict` keeps it from requests that other sites begin.
+    /// What sets it. `SameSite=Lax` keeps it from what other sites have a browser send, and not from a link that
+    /// somebody follows, as from an alert: without it they would be a stranger, and get another cookie. To look
+    /// changes nothing, and a form needs its word.
     pub(crate) fn set(&self, settings: &Settings) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("{NAME}={}{}", self.0, attributes(settings))).ok()
     }
@@ -177,7 +179,7 @@ impl Cookie {
 
 fn attributes(settings: &Settings) -> String {
     let secure = if settings.secure { "; Secure" } else { "" };
-    format!("; Path=/; HttpOnly; SameSite=Strict{secure}")
+    format!("; Path=/; HttpOnly; SameSite=Lax{secure}")
 }
 
 /// The digest of a token or a cookie. Both are random numbers, so that a plain hash is enough.
@@ -277,7 +279,7 @@ mod tests {
             ..Settings::default()
         };
         let forget = Cookie::forget(&settings).unwrap();
-        let text = "triad-console=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict; Secure";
+        let text = "triad-console=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax; Secure";
         assert_eq!(forget, text);
         assert_eq!(Cookie::of(&with("cookie", "triad-console=")), None);
     }

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::settings::MAX_AT_ONCE;
 
 /// The fields of a form that acts on the orders that are chosen in it, or on all that the page's filter
-/// fits.
+/// fits. Of a cause all are meant at first: who follows one wants what failed for it done again.
 pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) -> Markup {
     html! {
         fieldset {
@@ -25,12 +25,15 @@ pub(super) fn fields<I: Installation>(visit: &Visit<'_, I>, has_filter: bool) ->
                     input type="hidden" name={ "filter_" (name) } value=(value);
                 }
             }
+            @let of_cause = visit.query.one("cause").is_some();
             div class="fields" {
                 label { "On" select name="scope" {
                     option value="chosen" { "those that are chosen" }
-                    @if has_filter { option value="all" { "all that fit the filter, " (MAX_AT_ONCE) " at most" } }
+                    @if has_filter {
+                        option value="all" selected[of_cause] { "all that fit the filter, " (MAX_AT_ONCE) " at most" }
+                    }
                 } }
-                (acts(&Act::ALL))
+                (acts(&offered(visit.query.one("state"))))
                 (who(visit))
             }
             (further())
@@ -71,6 +74,14 @@ pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &
             }
         }
     }
+}
+
+/// The acts, the one first that orders of a state are most often waiting for.
+fn offered(state: Option<&str>) -> [Act; 8] {
+    let is_half_undone = state.is_some_and(|s| s.eq_ignore_ascii_case("CompensationFailed"));
+    let mut all = Act::ALL;
+    all.sort_by_key(|act| is_half_undone && *act != Act::RetryUndo);
+    all
 }
 
 fn acts(all: &[Act]) -> Markup {
@@ -120,9 +131,6 @@ pub(super) async fn orders<I: Installation>(
     form: &Params,
 ) -> Result<Page, Problem> {
     let request = request(form)?;
-    if form.one("do") == Some("campaign") {
-        return campaigns::begin(visit, form, request).await;
-    }
     let done = carry_out(visit.desk, &visit.caller, request).await?;
     let title = match done.dry_run {
         true => format!("Dry run: {}", done.act.name()),
@@ -131,8 +139,23 @@ pub(super) async fn orders<I: Installation>(
     Ok(Page::new(title.clone(), shown(visit, form, &done, &title)).at("/console/orders"))
 }
 
+/// Starts a campaign of what a form asks for; the path of its page.
+pub(super) async fn start_campaign<I: Installation>(
+    visit: &Visit<'_, I>,
+    form: &Params,
+) -> Result<String, Problem> {
+    campaigns::begin(visit, form, request(form)?).await
+}
+
 fn request(form: &Params) -> Result<Request, Problem> {
     let bad = |text: &str| Problem::bad("bad-act", text.to_owned());
+    if form.one("scope") == Some("all")
+        && form.one("do") != Some("campaign")
+        && !form.all("orders").is_empty()
+    {
+        let text = "some orders are chosen, and all that fit the filter are asked for: say which of the two";
+        return Err(bad(text));
+    }
     let act = form.one("act").and_then(Act::of);
     // A campaign is for all that fit, whatever is chosen.
     let is_all = form.one("scope") == Some("all") || form.one("do") == Some("campaign");
@@ -175,7 +198,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
 }
 
 /// The names of a form that are sent again when what was tried is done.
-const AGAIN: [&str; 19] = [
+const AGAIN: [&str; 21] = [
     "scope",
     "act",
     "why",
@@ -195,6 +218,8 @@ const AGAIN: [&str; 19] = [
     "filter_older_than",
     "filter_id",
     "orders",
+    "stop_share",
+    "patience",
 ];
 
 fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, title: &str) -> Markup {
@@ -210,7 +235,7 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
             }
             @if done.dry_run { p { "Nothing was written." } }
             @if tally.unsent > 0 { p { (tally.unsent) " are written and not told of yet: the Supervisor sends those messages by itself." } }
-            @if done.more { p { "The filter fits further orders: " (MAX_AT_ONCE) " are taken at once." } }
+            @if done.more { p { "The filter fits further orders: " (MAX_AT_ONCE) " are taken at once, and all of them by a campaign." } }
             p class="soft" { "By " (done.by.by) ": " (done.by.why) }
         }
         @if done.dry_run && tally.done > 0 {
@@ -219,7 +244,12 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
                 @for name in AGAIN {
                     @for value in form.all(name) { input type="hidden" name=(name) value=(value); }
                 }
-                button class="do" type="submit" name="do" value="act" { "Do it" }
+                p {
+                    button class="do" type="submit" name="do" value="act" { "Do it" }
+                    @if form.one("scope") == Some("all") && done.act != Act::Settle {
+                        " " button type="submit" name="do" value="campaign" { "Start a campaign" }
+                    }
+                }
             }
         }
         (differences(visit, done))
@@ -232,13 +262,13 @@ fn results(done: &Done) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Results" {
             table {
-                caption { "What came of each order" }
+                caption { @if done.dry_run { "What would come of each order" } @else { "What came of each order" } }
                 thead { tr { th scope="col" { "Order" } th scope="col" { "Result" } th scope="col" { "What" } } }
                 tbody {
                     @for line in &done.lines {
                         tr {
                             td class="id" { (text::order_link(&line.order)) }
-                            td { (verdict(line.outcome.verdict())) }
+                            td { (verdict(line.outcome.verdict(), done.dry_run)) }
                             td { (line.outcome) }
                         }
                     }
@@ -248,8 +278,11 @@ fn results(done: &Done) -> Markup {
     }
 }
 
-fn verdict(verdict: Verdict) -> Markup {
-    text::state(verdict.name())
+fn verdict(verdict: Verdict, dry_run: bool) -> Markup {
+    match verdict {
+        Verdict::Done if dry_run => html! { span class="state good" { "would be done" } },
+        other => text::state(other.name()),
+    }
 }
 
 fn differences<I: Installation>(visit: &Visit<'_, I>, done: &Done) -> Markup {

@@ -1,6 +1,8 @@
 //! Campaigns: all of them, and one with what came of its orders.
 
 use maud::{Markup, html};
+use triad_core::CampaignId;
+use triad_operator::address::Place;
 use triad_operator::campaign::desk::{self, is_left_behind};
 use triad_operator::campaign::{Done, Entry, Then, View};
 
@@ -36,7 +38,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                     } }
                     tbody { @for one in &all {
                         tr {
-                            td class="id" { a href={ (AT) "/" (one.id) } { (one.id) } }
+                            td class="id" { (link(&one.id)) }
                             td { (one.what.name()) }
                             td { (fits(one)) }
                             td { (text::at(one.started_at)) }
@@ -53,6 +55,11 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     Ok(Page::new("Campaigns", content)
         .at(AT)
         .live("/v1/operate/events"))
+}
+
+fn link(id: &CampaignId) -> Markup {
+    let id = id.to_string();
+    html! { a href=(Place::Campaign(&id).path()) { (id) } }
 }
 
 /// The orders that a campaign is for, in words.
@@ -93,18 +100,16 @@ pub(super) async fn one<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Resu
     let number = number.unwrap_or(view.batch).clamp(1, view.batch.max(1));
     let batch = desk::batch(visit.desk.of.store(), &id, number).await?;
     let entries = batch.map(|batch| batch.orders).unwrap_or_default();
+    // What may be done about it changes with it, so the form is in the part that changes.
     let content = html! {
         (shown(visit, &view)?)
         @if view.batch > 0 { (orders(&view, number, &entries)) }
+        (change_form(visit, &view))
     };
-    let title = format!("Campaign {id}");
-    let page = Page::new(title, content)
+    let events = format!("/v1/operate/events?campaign={id}");
+    Ok(Page::new(format!("Campaign {id}"), content)
         .at(AT)
-        .behind(change_form(visit, &view));
-    Ok(match view.is_over() {
-        true => page,
-        false => page.live("/v1/operate/events"),
-    })
+        .live(events))
 }
 
 /// A campaign in words and numbers.
@@ -194,12 +199,12 @@ fn change_form<I: Installation>(visit: &Visit<'_, I>, view: &View) -> Markup {
     }
 }
 
-/// Starts one from the form of a list of orders.
+/// Starts one from the form of a list of orders; the path of its page.
 pub(super) async fn begin<I: Installation>(
     visit: &Visit<'_, I>,
     form: &Params,
     request: Request,
-) -> Result<Page, Problem> {
+) -> Result<String, Problem> {
     let text = "a campaign is for all orders that fit a filter: choose those in the list above, or act on the chosen ones at once";
     let filter = request
         .filter
@@ -222,21 +227,21 @@ pub(super) async fn begin<I: Installation>(
         to_version: request.to_version,
     };
     match start(visit.desk, &visit.caller, wanted).await? {
-        Started::Campaign(view) => one(visit, &view.id.to_string()).await,
+        Started::Campaign(view) => Ok(Place::Campaign(&view.id.to_string()).path()),
         Started::Preview(_) => Err(Problem::internal("it was no dry run")),
     }
 }
 
-/// Stops one, or resumes it, and shows it.
+/// Stops one, or resumes it; the path of its page.
 pub(super) async fn act<I: Installation>(
     visit: &Visit<'_, I>,
     (id, what): (&str, &str),
     form: &Params,
-) -> Result<Page, Problem> {
+) -> Result<String, Problem> {
     let request = Change {
         why: form.one("why").unwrap_or_default().to_owned(),
         by: form.one("by").map(str::to_owned),
     };
     change(visit.desk, &visit.caller, (id, what == "resume"), request).await?;
-    one(visit, id).await
+    Ok(Place::Campaign(id).path())
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use triad_core::downstream::{Downstream, ForcedTo};
+use triad_operator::address::row;
 use triad_operator::downstreams::{self, Published, Why};
 
 use super::layout::{Page, who, word};
@@ -34,7 +35,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                     } }
                     tbody {
                         @for one in &all {
-                            tr {
+                            tr id=(row(one.downstream.as_str())) {
                                 td { (one.downstream) @if one.is_not_called() { " " span class="state bad" { "not called" } } }
                                 td { (text::state(one.record.breaker.name())) }
                                 td { (forced(&one.record)) }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use triad_operator::address::Place;
 use triad_operator::dead_letters::{Listed, Listing};
 use triad_runtime::dead_letter::LetterId;
 
@@ -10,14 +11,14 @@ use super::{Visit, text};
 use crate::acts::letters::{Act, Done, FilterForm, Request, carry_out};
 use crate::installation::Installation;
 use crate::letters;
-use crate::params::{Params, in_path};
+use crate::params::Params;
 use crate::problem::Problem;
 
 const AT: &str = "/console/dead-letters";
 const FILTER: [&str; 3] = ["cause", "topic", "since"];
 
 fn path(id: &LetterId) -> String {
-    format!("{AT}/{}/{}/{}", in_path(&id.topic), id.partition, id.offset)
+    Place::DeadLetter(id.clone()).path()
 }
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {

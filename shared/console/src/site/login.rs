@@ -57,7 +57,7 @@ pub(super) fn begin<I: Installation>(
         return Ok(page(&desk.settings, word, &wanted, Some(why)));
     }
     let cookie = desk.sessions.begin(token, desk.now())?;
-    let mut answer = redirect("/console/");
+    let mut answer = redirect("/console/")?;
     let headers = answer.headers_mut();
     // Nowhere but here.
     let is_here = to.starts_with("/console") && !to.contains(['\\', '\r', '\n']);
@@ -78,7 +78,7 @@ pub(super) fn end<I: Installation>(
     if let Some(cookie) = cookie {
         desk.sessions.end(cookie);
     }
-    let mut answer = redirect("/console/login");
+    let mut answer = redirect("/console/login")?;
     if let Some(forget) = Cookie::forget(&desk.settings) {
         answer.headers_mut().insert(SET_COOKIE, forget);
     }

@@ -25,6 +25,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use maud::Markup;
+pub(crate) use triad_operator::address::ROOT;
 
 use crate::answer::{self, Answer};
 use crate::caller::{Caller, Keys, Role};
@@ -34,8 +35,6 @@ use crate::params::{Params, segments};
 use crate::problem::Problem;
 use crate::session::Cookie;
 
-/// What every path of the pages begins with.
-pub(crate) const ROOT: &str = "/console";
 /// Nothing but what comes from here, and no script in a page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -121,7 +120,7 @@ async fn route<I: Installation>(
         .caller(&head.headers, keys, &desk.settings, true, desk.now());
     let mut answer = match caller {
         None => login::page(&desk.settings, &word, &head.uri, None),
-        Some(_) if path == ["login"] => entrance(),
+        Some(_) if path == ["login"] => entrance()?,
         Some(caller) => {
             let visit = Visit {
                 desk,
@@ -130,17 +129,29 @@ async fn route<I: Installation>(
                 word,
                 query: Params::of(head.uri.query().unwrap_or_default().as_bytes())?,
             };
-            let shown = match reads {
-                true => look(&visit, &path).await,
+            let came = match reads {
+                true => look(&visit, &path).await.map(Came::Shown),
                 false => act(&visit, &path, &form).await,
             };
-            page(&visit, shown)
+            match came {
+                Ok(Came::Moved(to)) => redirect(&to)?,
+                Ok(Came::Shown(shown)) => page(&visit, Ok(shown)),
+                Err(problem) => page(&visit, Err(problem)),
+            }
         }
     };
     if let (true, Some(set)) = (is_new, cookie.set(&desk.settings)) {
         answer.headers_mut().insert(SET_COOKIE, set);
     }
     Ok(answer)
+}
+
+/// What comes of a request.
+enum Came {
+    /// This page.
+    Shown(layout::Page),
+    /// The page at this path, which has an address of its own.
+    Moved(String),
 }
 
 /// A page, or the problem in place of it, in the frame that all have.
@@ -204,29 +215,33 @@ async fn act<I: Installation>(
     visit: &Visit<'_, I>,
     path: &[&str],
     form: &Params,
-) -> Result<layout::Page, Problem> {
+) -> Result<Came, Problem> {
     match path {
-        ["act"] => act::orders(visit, form).await,
-        ["campaigns", id, what @ ("stop" | "resume")] => {
-            campaigns::act(visit, (id, what), form).await
+        ["act"] if form.one("do") == Some("campaign") => {
+            act::start_campaign(visit, form).await.map(Came::Moved)
         }
-        ["downstreams", "act"] => downstreams::act(visit, form).await,
-        ["dead-letters", "act"] => letters::act(visit, form).await,
+        ["act"] => act::orders(visit, form).await.map(Came::Shown),
+        ["campaigns", id, what @ ("stop" | "resume")] => {
+            let at = campaigns::act(visit, (id, what), form).await;
+            at.map(Came::Moved)
+        }
+        ["downstreams", "act"] => downstreams::act(visit, form).await.map(Came::Shown),
+        ["dead-letters", "act"] => letters::act(visit, form).await.map(Came::Shown),
         _ => Err(Problem::no_path()),
     }
 }
 
 /// What leads to the first page.
-pub(crate) fn entrance() -> Answer {
+pub(crate) fn entrance() -> Result<Answer, Problem> {
     redirect("/console/")
 }
 
-fn redirect(to: &'static str) -> Answer {
+/// An answer that leads to another page. A path is made of what a header may hold.
+fn redirect(to: &str) -> Result<Answer, Problem> {
+    let to = HeaderValue::from_str(to).map_err(|e| Problem::internal(e.to_string()))?;
     let mut answer = answer::of(StatusCode::SEE_OTHER, HTML, Bytes::new());
-    answer
-        .headers_mut()
-        .insert(LOCATION, HeaderValue::from_static(to));
-    answer
+    answer.headers_mut().insert(LOCATION, to);
+    Ok(answer)
 }
 
 fn asset(name: &str) -> Result<Answer, Problem> {

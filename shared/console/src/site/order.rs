@@ -3,17 +3,21 @@
 use maud::{Markup, html};
 use serde_json::Value;
 use triad_core::{Failure, Order};
+use triad_operator::address::in_path;
 use triad_operator::find::by_id;
 use triad_operator::inputs::{self, InputsError};
 use triad_operator::next::{self, Next};
+use triad_operator::order::TraceView;
 use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
 use triad_workflow::SearchKey;
 
 use super::{Visit, act, bars, graph, layout::Page, orders, text};
 use crate::hidden::{Hidden, SHOWN};
 use crate::installation::Installation;
-use crate::params::{in_path, order_id};
+use crate::params::order_id;
 use crate::problem::Problem;
+use crate::settings::Settings;
+use crate::trace::TraceUrl;
 use crate::versions::pinned;
 
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Result<Page, Problem> {
@@ -37,7 +41,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
     let next = next::of(&order, &timing);
     let content = html! {
         h1 { "Order " (order.id) }
-        (facts(&order, &desk.settings.hidden))
+        (facts(&order, &desk.settings))
         (what_next(&next))
         h2 { "Workflow" }
         @match &workflow {
@@ -63,7 +67,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         .behind(behind))
 }
 
-fn facts(order: &Order, hidden: &Hidden) -> Markup {
+fn facts(order: &Order, settings: &Settings) -> Markup {
     html! {
         dl class="facts" {
             dt { "State" } dd id="state" { (orders::states(order)) }
@@ -78,7 +82,7 @@ fn facts(order: &Order, hidden: &Hidden) -> Markup {
             }
             dt { "Workflow" } dd { a href=(text::version_path(&order.workflow)) { (order.workflow.name) " " (text::short(order.workflow.hash.as_str())) } }
             @if !order.search.is_empty() {
-                dt { "Search keys" } dd { ul class="plain" { @for key in &order.search { li { (search_key(key, hidden)) } } } }
+                dt { "Search keys" } dd { ul class="plain" { @for key in &order.search { li { (search_key(key, &settings.hidden)) } } } }
             }
             dt { "Submitted" } dd { (text::at(order.submitted_at)) }
             @if let Some(at) = order.state.finished_at() {
@@ -94,8 +98,23 @@ fn facts(order: &Order, hidden: &Hidden) -> Markup {
             @if let Some(claim) = order.state.locked_by() {
                 dt { "Held by" } dd { (claim.instance().unwrap_or(&claim.0)) }
             }
-            @if let Some(trace) = &order.traceparent { dt { "Trace" } dd { code { (trace) } } }
+            @if let Some(trace) = TraceView::of(order) {
+                dt { "Trace" } dd id="trace" { (trace_link(&trace, settings.trace_url.as_ref())) }
+            }
         }
+    }
+}
+
+/// A trace's id, as the way to the trace where it is known where that is looked at.
+fn trace_link(trace: &TraceView, at: Option<&TraceUrl>) -> Markup {
+    let id = &trace.trace_id;
+    html! {
+        @match at {
+            // What is looked at there is looked at beside this.
+            Some(at) => a href=(at.of(id)) target="_blank" rel="noopener noreferrer" { code { (id) } },
+            None => code { (id) },
+        }
+        @if !trace.sampled { " " span class="soft" { "not sampled: only what failed is in it" } }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The overview: what is under way, what waits, and what needs an operator.
 
 use maud::{Markup, html};
+use triad_operator::address::Place;
 use triad_operator::causes::{Causes, among};
 use triad_operator::counts::{Counts, Sample, counts};
 use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
@@ -94,7 +95,7 @@ fn held(all: &[DownstreamView], waiting: &[Waiting]) -> Markup {
             ul class="tiles" aria-label="Downstreams" {
                 @for one in all {
                     li {
-                        a href="/console/downstreams" { (one.downstream) }
+                        a href=(Place::Downstream(one.downstream.as_str()).path()) { (one.downstream) }
                         div {
                             (text::state(one.record.breaker.name()))
                             @if one.record.forced.is_some() { " " span class="state warn" { "set by hand" } }

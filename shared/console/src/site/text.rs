@@ -2,11 +2,10 @@
 
 use maud::{Markup, html};
 use triad_core::{OrderId, StepState, Timestamp, Work, WorkflowRef};
+use triad_operator::address::{Place, in_path};
 use triad_operator::json::moment;
 use triad_operator::timeline::state_in_words;
 use triad_workflow::Millis;
-
-use crate::params::in_path;
 
 /// A moment: exact for machines and in the title; the browser shows it in the reader's zone.
 pub(super) fn at(at: Timestamp) -> Markup {
@@ -91,7 +90,7 @@ pub(super) fn step_state(state: &StepState) -> Markup {
 
 /// A link to an order's page.
 pub(super) fn order_link(id: &OrderId) -> Markup {
-    html! { a href={ "/console/orders/" (in_path(id.as_str())) } { (id) } }
+    html! { a href=(Place::Order(id.as_str()).path()) { (id) } }
 }
 
 /// The address of a version's page.

@@ -2,6 +2,7 @@
 
 use maud::html;
 use triad_core::WorkflowRef;
+use triad_operator::address::in_path;
 use triad_operator::changes::changes;
 use triad_operator::versions::counted;
 use triad_runtime::ports::OperatorStore;
@@ -9,7 +10,6 @@ use triad_workflow::hash::canonical_json;
 
 use super::{Visit, graph, layout::Page, order::pretty, text};
 use crate::installation::Installation;
-use crate::params::in_path;
 use crate::problem::Problem;
 use crate::settings::SAMPLE;
 use crate::versions::definition;

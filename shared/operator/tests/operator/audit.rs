@@ -9,7 +9,7 @@ use triad_operator::audit::{AuditError, export};
 use triad_operator::campaign::desk::{self, Wanted};
 use triad_operator::campaign::form::STOP_SHARE;
 use triad_operator::campaign::{Pace, What};
-use triad_operator::find::{CausePattern, Filter};
+use triad_operator::find::{CausePattern, Filter, Skipped};
 use triad_operator::{Rate, downstreams};
 use triad_runtime::Clock;
 use triad_runtime::operator::Operator;
@@ -26,7 +26,7 @@ async fn audit(ports: &Ports, since: Timestamp) -> Vec<Value> {
         lines.push(serde_json::to_value(line).expect("JSON"));
         Ok::<(), Infallible>(())
     });
-    assert!(skipped.await.expect("it works").is_empty());
+    assert_eq!(skipped.await.expect("it works"), Skipped::default());
     lines
 }
 
@@ -82,7 +82,10 @@ fn every_act_is_told_with_what_it_was_on_who_and_why_and_those_before_a_moment_a
             action: Action::Close,
             act: OperatorAct::new("dan", "by hand"),
         };
-        operator.operate(&failed, &close).await.expect("it works");
+        operator
+            .operate(&failed, &close, false)
+            .await
+            .expect("it works");
 
         let told = audit(&ports, Timestamp(0)).await;
         let expected = [
@@ -109,7 +112,10 @@ fn it_ends_with_what_its_reader_says() {
             action: Action::Close,
             act: OperatorAct::new("dan", "by hand"),
         };
-        operator.operate(&held, &close).await.expect("it works");
+        operator
+            .operate(&held, &close, false)
+            .await
+            .expect("it works");
         let ended = export(&ports, Timestamp(0), |_| Err("gone")).await;
         assert!(
             matches!(ended, Err(AuditError::Report("gone"))),

@@ -6,6 +6,7 @@ use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::{CampaignId, OperatorAct, Order, OrderId, ProcessState, Timestamp, topics};
 use triad_operator::Rate;
+use triad_operator::address::Place;
 use triad_operator::campaign::desk::{self, CampaignError, Wanted, is_left_behind};
 use triad_operator::campaign::form::{self, Held, STOP_SHARE};
 use triad_operator::campaign::rules::{SIZES, Verdict, came_of, size, verdict};
@@ -178,6 +179,8 @@ fn an_uncured_cause_stops_it_after_three_orders_with_an_alert_and_they_are_liste
         let alerts = alerts(&bus);
         let kinds: Vec<_> = alerts.iter().map(|alert| alert.kind).collect();
         assert_eq!(kinds, [AlertKind::CampaignStopped], "{alerts:?}");
+        let (id_text, shown) = (id.to_string(), Place::of_alert(&alerts[0]));
+        assert_eq!(shown, Some(Place::Campaign(&id_text)), "{alerts:?}");
         // Nobody carries it on any more.
         assert_eq!(carrier(&ports, &bus).carry_on(SHORT).await.alive, 0);
     });

@@ -1,0 +1,64 @@
+//! Alerts as lines of the log, each with the address of the page that shows what it is about.
+//!
+//! They are records of the topic `alerts` all the same. Nothing waits for these lines: what is told while
+//! nobody reads, or beyond the bound of a second, is in the topic and on the pages alone.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio_util::sync::CancellationToken;
+use triad_core::message::Alert;
+use triad_core::topics;
+use triad_kafka::{KafkaConfig, Read, Reader, ReaderStart};
+use triad_operator::address::{ConsoleUrl, Place};
+
+/// Most lines in one second.
+const MOST: usize = 20;
+/// Within which at most that many are written.
+const SECOND: Duration = Duration::from_secs(1);
+/// Longest wait for the broker of this process.
+const BROKER_WAIT: Duration = Duration::from_secs(10);
+
+/// Opens the topic of alerts at its end. Blocks the thread for a moment.
+///
+/// # Errors
+/// [`triad_kafka::KafkaError`] if the broker does not answer in time.
+pub fn open(kafka: &KafkaConfig) -> Result<Reader> {
+    let topics = [topics::ALERTS];
+    Ok(Reader::open(kafka, &topics, ReaderStart::End, BROKER_WAIT)?)
+}
+
+/// Writes what comes into the log, until `stop`.
+pub async fn log(alerts: Reader, console: ConsoleUrl, stop: CancellationToken) {
+    let mut second = tokio::time::interval(SECOND);
+    let (mut written, mut more) = (0, 0);
+    loop {
+        tokio::select! {
+            read = alerts.next(SECOND) => {
+                let Read::Record(record) = read else { continue };
+                let value = record.value.unwrap_or_default();
+                let Ok(alert) = serde_json::from_slice::<Alert>(&value) else { continue };
+                match written < MOST {
+                    true => {
+                        written += 1;
+                        line(&alert, &console);
+                    }
+                    false => more += 1,
+                }
+            }
+            _ = second.tick() => {
+                if more > 0 {
+                    tracing::warn!(more, "further alerts, which are in the topic alerts alone");
+                }
+                (written, more) = (0, 0);
+            }
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn line(alert: &Alert, console: &ConsoleUrl) {
+    let link = Place::of_alert(alert).map(|place| console.of(&place));
+    let (id, cause, link) = (&*alert.alert_id, &*alert.cause, link.as_deref());
+    tracing::warn!(id, cause, link, "alert");
+}

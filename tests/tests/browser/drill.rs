@@ -1,0 +1,216 @@
+//! The drill of docs/DRILL.md, carried out on the pages alone: what is wrong is seen there, and cured there.
+
+use serde_json::{Value, json};
+use triad_tests::browser::Browser;
+use triad_tests::dev::Dev;
+use triad_tests::orders::{lines, order, orders};
+use triad_tests::poll::until;
+use triad_tests::topics::{Raw, write};
+
+use super::{beginning, figure, picture};
+
+/// An operator at a page, with a running installation behind it.
+struct Desk {
+    ann: Browser,
+    dev: Dev,
+}
+
+impl Desk {
+    async fn submit(&self, orders: &[Value]) {
+        let text = lines(orders);
+        let ran = self.dev.triad_reading(&["submit", "-"], text.as_bytes());
+        let _ = ran.await.good();
+    }
+
+    async fn go(&mut self, path: &str) {
+        let address = format!("{}{path}", self.dev.console);
+        self.ann.go(&address).await;
+    }
+
+    /// Waits until a part of the page says something, by itself or after the page is loaded again.
+    async fn says(&mut self, path: &str, selector: &str, part: &str) {
+        let address = format!("{}{path}", self.dev.console);
+        let ann = &mut self.ann;
+        until(&format!("{path} says {part}"), async || {
+            ann.go(&address).await;
+            ann.text(selector).await.contains(part).then_some(())
+        })
+        .await;
+    }
+
+    /// Says who, and why.
+    async fn sign(&mut self, why: &str) {
+        self.ann.write("input[name=by]", "ann").await;
+        self.ann.write("input[name=why]", why).await;
+    }
+
+    /// Tries what the form says, then does it; so many orders or letters are acted on.
+    async fn tried_and_done(&mut self, count: usize) {
+        self.ann.click("button[value=try]", true).await;
+        let tried = self.ann.text("#tally").await;
+        assert!(
+            tried.starts_with(&format!("{count} would be done")),
+            "{tried}"
+        );
+        self.ann.click("button.do", true).await;
+        let done = self.ann.text("#tally").await;
+        assert!(done.starts_with(&format!("{count} done")), "{done}");
+    }
+
+    /// The rows of the work list: how many orders, in which state, for which cause.
+    async fn causes(&mut self) -> Vec<(String, String, String)> {
+        self.go("causes").await;
+        let cells = self.ann.texts("[aria-label='Causes'] tbody td").await;
+        let rows = cells.chunks(6);
+        rows.map(|row| (row[0].clone(), row[1].clone(), row[2].clone()))
+            .collect()
+    }
+}
+
+fn group(orders: usize, state: &str, cause: &str) -> (String, String, String) {
+    (orders.to_string(), state.to_owned(), cause.to_owned())
+}
+
+#[tokio::test]
+async fn the_drill_is_done_from_the_pages() {
+    let Some(ann) = Browser::start().await else {
+        return;
+    };
+    let dev = Dev::start(&[]).await;
+    let mut desk = Desk { ann, dev };
+    a_service_is_down(&mut desk).await;
+    orders_are_refused_and_others_half_undone(&mut desk).await;
+    what_is_half_undone_is_settled(&mut desk).await;
+    a_poison_record_is_mended(&mut desk).await;
+    all_of_a_cause_are_done_again(&mut desk).await;
+}
+
+/// A service is down for a while: its orders wait and none has failed.
+async fn a_service_is_down(desk: &mut Desk) {
+    desk.dev.services(json!({"payment": {"down": true}})).await;
+    desk.submit(&orders("down", 4)).await;
+    let row = "#downstream-payment";
+    desk.says("downstreams", row, "not called").await;
+    picture(&mut desk.ann, "downstreams").await;
+    desk.says("orders/down-0", "#main", "is made, deferred until then")
+        .await;
+    assert_eq!(desk.ann.text("#state").await, "Processing");
+    assert!(desk.causes().await.is_empty(), "nothing counts as failed");
+    desk.go("").await;
+    desk.dev.services(json!({})).await;
+    let ann = &mut desk.ann;
+    until(
+        "the overview shows by itself that none is under way",
+        async || (figure(ann, "Processing").await == "0").then_some(()),
+    )
+    .await;
+    assert!(desk.causes().await.is_empty());
+}
+
+/// Some orders are refused beyond their point of no return, others could not be undone.
+async fn orders_are_refused_and_others_half_undone(desk: &mut Desk) {
+    desk.dev
+        .services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    desk.submit(&orders("refused", 4)).await;
+    desk.dev.all_finished(4 + 4).await;
+    let plans = json!({"notification": {"permanent": 1.0}, "carrier": {"permanent": 1.0},
+        "payment": {"undo_permanent": 1.0}});
+    desk.dev.services(plans).await;
+    desk.submit(&orders("half", 3)).await;
+    desk.dev.all_finished(4 + 4 + 3).await;
+    let causes = desk.causes().await;
+    let refused = group(4, "Error", "permanent/notify/declined");
+    let half = group(3, "CompensationFailed", "permanent/charge-payment/declined");
+    assert_eq!(causes, [refused, half]);
+    // What is wrong is the first thing that is seen.
+    desk.says("", "#main", "11 orders are stored").await;
+    assert_eq!(figure(&mut desk.ann, "CompensationFailed").await, "3");
+    picture(&mut desk.ann, "overview-wrong").await;
+    desk.go("orders/half-0").await;
+    assert_eq!(desk.ann.text("#state").await, "CompensationFailed");
+    let steps = desk.ann.text("[aria-label='Steps']").await;
+    assert!(steps.contains("not compensated"), "{steps}");
+    beginning(&mut desk.ann, "half-compensated").await;
+}
+
+/// Refunds work again: one was made by hand and is closed, the others are tried again.
+async fn what_is_half_undone_is_settled(desk: &mut Desk) {
+    desk.dev
+        .services(json!({"notification": {"permanent": 1.0}}))
+        .await;
+    desk.go("orders/half-2").await;
+    desk.ann.choose("select[name=act]", "close").await;
+    desk.sign("refunded by hand, ticket 4711").await;
+    desk.ann.click("button[value=act]", true).await;
+    assert!(desk.ann.text("#tally").await.starts_with("1 done"));
+    desk.go("orders?state=CompensationFailed").await;
+    desk.ann.choose("select[name=scope]", "all").await;
+    desk.sign("refunds work again").await;
+    // What such orders wait for is offered first.
+    desk.tried_and_done(2).await;
+    for id in ["half-0", "half-1"] {
+        desk.says(&format!("orders/{id}"), "#state", "Compensated")
+            .await;
+    }
+    assert_eq!(
+        desk.causes().await.len(),
+        1,
+        "the one that is closed is not there"
+    );
+}
+
+/// Somebody has sent half an order: it is mended and sent again to where it came from.
+async fn a_poison_record_is_mended(desk: &mut Desk) {
+    let half = Raw {
+        topic: "orders".to_owned(),
+        key: None,
+        value: Some(b"{\"order_id\": \"mended\", \"workflow\":".to_vec()),
+        headers: Vec::new(),
+    };
+    let (topic, partition, offset) = write(&desk.dev.kafka, &[half]).await.remove(0);
+    let letter = format!("{topic}/{partition}/{offset}");
+    desk.says("dead-letters", "[aria-label='Letters']", &letter)
+        .await;
+    desk.ann.click("[aria-label='Letters'] tbody a", true).await;
+    assert!(desk.ann.text(".facts").await.contains("not-json"));
+    let mended = order("mended", 1).to_string();
+    desk.ann.write("textarea[name=value]", &mended).await;
+    desk.ann.click("input[name=corrected]", false).await;
+    desk.sign("the sender has mended it").await;
+    picture(&mut desk.ann, "dead-letter").await;
+    desk.tried_and_done(1).await;
+    desk.dev.all_finished(4 + 4 + 3 + 1).await;
+    desk.go(&format!("dead-letters/{letter}")).await;
+    let facts = desk.ann.text(".facts").await;
+    assert!(
+        facts.contains("by ann: the sender has mended it"),
+        "{facts}"
+    );
+}
+
+/// The notification service works again: all that it refused are done again.
+async fn all_of_a_cause_are_done_again(desk: &mut Desk) {
+    desk.dev.services(json!({})).await;
+    let causes = desk.causes().await;
+    assert_eq!(causes, [group(5, "Error", "permanent/notify/declined")]);
+    desk.ann.click("[aria-label='Causes'] tbody a", true).await;
+    desk.sign("the mail service is back").await;
+    desk.tried_and_done(5).await;
+    let all = until("nothing needs an operator", async || {
+        let orders = desk.dev.orders().await;
+        let is_well = |order: &Value| {
+            let is_closed = !order["closed"].is_null();
+            let state = order["state"].as_str().unwrap_or_default();
+            is_closed || state == "Processed" || state == "Compensated"
+        };
+        orders.iter().all(is_well).then_some(orders)
+    })
+    .await;
+    let count = |state: &str| all.iter().filter(|order| order["state"] == state).count();
+    let states = ["Processed", "Compensated", "CompensationFailed"].map(count);
+    assert_eq!(states, [9, 2, 1]);
+    assert!(desk.causes().await.is_empty());
+    desk.go("").await;
+    assert!(desk.ann.text("#main").await.contains("No order does."));
+}
