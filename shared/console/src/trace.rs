@@ -11,8 +11,8 @@ const PLACE: &str = "{trace}";
 /// ```
 /// use triad_console::TraceUrl;
 /// let at: TraceUrl = "https://jaeger.example/trace/{trace}".parse().unwrap();
-/// let id = "0af7651916cd43dd8448eb211c80319c";
-/// assert_eq!(at.of(id), format!("https://jaeger.example/trace/{id}"));
+/// let id = format!("{:032x}", 7);
+/// assert_eq!(at.of(&id), format!("https://jaeger.example/trace/{id}"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceUrl {

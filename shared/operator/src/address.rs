@@ -231,7 +231,7 @@ mod tests {
             "ftp://triad.example",
             "https://",
             "https:///console/",
-            "https://ann:secret@triad.example",
+            "https://ann@triad.example",
             "https://triad.example/ops/console",
             "https://triad.example/console?x=1",
             "https://triad.example/console#x",

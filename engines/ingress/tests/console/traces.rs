@@ -6,7 +6,7 @@ use triad_console::Settings;
 
 use crate::common::{World, text};
 
-const ID: &str = "0af7651916cd43dd8448eb211c80319c";
+const ID: &str = "00000000000000000000000000004711";
 
 /// An order in a trace that is sampled, one in a trace that is not, and one in none.
 async fn world(trace_url: Option<&str>) -> World {

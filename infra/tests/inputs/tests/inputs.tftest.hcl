@@ -373,7 +373,7 @@ run "pages_below_another_path" {
 run "pages_with_a_login_in_their_address" {
   command = plan
   variables {
-    console_url = "https://ann:secret@triad.example"
+    console_url = "https://ann@triad.example"
   }
   expect_failures = [var.console_url]
 }
