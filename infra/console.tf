@@ -13,7 +13,6 @@ resource "aws_lambda_function_url" "console" {
 
 resource "aws_lambda_permission" "console_url" {
   #checkov:skip=CKV_AWS_301: as above
-  #checkov:skip=CKV_AWS_364: as above
   count                  = length(var.console[*])
   statement_id           = "EverybodyReachesTheUrl"
   action                 = "lambda:InvokeFunctionUrl"

@@ -45,8 +45,8 @@ impl ConsoleConfig {
         let tokens = r.needed("TRIAD_CONSOLE_TOKENS", lines, |text| {
             text.parse::<Tokens>().map_err(|e| e.to_string())
         });
-        let secret = "give a random text, the same to every sandbox";
-        let key = r.needed("TRIAD_CONSOLE_KEY", secret, |text| {
+        let random = "give a random text, the same to every sandbox";
+        let key = r.needed("TRIAD_CONSOLE_KEY", random, |text| {
             SessionKey::of(text).map_err(|e| e.to_string())
         });
         let read_only = r.parsed("TRIAD_CONSOLE_READ_ONLY", false, |text| {
