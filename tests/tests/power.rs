@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -161,35 +162,34 @@ async fn what_was_accepted_is_carried_out_once_over_kills_and_losses_of_power() 
     let mut serve = here.serve().await;
     let (runs, address) = watch::channel(Some(serve.url("/v1/orders")));
     let (next, accepted) = (Arc::default(), Arc::<AtomicUsize>::default());
-    let mut clients = tokio::task::JoinSet::new();
-    for _ in 0..CLIENTS {
+    let clients = (0..CLIENTS).map(|_| {
         let client = Client {
             next: Arc::clone(&next),
             accepted: Arc::clone(&accepted),
             address: address.clone(),
         };
-        clients.spawn(client.submit(count));
-    }
+        client.submit(count)
+    });
     let (mut losses, mut lost) = (0, Lost::default());
-    for death in deaths(&mut random, count) {
-        until("the next moment to die", async || {
-            (accepted.load(Ordering::SeqCst) >= death.after).then_some(())
-        })
-        .await;
-        runs.send_replace(None);
-        serve.process.kill().await;
-        if death.takes_power {
-            let found = here.lose_power(random.random());
-            losses += 1;
-            lost.unsynced += found.unsynced;
-            lost.pages += found.pages;
+    let dying = async {
+        for death in deaths(&mut random, count) {
+            until("the next moment to die", async || {
+                (accepted.load(Ordering::SeqCst) >= death.after).then_some(())
+            })
+            .await;
+            runs.send_replace(None);
+            serve.process.kill().await;
+            if death.takes_power {
+                let found = here.lose_power(random.random());
+                losses += 1;
+                lost.unsynced += found.unsynced;
+                lost.pages += found.pages;
+            }
+            serve = here.serve().await;
+            runs.send_replace(Some(serve.url("/v1/orders")));
         }
-        serve = here.serve().await;
-        runs.send_replace(Some(serve.url("/v1/orders")));
-    }
-    while let Some(ended) = clients.join_next().await {
-        ended.expect("every order was accepted");
-    }
+    };
+    tokio::join!(join_all(clients), dying);
     let mut left = u64::MAX;
     while left > 0 {
         left = until("fewer are under way", async || {
