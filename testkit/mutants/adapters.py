@@ -70,7 +70,7 @@ class Tests:
         target = ["--target-dir", str(BUILT)]
         cargo = lambda *words: subprocess.run(["cargo", *words], cwd=COPY, env=env, check=True,
                                               stdout=subprocess.PIPE, text=True).stdout
-        cargo("build", "--bins", *BUILD, *target)
+        cargo("build", "--lib", "--bins", *BUILD, *target)
         cargo("nextest", "run", "--no-run", *BUILD, *target)
         self.binaries = BUILT / "binaries.json"
         self.binaries.write_text(

@@ -23,7 +23,7 @@ pub fn binary(name: &str) -> PathBuf {
     let binary = built.join(name);
     assert!(
         binary.exists(),
-        "{} is missing: run `cargo build --workspace --bins` first",
+        "{} is missing: run `cargo build --workspace --lib --bins` first",
         binary.display()
     );
     binary

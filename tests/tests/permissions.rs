@@ -74,7 +74,7 @@ const PRODUCER: &str = "a producer connects, asks for its topics and gets an id 
 
 /// Permissions without which work is not done and operators are not told: role, action, end of the resource,
 /// and what becomes of the work. The whole list.
-const QUIET: [(&str, &str, &str, &str); 9] = [
+const QUIET: [(&str, &str, &str, &str); 7] = [
     (
         "console",
         "kafka-cluster:WriteData",
@@ -110,18 +110,6 @@ const QUIET: [(&str, &str, &str, &str); 9] = [
         "dynamodb:Query",
         "/index/due",
         "orders that are set aside are let in by the next sweep; the log says why",
-    ),
-    (
-        "supervisor",
-        "dynamodb:GetItem",
-        "/triad-orders",
-        "campaigns that correct inputs stand still, as operators who watch them see; the log says why",
-    ),
-    (
-        "supervisor",
-        "dynamodb:Query",
-        "/index/attention",
-        "campaigns stand still, as operators who watch them see; the log says why",
     ),
     (
         "supervisor",
