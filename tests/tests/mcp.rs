@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use triad_tests::dev::Dev;
 use triad_tests::mcp::Mcp;
 use triad_tests::orders::{lines, orders};
+use triad_tests::poll::until;
 
 /// A system with so many orders in Error.
 async fn failed(count: usize) -> Dev {
@@ -76,6 +77,61 @@ async fn what_a_model_does_is_kept_under_the_name_that_it_was_started_with() {
     assert_eq!(done.expect("it is done")["done"], 2);
     let said = dev.triad(&["get", "e-1"]).await.good().out;
     assert!(said.contains("by model of ann: a drill"), "{said}");
+    assert!(talk.end().await.status.success());
+}
+
+#[tokio::test]
+async fn a_campaign_is_tried_started_and_watched_to_its_end() {
+    let dev = failed(4).await;
+    dev.services(json!({"notification": {"permanent": 0.0}}))
+        .await;
+    let mut talk = Mcp::start(&dev, &["--allow-acts", "--by", "model of ann"]).await;
+    let start = json!({"on": "campaigns", "act": "resubmit", "filter": {"state": "Error"},
+        "why": "it is mended", "rate": 100});
+    let tried = talk.call("dry_run", start).await.expect("it is tried");
+    assert_eq!(
+        (&tried["orders"], &tried["more"]),
+        (&json!(4), &json!(false)),
+        "{tried}"
+    );
+    let none = talk.call("list_campaigns", json!({})).await;
+    assert_eq!(
+        none.expect("it answers")["campaigns"],
+        json!([]),
+        "nothing is started"
+    );
+    let started = talk.call("act", json!({"dry_run": tried["dry_run"]})).await;
+    let started = started.expect("it is started");
+    let id = started["id"].as_str().expect("an id").to_owned();
+    let one = json!({"campaign": id});
+    let seen = until("the campaign ends", async || {
+        let seen = talk
+            .call("get_campaign", one.clone())
+            .await
+            .expect("it answers");
+        seen["end"].is_string().then_some(seen)
+    })
+    .await;
+    assert_eq!(
+        (&seen["end"], &seen["orders"]["well"]),
+        (&json!("finished"), &json!(4)),
+        "{seen}"
+    );
+    assert_eq!(seen["by"], "model of ann", "{seen}");
+    let batch = talk
+        .call("get_campaign", json!({"campaign": id, "batch": 2}))
+        .await;
+    let batch = batch.expect("it answers");
+    assert_eq!(batch["orders"].as_array().map(Vec::len), Some(2), "{batch}");
+    // What is over is not stopped, and another act of that name is none.
+    let stop = json!({"on": "campaigns", "act": "stop", "campaign": id, "why": "enough"});
+    let tried = talk.call("dry_run", stop).await.expect("it is tried");
+    assert_eq!(tried["end"], "finished", "{tried}");
+    let refused = talk.call("act", json!({"dry_run": tried["dry_run"]})).await;
+    assert_eq!(refused.expect_err("it is over")["code"], "campaign");
+    let odd = json!({"on": "campaigns", "act": "close", "campaign": id, "why": "enough"});
+    let refused = talk.call("dry_run", odd).await.expect_err("it is refused");
+    assert_eq!(refused["code"], "bad-act");
     assert!(talk.end().await.status.success());
 }
 

@@ -154,7 +154,7 @@ pub const OF_WRITE: [(&str, OfWrite); 15] = [
             .and_then(|(_, act)| act.campaign.as_ref());
         match campaign {
             None => a.campaign == b.campaign,
-            Some(_) => a.campaign.as_ref() != campaign && b.campaign.as_ref() == campaign,
+            Some(id) => !a.is_acted_on_by(id) && b.campaign.as_ref() == Some(id),
         }
     }),
     ("g4-a-claim-is-not-taken-over", |a, b, _| {

@@ -79,7 +79,7 @@ impl Action {
 /// That an act may be done to an order: one of a campaign, if that has not acted on the order before.
 pub(crate) fn once_a_campaign(order: &Order, act: &OperatorAct) -> Result<(), OperationRefusal> {
     match &act.campaign {
-        Some(campaign) if order.campaign.as_ref() == Some(campaign) => {
+        Some(campaign) if order.is_acted_on_by(campaign) => {
             Err(OperationRefusal::ActedOn(campaign.clone()))
         }
         _ => Ok(()),

@@ -67,7 +67,8 @@ pub struct Order {
     /// Who closed the order by hand, why and when: it needs no operator any more. `None` if it is
     /// not closed.
     pub closed: Option<Hold>,
-    /// The campaign that acted on the order last: it does not act on it again. `None` if none has.
+    /// The campaign that acted on the order last; `None` if none has. Earlier ones are in the timeline: see
+    /// [`is_acted_on_by`](Self::is_acted_on_by).
     pub campaign: Option<CampaignId>,
 }
 
@@ -271,6 +272,15 @@ impl Order {
             Some(_) => aside_shard(&self.workflow.name),
             None => shard_of(&self.id),
         }
+    }
+
+    /// Whether a campaign has acted on the order: it does not act on it again. That of the last act is in the
+    /// record; an earlier one is known until [`MAX_INCIDENTS`] later acts have taken the place of its line.
+    #[must_use]
+    pub fn is_acted_on_by(&self, campaign: &CampaignId) -> bool {
+        let acts = self.incidents.iter().filter_map(|line| line.act.as_ref());
+        let known = acts.filter_map(|act| act.campaign.as_ref());
+        known.chain(&self.campaign).any(|known| known == campaign)
     }
 
     /// Writes a line down. Beyond the bound the oldest line goes that is not an operator's act,

@@ -16,8 +16,8 @@ pub const MAX_TRIED: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Request {
     /// The path that it is sent to.
-    pub(crate) path: &'static str,
-    /// Its body, without `dry_run`.
+    pub(crate) path: String,
+    /// Its body, as it is sent to have it done.
     pub(crate) body: Value,
 }
 
@@ -118,7 +118,7 @@ mod tests {
 
     fn request() -> Request {
         Request {
-            path: "/acts",
+            path: "/acts".to_owned(),
             body: Value::Null,
         }
     }

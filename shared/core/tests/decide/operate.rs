@@ -362,4 +362,7 @@ fn a_campaign_acts_once_on_an_order() {
         (then, s.order.campaign.clone()),
         (Then::Written, Some(CampaignId::new(8)))
     );
+    // The first one may have been stopped, and is resumed now.
+    let refusal = OperationRefusal::ActedOn(CampaignId::new(7));
+    assert_eq!(s.when(resubmit(7)), Then::Refused(refusal));
 }

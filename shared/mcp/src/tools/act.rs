@@ -1,34 +1,32 @@
 //! Acting, in two calls: what was tried is what is done.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use triad_runtime::{Clock, Entropy};
 
 use super::args::{Act, DryRun, On};
-use crate::ask::{Told, problem};
+use crate::ask::{Query, Told, in_path, problem};
 use crate::tried::Request;
 use crate::visit::Visit;
 
 /// Tries an act, and keeps it if anything would come of it.
 pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &DryRun) -> Told {
-    let path = match what.on {
-        On::Orders => "/acts",
-        On::Downstreams => "/downstreams/acts",
-        On::DeadLetters => "/dead-letters/acts",
+    let (mut tried, request) = match (what.on, &what.campaign) {
+        (On::Campaigns, Some(id)) => change_campaign(visit, what, id).await?,
+        (On::Campaigns, None) => try_request(visit, what, "/campaigns").await?,
+        (On::Orders, _) => try_request(visit, what, "/acts").await?,
+        (On::Downstreams, _) => try_request(visit, what, "/downstreams/acts").await?,
+        (On::DeadLetters, _) => try_request(visit, what, "/dead-letters/acts").await?,
     };
-    let body = serde_json::to_value(what);
-    let body = body.map_err(|e| problem("bad-arguments", &e.to_string()))?;
-    let mut tried = visit.asking.post(path, &with(&body, true)).await?;
-    if tried["done"].as_u64().unwrap_or_default() == 0 {
+    let Some(request) = request else {
         tried["note"] = "Nothing would be done, so there is nothing to do.".into();
         return Ok(tried);
-    }
+    };
     let mcp = &visit.mcp;
     let id = format!(
         "{:016x}{:016x}",
         mcp.entropy.next_u64(),
         mcp.entropy.next_u64()
     );
-    let request = Request { path, body };
     let (caller, now) = (visit.asking.caller.clone(), mcp.clock.now());
     mcp.tried().keep(id.clone(), caller, now, request);
     tried["dry_run"] = id.into();
@@ -37,15 +35,54 @@ pub(super) async fn dry_run<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &Dr
     Ok(tried)
 }
 
+/// What was tried, and the request that does it, if anything would come of it.
+type Tried = Result<(Value, Option<Request>), Value>;
+
+/// Has the API try its own request.
+async fn try_request<C: Clock, E: Entropy>(
+    visit: &Visit<C, E>,
+    what: &DryRun,
+    path: &str,
+) -> Tried {
+    let body = serde_json::to_value(what);
+    let body = body.map_err(|e| problem("bad-arguments", &e.to_string()))?;
+    let tried = visit.asking.post(path, &with(&body, true)).await?;
+    // A campaign says how many orders there are to act on.
+    let done = tried["done"].as_u64().or(tried["orders"].as_u64());
+    let request = (done.unwrap_or_default() > 0).then(|| Request {
+        path: path.to_owned(),
+        body: with(&body, false),
+    });
+    Ok((tried, request))
+}
+
+/// A campaign that is to be stopped or resumed, as it stands now: what the API would answer is seen when it is done.
+async fn change_campaign<C: Clock, E: Entropy>(
+    visit: &Visit<C, E>,
+    what: &DryRun,
+    id: &str,
+) -> Tried {
+    if !matches!(what.act.as_str(), "stop" | "resume") {
+        let text =
+            "a campaign that there is takes stop and resume; to start one leave `campaign` out";
+        return Err(problem("bad-act", text));
+    }
+    let path = format!("/campaigns/{}", in_path(id));
+    let tried = visit.asking.get(&path, &Query::default()).await?;
+    let mut body = json!({"why": what.why});
+    if let Some(by) = &what.by {
+        body["by"] = by.as_str().into();
+    }
+    let path = format!("{path}/{}", what.act);
+    Ok((tried, Some(Request { path, body })))
+}
+
 /// Does what was tried.
 pub(super) async fn act<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &Act) -> Told {
     let (caller, now) = (&visit.asking.caller, visit.mcp.clock.now());
     let taken = visit.mcp.tried().take(&what.dry_run, caller, now);
     let request = taken.map_err(|why| problem(why.code(), &why.to_string()))?;
-    visit
-        .asking
-        .post(request.path, &with(&request.body, false))
-        .await
+    visit.asking.post(&request.path, &request.body).await
 }
 
 fn with(body: &Value, dry_run: bool) -> Value {

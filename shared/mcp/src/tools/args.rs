@@ -69,6 +69,17 @@ pub(crate) struct GetOrder {
     pub(crate) inputs: bool,
 }
 
+/// One campaign.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetCampaign {
+    /// Its id.
+    pub(crate) campaign: String,
+    /// One of its batches, from 1 on: its orders, and what came of each.
+    #[serde(default)]
+    pub(crate) batch: Option<u32>,
+}
+
 /// Which dead letters.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -132,8 +143,11 @@ pub(crate) struct ReadDocs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum On {
-    /// Orders.
+    /// Orders, at once: those that are named, or some that fit a filter.
     Orders,
+    /// All orders that fit a filter, by a campaign: the Supervisor acts on them in growing batches, and stops where it
+    /// does not help. Or a campaign that there is.
+    Campaigns,
     /// A downstream or a step type.
     Downstreams,
     /// Dead letters.
@@ -147,14 +161,15 @@ pub(crate) struct DryRun {
     /// What the act is on.
     #[serde(skip_serializing)]
     pub(crate) on: On,
-    /// Orders: resubmit, cancel, retry-undo, close, pause, resume, settle, migrate. Downstreams: pause,
-    /// resume, force-open, force-closed, release. Dead letters: replay, dismiss.
-    act: String,
+    /// Orders: resubmit, cancel, retry-undo, close, pause, resume, settle, migrate. Campaigns: the same without settle
+    /// to start one; stop or resume for one that there is. Downstreams: pause, resume, force-open, force-closed,
+    /// release. Dead letters: replay, dismiss.
+    pub(super) act: String,
     /// Why: it is kept in the record, for people.
-    why: String,
+    pub(super) why: String,
     /// Who acts. Left out where the caller has a name: by a token, a proxy or the server's options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<String>,
+    pub(super) by: Option<String>,
     /// Orders, by their ids; 1,000 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     orders: Option<Vec<String>>,
@@ -171,6 +186,15 @@ pub(crate) struct DryRun {
     /// Orders or letters a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate: Option<u32>,
+    /// Campaigns: of 100 orders more than so many that fail again stop it; 20 where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop_share: Option<u8>,
+    /// Campaigns: how long orders of a batch may come to no end, such as 10m.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    patience: Option<String>,
+    /// To stop or to resume a campaign: its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) campaign: Option<String>,
     /// To settle, or to resubmit with another input: the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<String>,

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::args::{Filter, FindOrders, GetDeadLetter, GetOrder, GetWorkflow, ListDeadLetters};
+use super::args::{
+    Filter, FindOrders, GetCampaign, GetDeadLetter, GetOrder, GetWorkflow, ListDeadLetters,
+};
 use crate::ask::{Asking, Query, Told, in_path, problem};
 
 /// Orders or letters of a page where nothing is said, and the most of them: what is shown of so many stays
@@ -156,6 +158,18 @@ pub(super) async fn letter(asking: &Asking, which: &GetDeadLetter) -> Told {
         return Err(problem("bad-letter-id", text));
     }
     let path = format!("/dead-letters/{}", parts.join("/"));
+    asking.get(&path, &Query::default()).await
+}
+
+pub(super) async fn campaigns(asking: &Asking) -> Told {
+    asking.get("/campaigns", &Query::default()).await
+}
+
+pub(super) async fn campaign(asking: &Asking, which: &GetCampaign) -> Told {
+    let mut path = format!("/campaigns/{}", in_path(&which.campaign));
+    if let Some(batch) = which.batch {
+        path = format!("{path}/batches/{batch}");
+    }
     asking.get(&path, &Query::default()).await
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Call {
     ListDownstreams,
     ListDeadLetters(args::ListDeadLetters),
     GetDeadLetter(args::GetDeadLetter),
+    ListCampaigns,
+    GetCampaign(args::GetCampaign),
     ListWorkflows,
     GetWorkflow(args::GetWorkflow),
     ReadDocs(args::ReadDocs),
@@ -71,6 +73,14 @@ pub(crate) fn all(acts: bool) -> Vec<Tool> {
         looks::<args::GetDeadLetter>(
             "get_dead_letter",
             "One dead letter with its value, its headers, and what was done about it.",
+        ),
+        looks::<args::Nothing>(
+            "list_campaigns",
+            "The newest campaigns: acts on many orders that the Supervisor carries out, who started each and why, how far it is, and why it stopped.",
+        ),
+        looks::<args::GetCampaign>(
+            "get_campaign",
+            "One campaign, or one of its batches with what came of each order.",
         ),
         looks::<args::Nothing>(
             "list_workflows",
@@ -123,6 +133,8 @@ impl Call {
             "list_downstreams" => nothing(arguments).map(|_| Self::ListDownstreams)?,
             "list_dead_letters" => Self::ListDeadLetters(read(arguments)?),
             "get_dead_letter" => Self::GetDeadLetter(read(arguments)?),
+            "list_campaigns" => nothing(arguments).map(|_| Self::ListCampaigns)?,
+            "get_campaign" => Self::GetCampaign(read(arguments)?),
             "list_workflows" => nothing(arguments).map(|_| Self::ListWorkflows)?,
             "get_workflow" => Self::GetWorkflow(read(arguments)?),
             "read_docs" => Self::ReadDocs(read(arguments)?),
@@ -150,6 +162,8 @@ impl Call {
             Self::ListDownstreams => look::downstreams(asking).await,
             Self::ListDeadLetters(which) => look::letters(asking, which).await,
             Self::GetDeadLetter(which) => look::letter(asking, &which).await,
+            Self::ListCampaigns => look::campaigns(asking).await,
+            Self::GetCampaign(which) => look::campaign(asking, &which).await,
             Self::ListWorkflows => look::workflows(asking).await,
             Self::GetWorkflow(which) => look::workflow(asking, which).await,
             Self::ReadDocs(what) => docs::read(&*visit.mcp.pages, &what),

@@ -29,7 +29,7 @@ fn size_of(grown: u32) -> u32 {
 #[must_use]
 pub fn is_left_out(campaign: &Campaign, order: &Order) -> bool {
     let start = campaign.started_at;
-    order.campaign.as_ref() == Some(&campaign.id)
+    order.is_acted_on_by(&campaign.id)
         || order.submitted_at > start
         || order.state.finished_at().is_some_and(|at| at > start)
         || order.paused.as_ref().is_some_and(|hold| hold.at > start)

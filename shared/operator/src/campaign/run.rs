@@ -342,7 +342,7 @@ where
         let orders = entries.iter().map(|e| e.order_id.clone()).collect();
         for (entry, found) in entries.iter_mut().zip(self.store.load(orders).await) {
             match found {
-                Ok(Some(order)) if order.campaign.as_ref() == Some(id) => {
+                Ok(Some(order)) if order.is_acted_on_by(id) => {
                     entry.result = Some(Done::Done);
                     known += 1;
                 }

@@ -1,27 +1,21 @@
-//! Campaigns: batches that grow, orders that are acted on once, and what stops one.
-
-use std::collections::BTreeMap;
+//! Carrying campaigns on, over the ports.
 
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{CampaignId, OperatorAct, Order, OrderId, ProcessState, Timestamp, topics};
-use triad_operator::Rate;
+use triad_core::{CampaignId, OperatorAct, OrderId, ProcessState, Timestamp, topics};
 use triad_operator::address::Place;
 use triad_operator::campaign::desk::{self, CampaignError, Wanted, is_left_behind};
-use triad_operator::campaign::form::{self, Held, STOP_SHARE};
-use triad_operator::campaign::rules::{SIZES, Verdict, came_of, size, verdict};
-use triad_operator::campaign::{
-    Batch, Came, Campaign, Campaigns, Counts, Done, End, Entry, Pace, Phase, Then, View, What,
-};
-use triad_operator::find::{CausePattern, Filter};
+use triad_operator::campaign::{Campaigns, Counts, View, What};
+use triad_operator::find::Filter;
 use triad_runtime::operator::Operator;
 use triad_runtime::settings::Settings;
 use triad_runtime::{Clock, ControlStore, ControlWrite, StateStore, Write};
 use triad_sim::Ports;
 use triad_workflow::{Millis, Workflow};
 
-use super::letters::Topic;
-use super::support::{error, order, publish, run, workflow};
+use super::super::letters::Topic;
+use super::super::support::{error, order, publish, run, workflow};
+use super::{read, wanted};
 
 type Carrier = Campaigns<Ports, Topic, Ports, Ports>;
 
@@ -38,30 +32,8 @@ fn alerts(bus: &Topic) -> Vec<Alert> {
         .collect()
 }
 
-fn wanted(what: What) -> Wanted {
-    Wanted {
-        what,
-        filter: Filter {
-            cause: Some(CausePattern("permanent/*".into())),
-            ..Filter::default()
-        },
-        operator: OperatorAct::new("ann", "it is mended"),
-        pace: Pace {
-            rate: Rate::new(10_000).expect("a rate"),
-            stop_share: STOP_SHARE,
-            patience: Millis(20_000),
-        },
-    }
-}
-
 /// A turn that ends as soon as it would wait.
 const SHORT: Millis = Millis(2_000);
-
-async fn read(ports: &Ports, id: &OrderId) -> Order {
-    let mut found = ports.load(vec![id.clone()]).await;
-    let found = found.pop().expect("one").expect("it works");
-    found.expect("it is there")
-}
 
 /// What the handlers would make of every order that was set going: this.
 async fn all_become(ports: &Ports, orders: &[OrderId], state: &ProcessState) -> usize {
@@ -215,31 +187,59 @@ fn what_was_acted_on_and_not_written_down_is_known_by_the_orders() {
         carrier(&ports, &bus).carry_on(SHORT).await;
         let before = read(&ports, &orders[0]).await;
         assert_eq!(before.campaign.as_ref(), Some(&id));
-        // As whoever died before it wrote down what it had done has left it.
-        let key = format!("campaign/{id}/1");
-        let batch = ports
-            .read(key.clone(), true)
-            .await
-            .expect("it works")
-            .expect("it is there");
-        let mut value = batch.value.clone();
-        value["orders"][0]
-            .as_object_mut()
-            .expect("an entry")
-            .remove("result");
-        put(&ports, key, value, batch.version).await;
-        let head = ports
-            .read(format!("campaign/{id}"), true)
-            .await
-            .expect("it works");
-        let head = head.expect("it is there");
-        let mut value = head.value.clone();
-        value["phase"] = json!({"phase": "acting"});
-        put(&ports, format!("campaign/{id}"), value, head.version).await;
+        forget_the_first(&ports, &id).await;
         let report = carrier(&ports, &bus).carry_on(SHORT).await;
         assert_eq!((report.known, report.acted), (1, 0));
         assert_eq!(read(&ports, &orders[0]).await.version, before.version);
     });
+}
+
+#[test]
+fn what_it_acted_on_is_known_when_another_one_has_acted_on_it_since() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        let orders = failed(&ports, &workflow, 1).await;
+        let (bus, act) = (Topic::default(), OperatorAct::new("bob", "wait"));
+        let started = desk::start(&ports, &ports, wanted(What::Resubmit), ports.now()).await;
+        let id = started.expect("it is started").id;
+        carrier(&ports, &bus).carry_on(SHORT).await;
+        forget_the_first(&ports, &id).await;
+        let stopped = desk::stop(&ports, &ports, &id, &act, ports.now()).await;
+        assert!(stopped.is_ok(), "{stopped:?}");
+        all_become(&ports, &orders, &error(6, "no")).await;
+        let other = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let other = other.expect("it is started").id;
+        carrier(&ports, &bus).carry_on(SHORT).await;
+        let closed = read(&ports, &orders[0]).await;
+        assert_eq!(closed.campaign.as_ref(), Some(&other));
+        let resumed = desk::resume(&ports, &ports, &id, &act, ports.now()).await;
+        assert!(resumed.is_ok(), "{resumed:?}");
+        let report = carrier(&ports, &bus).carry_on(SHORT).await;
+        assert_eq!((report.known, report.acted), (1, 0));
+        assert_eq!(read(&ports, &orders[0]).await.version, closed.version);
+    });
+}
+
+/// Leaves a campaign as whoever died before it wrote down what it had done to the first order of the first
+/// batch.
+async fn forget_the_first(ports: &Ports, id: &CampaignId) {
+    let edit = async |key: String, edit: fn(&mut serde_json::Value)| {
+        let found = ports.read(key.clone(), true).await.expect("it works");
+        let found = found.expect("it is there");
+        let mut value = found.value;
+        edit(&mut value);
+        put(ports, key, value, found.version).await;
+    };
+    edit(format!("campaign/{id}/1"), |batch| {
+        let entry = batch["orders"][0].as_object_mut().expect("an entry");
+        entry.remove("result");
+    })
+    .await;
+    edit(format!("campaign/{id}"), |head| {
+        head["phase"] = json!({"phase": "acting"});
+    })
+    .await;
 }
 
 async fn put(ports: &Ports, key: String, value: serde_json::Value, version: u64) {
@@ -397,212 +397,4 @@ fn an_empty_filter_one_without_an_index_and_the_same_once_more_are_refused() {
             Err(CampaignError::TooMany)
         );
     });
-}
-
-fn campaign(grown: u32, small: Came) -> Campaign {
-    let Wanted {
-        what,
-        filter,
-        operator,
-        pace,
-    } = wanted(What::Resubmit);
-    Campaign {
-        id: CampaignId::new(7),
-        what,
-        filter,
-        operator,
-        pace,
-        started_at: Timestamp(1_000),
-        phase: Phase::Watching {
-            since: Timestamp(2_000),
-        },
-        batch: grown,
-        grown,
-        next: None,
-        is_whole: false,
-        is_open: true,
-        counts: Counts::default(),
-        small,
-        notes: Vec::new(),
-        held: None,
-    }
-}
-
-/// A batch in which so many ended well, failed again and are under way.
-fn batch(well: u32, again: u32, open: u32) -> Batch {
-    let then = [
-        (Some(Then::Well), well),
-        (Some(Then::Again), again),
-        (None, open),
-    ];
-    let entry = |n: usize, then| Entry {
-        result: Some(Done::Done),
-        then,
-        ..Entry::of(OrderId::new(format!("o-{n}")).expect("an id"))
-    };
-    let orders = then
-        .into_iter()
-        .flat_map(|(then, count)| (0..count).map(move |_| then));
-    Batch {
-        orders: orders.enumerate().map(|(n, then)| entry(n, then)).collect(),
-        next: None,
-        is_whole: false,
-    }
-}
-
-#[test]
-fn batches_have_the_stated_sizes() {
-    let sizes: Vec<u32> = (0..10)
-        .map(|grown| size(&campaign(grown, Came::default())))
-        .collect();
-    assert_eq!(sizes, [1, 2, 5, 20, 50, 100, 200, 500, 500, 500]);
-    assert!(
-        SIZES[..4].iter().sum::<u32>() - 20 < 20,
-        "small batches together are few"
-    );
-}
-
-#[test]
-fn a_batch_is_judged_by_the_share_that_fails_again() {
-    use Verdict::{GoOn, Over, Watch};
-    let fails = |again, of| Over(End::FailsAgain { again, of });
-    let none = Came::default();
-    let (soon, late) = (Timestamp(21_999), Timestamp(22_000));
-    // Batches so far, of the small ones before, this one; before its patience is over, and after it.
-    for (grown, small, this, early, then) in [
-        (1, none, batch(1, 0, 0), GoOn, GoOn),
-        // One alone may have had a trouble of its own.
-        (1, none, batch(0, 1, 0), GoOn, GoOn),
-        (
-            2,
-            Came { of: 1, again: 1 },
-            batch(1, 1, 0),
-            fails(2, 3),
-            fails(2, 3),
-        ),
-        (2, Came { of: 1, again: 1 }, batch(2, 0, 0), GoOn, GoOn),
-        // 20 of 100 and no more: 1 of 8 and 4 of 20 are within it, 5 of 20 are beyond it.
-        (3, Came { of: 3, again: 1 }, batch(5, 0, 0), GoOn, GoOn),
-        (4, Came { of: 8, again: 8 }, batch(16, 4, 0), GoOn, GoOn),
-        (4, none, batch(15, 5, 0), fails(5, 20), fails(5, 20)),
-        // Beyond it, whatever becomes of those that are under way.
-        (4, none, batch(0, 5, 15), fails(5, 5), fails(5, 5)),
-        (
-            4,
-            none,
-            batch(0, 4, 16),
-            Watch,
-            Over(End::Stalled { open: 16 }),
-        ),
-        (4, none, batch(6, 4, 10), Watch, fails(4, 10)),
-        (4, none, batch(10, 0, 10), Watch, GoOn),
-        (
-            4,
-            none,
-            batch(9, 0, 11),
-            Watch,
-            Over(End::Stalled { open: 11 }),
-        ),
-    ] {
-        let campaign = campaign(grown, small);
-        let judge = |now| verdict(&campaign, &this, Timestamp(2_000), now);
-        assert_eq!(
-            (judge(soon), judge(late)),
-            (early, then),
-            "{:?}",
-            this.came()
-        );
-    }
-}
-
-#[test]
-fn what_became_of_an_order_depends_on_what_was_wanted() {
-    run(async |ports: Ports| {
-        let workflow = workflow("w", "go");
-        publish(&ports, &workflow).await;
-        let id = order(&ports, &workflow, "o", |_| {}).await;
-        let at = Timestamp(9);
-        let mut order = read(&ports, &id).await;
-        let cause = match error(5, "no") {
-            ProcessState::Error { cause, .. } => cause,
-            _ => unreachable!("it is an error"),
-        };
-        let states = BTreeMap::from([
-            ("processed", ProcessState::Processed { at }),
-            ("error", error(5, "no")),
-            (
-                "compensated",
-                ProcessState::Compensated {
-                    at,
-                    cause: cause.clone(),
-                },
-            ),
-            (
-                "compensating",
-                ProcessState::Compensating {
-                    locked_by: None,
-                    complete_by: at,
-                    cause,
-                },
-            ),
-            ("pending", ProcessState::Pending { complete_by: None }),
-        ]);
-        let (well, again) = (Some(Then::Well), Some(Then::Again));
-        for (what, state, came) in [
-            (What::Resubmit, "processed", well),
-            (What::Resubmit, "error", again),
-            (What::Resubmit, "compensated", again),
-            (What::Resubmit, "compensating", again),
-            (What::Resubmit, "pending", None),
-            (What::Cancel, "compensated", well),
-            (What::Cancel, "compensating", None),
-            (What::RetryUndo, "error", again),
-            (What::Close, "error", well),
-            (
-                What::Migrate {
-                    to: order.workflow.clone(),
-                },
-                "error",
-                well,
-            ),
-        ] {
-            order.state = states[state].clone();
-            assert_eq!(came_of(&what, Some(&order)), came, "{what:?} {state}");
-        }
-        assert_eq!(came_of(&What::Resubmit, None), well);
-    });
-}
-
-#[test]
-fn what_is_stored_is_as_in_the_golden_files() {
-    let mut head = campaign(2, Came { of: 1, again: 0 });
-    head.held = Some(Held {
-        by: 3,
-        until: Timestamp(62_000),
-    });
-    head.notes = vec![form::Note {
-        at: Timestamp(1_500),
-        what: "stopped".into(),
-        operator: OperatorAct::new("bob", "wait"),
-    }];
-    let golden = include_str!("../golden/campaign.json");
-    assert_eq!(
-        serde_json::from_str::<Campaign>(golden).expect("it is read"),
-        head
-    );
-    let written: serde_json::Value = serde_json::from_str(golden).expect("JSON");
-    assert_eq!(serde_json::to_value(&head).expect("JSON"), written);
-    let mut orders = batch(1, 1, 1);
-    orders.orders.push(Entry {
-        result: Some(Done::Refused),
-        text: Some("it is closed already".into()),
-        ..Entry::of(OrderId::new("o-3").expect("an id"))
-    });
-    let golden = include_str!("../golden/campaign-batch.json");
-    assert_eq!(
-        serde_json::from_str::<Batch>(golden).expect("it is read"),
-        orders
-    );
-    let written: serde_json::Value = serde_json::from_str(golden).expect("JSON");
-    assert_eq!(serde_json::to_value(&orders).expect("JSON"), written);
 }

@@ -1,0 +1,223 @@
+//! The rules of campaigns, and how they are stored.
+
+use std::collections::BTreeMap;
+
+use triad_core::{CampaignId, OperatorAct, OrderId, ProcessState, Timestamp};
+use triad_operator::campaign::desk::Wanted;
+use triad_operator::campaign::form::{self, Held};
+use triad_operator::campaign::rules::{SIZES, Verdict, came_of, size, verdict};
+use triad_operator::campaign::{
+    Batch, Came, Campaign, Counts, Done, End, Entry, Phase, Then, What,
+};
+use triad_sim::Ports;
+
+use super::super::support::{error, order, publish, run, workflow};
+use super::{read, wanted};
+
+fn campaign(grown: u32, small: Came) -> Campaign {
+    let Wanted {
+        what,
+        filter,
+        operator,
+        pace,
+    } = wanted(What::Resubmit);
+    Campaign {
+        id: CampaignId::new(7),
+        what,
+        filter,
+        operator,
+        pace,
+        started_at: Timestamp(1_000),
+        phase: Phase::Watching {
+            since: Timestamp(2_000),
+        },
+        batch: grown,
+        grown,
+        next: None,
+        is_whole: false,
+        is_open: true,
+        counts: Counts::default(),
+        small,
+        notes: Vec::new(),
+        held: None,
+    }
+}
+
+/// A batch in which so many ended well, failed again and are under way.
+fn batch(well: u32, again: u32, open: u32) -> Batch {
+    let then = [
+        (Some(Then::Well), well),
+        (Some(Then::Again), again),
+        (None, open),
+    ];
+    let entry = |n: usize, then| Entry {
+        result: Some(Done::Done),
+        then,
+        ..Entry::of(OrderId::new(format!("o-{n}")).expect("an id"))
+    };
+    let orders = then
+        .into_iter()
+        .flat_map(|(then, count)| (0..count).map(move |_| then));
+    Batch {
+        orders: orders.enumerate().map(|(n, then)| entry(n, then)).collect(),
+        next: None,
+        is_whole: false,
+    }
+}
+
+#[test]
+fn batches_have_the_stated_sizes() {
+    let sizes: Vec<u32> = (0..10)
+        .map(|grown| size(&campaign(grown, Came::default())))
+        .collect();
+    assert_eq!(sizes, [1, 2, 5, 20, 50, 100, 200, 500, 500, 500]);
+    assert!(
+        SIZES[..4].iter().sum::<u32>() - 20 < 20,
+        "small batches together are few"
+    );
+}
+
+#[test]
+fn a_batch_is_judged_by_the_share_that_fails_again() {
+    use Verdict::{GoOn, Over, Watch};
+    let fails = |again, of| Over(End::FailsAgain { again, of });
+    let none = Came::default();
+    let (soon, late) = (Timestamp(21_999), Timestamp(22_000));
+    // Batches so far, of the small ones before, this one; before its patience is over, and after it.
+    for (grown, small, this, early, then) in [
+        (1, none, batch(1, 0, 0), GoOn, GoOn),
+        // One alone may have had a trouble of its own.
+        (1, none, batch(0, 1, 0), GoOn, GoOn),
+        (
+            2,
+            Came { of: 1, again: 1 },
+            batch(1, 1, 0),
+            fails(2, 3),
+            fails(2, 3),
+        ),
+        (2, Came { of: 1, again: 1 }, batch(2, 0, 0), GoOn, GoOn),
+        // 20 of 100 and no more: 1 of 8 and 4 of 20 are within it, 5 of 20 are beyond it.
+        (3, Came { of: 3, again: 1 }, batch(5, 0, 0), GoOn, GoOn),
+        (4, Came { of: 8, again: 8 }, batch(16, 4, 0), GoOn, GoOn),
+        (4, none, batch(15, 5, 0), fails(5, 20), fails(5, 20)),
+        // Beyond it, whatever becomes of those that are under way.
+        (4, none, batch(0, 5, 15), fails(5, 5), fails(5, 5)),
+        (
+            4,
+            none,
+            batch(0, 4, 16),
+            Watch,
+            Over(End::Stalled { open: 16 }),
+        ),
+        (4, none, batch(6, 4, 10), Watch, fails(4, 10)),
+        (4, none, batch(10, 0, 10), Watch, GoOn),
+        (
+            4,
+            none,
+            batch(9, 0, 11),
+            Watch,
+            Over(End::Stalled { open: 11 }),
+        ),
+    ] {
+        let campaign = campaign(grown, small);
+        let judge = |now| verdict(&campaign, &this, Timestamp(2_000), now);
+        assert_eq!(
+            (judge(soon), judge(late)),
+            (early, then),
+            "{:?}",
+            this.came()
+        );
+    }
+}
+
+#[test]
+fn what_became_of_an_order_depends_on_what_was_wanted() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        let id = order(&ports, &workflow, "o", |_| {}).await;
+        let at = Timestamp(9);
+        let mut order = read(&ports, &id).await;
+        let cause = match error(5, "no") {
+            ProcessState::Error { cause, .. } => cause,
+            _ => unreachable!("it is an error"),
+        };
+        let states = BTreeMap::from([
+            ("processed", ProcessState::Processed { at }),
+            ("error", error(5, "no")),
+            (
+                "compensated",
+                ProcessState::Compensated {
+                    at,
+                    cause: cause.clone(),
+                },
+            ),
+            (
+                "compensating",
+                ProcessState::Compensating {
+                    locked_by: None,
+                    complete_by: at,
+                    cause,
+                },
+            ),
+            ("pending", ProcessState::Pending { complete_by: None }),
+        ]);
+        let (well, again) = (Some(Then::Well), Some(Then::Again));
+        for (what, state, came) in [
+            (What::Resubmit, "processed", well),
+            (What::Resubmit, "error", again),
+            (What::Resubmit, "compensated", again),
+            (What::Resubmit, "compensating", again),
+            (What::Resubmit, "pending", None),
+            (What::Cancel, "compensated", well),
+            (What::Cancel, "compensating", None),
+            (What::RetryUndo, "error", again),
+            (What::Close, "error", well),
+            (
+                What::Migrate {
+                    to: order.workflow.clone(),
+                },
+                "error",
+                well,
+            ),
+        ] {
+            order.state = states[state].clone();
+            assert_eq!(came_of(&what, Some(&order)), came, "{what:?} {state}");
+        }
+        assert_eq!(came_of(&What::Resubmit, None), well);
+    });
+}
+
+#[test]
+fn what_is_stored_is_as_in_the_golden_files() {
+    let mut head = campaign(2, Came { of: 1, again: 0 });
+    head.held = Some(Held {
+        by: 3,
+        until: Timestamp(62_000),
+    });
+    head.notes = vec![form::Note {
+        at: Timestamp(1_500),
+        what: "stopped".into(),
+        operator: OperatorAct::new("bob", "wait"),
+    }];
+    let golden = include_str!("../../golden/campaign.json");
+    assert_eq!(
+        serde_json::from_str::<Campaign>(golden).expect("it is read"),
+        head
+    );
+    let written: serde_json::Value = serde_json::from_str(golden).expect("JSON");
+    assert_eq!(serde_json::to_value(&head).expect("JSON"), written);
+    let mut orders = batch(1, 1, 1);
+    orders.orders.push(Entry {
+        result: Some(Done::Refused),
+        text: Some("it is closed already".into()),
+        ..Entry::of(OrderId::new("o-3").expect("an id"))
+    });
+    let golden = include_str!("../../golden/campaign-batch.json");
+    assert_eq!(
+        serde_json::from_str::<Batch>(golden).expect("it is read"),
+        orders
+    );
+    let written: serde_json::Value = serde_json::from_str(golden).expect("JSON");
+    assert_eq!(serde_json::to_value(&orders).expect("JSON"), written);
+}
