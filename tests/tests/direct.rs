@@ -98,6 +98,48 @@ async fn a_reader_goes_on_from_where_its_group_has_committed() {
 }
 
 /// A kill leaves what was committed: what is done, but for the last moments. Time is the test's own.
+#[tokio::test]
+async fn what_a_group_has_not_done_is_kept_beyond_the_bytes_that_are_kept() {
+    let config = BrokerConfig {
+        listen: loopback(),
+        segment_bytes: 1 << 16,
+        retention_bytes: Some(1 << 17),
+        own_groups: Some("triad-".into()),
+        ..BrokerConfig::default()
+    };
+    let broker = Broker::start(config).expect("the broker starts");
+    let kafka = KafkaConfig::new(broker.addr().to_string());
+    let topics = ["t", "foreign"].map(|name| Topic {
+        name: name.to_owned(),
+        partitions: 1,
+    });
+    create_topics(&kafka, &topics).await.expect("topics");
+    let direct = DirectBroker::new(broker.line());
+    let consumer = direct.join("triad-t", "t").expect("it joins");
+    produce(&broker, 0, "first").await;
+    assert_eq!(text(&next(&consumer).await), "first");
+    let producer: FutureProducer = client(&broker).create().expect("a producer");
+    let value = "x".repeat(1_000);
+    // Not all at once: what is sent together is one batch, which is kept or deleted as a whole.
+    for _ in 0..10 {
+        let sent = (0..100).flat_map(|_| {
+            ["t", "foreign"].map(|topic| {
+                let record = FutureRecord::<(), str>::to(topic).payload(&value);
+                producer.send(record, Duration::from_secs(10))
+            })
+        });
+        for taken in futures::future::join_all(sent).await {
+            taken.expect("it is taken");
+        }
+    }
+    for offset in 1..=1_000 {
+        assert_eq!(next(&consumer).await.offset, offset);
+    }
+    let foreign = direct.join("other", "foreign").expect("it joins");
+    let first = next(&foreign).await.offset;
+    assert!(first > 500, "what nobody of ours reads is not: {first}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_done_is_committed_long_before_the_next_turn() {
     let broker = broker("t", 1).await;

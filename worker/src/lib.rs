@@ -25,6 +25,8 @@ use triad_workflow::Millis;
 
 use heartbeat::Counts;
 
+/// What the names of the handlers' groups begin with.
+pub const GROUPS: &str = "triad-";
 /// Orders of one lane that Submission takes up at once: few, for while their transactions are written
 /// the Schedulers' writes wait.
 const SUBMITTED_AT_ONCE: usize = 64;
@@ -125,7 +127,7 @@ fn config<S, B: Broker>(
 ) -> WorkerConfig<B> {
     WorkerConfig {
         broker: wiring.broker.clone(),
-        group: format!("triad-{name}"),
+        group: format!("{GROUPS}{name}"),
         high: topic(Priority::High),
         normal: topic(Priority::Normal),
         max_records,

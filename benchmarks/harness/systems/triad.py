@@ -7,7 +7,7 @@ from .system import System
 
 STEPS = ("reserve", "charge", "ship")
 # Finished orders and the log reach what they are kept for within minutes, so that a run can show it.
-SMALL_DISK = {"retention": "10m", "details_retention": "10m", "log_bytes": 64_000_000}
+SMALL_DISK = {"retention": "10m", "details_retention": "10m", "log_retention": "10m"}
 
 
 class Triad(System):

@@ -41,7 +41,10 @@ fn groups(topic: &str, prefix: &str) -> Vec<String> {
         topics::ORDERS => "submission",
         name => name,
     };
-    vec![format!("triad-{name}{lane}"), format!("{prefix}{topic}")]
+    vec![
+        format!("{}{name}{lane}", triad_worker::GROUPS),
+        format!("{prefix}{topic}"),
+    ]
 }
 
 /// What nobody has taken from a topic yet.

@@ -83,10 +83,14 @@ pub struct File {
     /// TRIAD_DETAILS_RETENTION.
     #[serde(default)]
     details_retention: Option<String>,
-    /// Most bytes of each partition of a topic; older records are deleted beyond it. Without it 64 MiB.
-    /// Variable: TRIAD_LOG_BYTES.
+    /// Most bytes of each partition of a topic; older records are deleted beyond it, but none that a
+    /// handler has not done. Without it 64 MiB. Variable: TRIAD_LOG_BYTES.
     #[serde(default)]
     log_bytes: Option<u64>,
+    /// How long orders, requests and replies stay in their topics once a handler has done them; without
+    /// it 1 day. Statuses, alerts and dead letters have no age. Variable: TRIAD_LOG_RETENTION.
+    #[serde(default)]
+    log_retention: Option<String>,
     /// Time between two sweeps of the Supervisor; without it 1 s. Variable: TRIAD_SWEEP_EVERY.
     #[serde(default)]
     sweep_every: Option<String>,
@@ -283,6 +287,7 @@ impl File {
             ("TRIAD_RETENTION", self.retention.clone()),
             ("TRIAD_DETAILS_RETENTION", self.details_retention.clone()),
             ("TRIAD_LOG_BYTES", self.log_bytes.map(|n| n.to_string())),
+            ("TRIAD_LOG_RETENTION", self.log_retention.clone()),
             ("TRIAD_SWEEP_EVERY", self.sweep_every.clone()),
             ("TRIAD_ANNOUNCE_WITHIN", self.announce_within.clone()),
             ("TRIAD_QUEUE_WITHIN", self.queue_within.clone()),
@@ -357,6 +362,7 @@ reply_topics: [reply.shop, reply.bank]
 retention: 7days
 details_retention: 1day
 log_bytes: 1000000
+log_retention: 2h
 sweep_every: 2s
 announce_within: 8s
 queue_within: 50s
@@ -392,6 +398,7 @@ traces: {endpoint: "http://127.0.0.1:4318", headers: {x-key: "a,b%"}, sample: 0.
             ("TRIAD_HTTP", "0.0.0.0:8443"),
             ("TRIAD_KAFKA", "127.0.0.1:9093"),
             ("TRIAD_LOG_BYTES", "1000000"),
+            ("TRIAD_LOG_RETENTION", "2h"),
             ("TRIAD_MAX_IN_FLIGHT", "100"),
             ("TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW", r#"{"line":2}"#),
             ("TRIAD_MCP_ACTS", "true"),

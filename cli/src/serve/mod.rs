@@ -246,6 +246,8 @@ fn start_broker(settings: &Settings) -> Result<BrokerHandle> {
         data: Some(data.join("broker")),
         default_partitions: settings.partitions,
         retention_bytes: Some(settings.log_bytes),
+        retention: Some(settings.log_retention.as_duration()),
+        own_groups: Some(triad_worker::GROUPS.to_owned()),
         segment_bytes: (settings.log_bytes / 4).clamp(64 * 1024, 64 * 1024 * 1024),
         ..BrokerConfig::default()
     });

@@ -19,6 +19,9 @@ const SKEW: Millis = Millis(20);
 /// How old what is known of a workflow's present version may be: reading it is a call within the process.
 const REFRESH_DEFINITIONS: Millis = Millis(1_000);
 
+/// How long the log keeps what is done, where nothing is said.
+const A_DAY: Millis = Millis(24 * 3_600_000);
+
 /// All settings, checked.
 pub struct Settings {
     /// The data directory.
@@ -37,8 +40,10 @@ pub struct Settings {
     pub kafka: SocketAddr,
     /// Partitions of new topics.
     pub partitions: i32,
-    /// Most bytes of a partition's log.
+    /// Most bytes of a partition's log, beside what is not done.
     pub log_bytes: u64,
+    /// How long the log keeps what is done, of the topics that handlers read.
+    pub log_retention: Millis,
     /// Time between two sweeps.
     pub sweep_every: Millis,
     /// What the handlers run with.
@@ -128,11 +133,15 @@ impl Settings {
         };
         let partitions = number("TRIAD_PARTITIONS", 4, 1..=100);
         let log_bytes = number("TRIAD_LOG_BYTES", 64 << 20, 1 << 20..=1 << 40);
-        let sweep_every = get("TRIAD_SWEEP_EVERY").map_or(Ok(Millis(1_000)), Millis::try_from);
-        let sweep_every = sweep_every.unwrap_or_else(|why| {
-            problems.push(format!("TRIAD_SWEEP_EVERY: {why}"));
-            Millis(1_000)
-        });
+        let mut span = |name: &str, default: Millis| {
+            let set = get(name).map_or(Ok(default), Millis::try_from);
+            set.unwrap_or_else(|why| {
+                problems.push(format!("{name}: {why}"));
+                default
+            })
+        };
+        let sweep_every = span("TRIAD_SWEEP_EVERY", Millis(1_000));
+        let log_retention = span("TRIAD_LOG_RETENTION", A_DAY);
         let tls = match (get("TRIAD_TLS_CERTIFICATE"), get("TRIAD_TLS_KEY")) {
             (Some(certificate), Some(key)) => Some(TlsFiles {
                 certificate: certificate.into(),
@@ -197,6 +206,7 @@ impl Settings {
             kafka,
             partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
             log_bytes,
+            log_retention,
             sweep_every,
             config,
         })

@@ -99,6 +99,13 @@ pub struct BrokerConfig {
     /// bytes; a topic's `retention.bytes` takes its place for that topic. Default none: records are
     /// deleted only if a client asks for it.
     pub retention_bytes: Option<u64>,
+    /// How old a record becomes of a topic that one of [`BrokerConfig::own_groups`] reads, in whole segments: it is
+    /// deleted at most a quarter of this and a minute later. A topic's `retention.ms` takes its place for that topic.
+    /// Default none: records are not deleted for their age.
+    pub retention: Option<Duration>,
+    /// What the names of the groups begin with whose members are the installation's own handlers. What such a group has
+    /// not committed of a topic that it reads is deleted by none of the retentions. Default none.
+    pub own_groups: Option<String>,
     /// Most bytes of all records on disk together. Produce requests beyond it are answered with
     /// `KAFKA_STORAGE_ERROR`, and clients try again; no record is deleted to make room. Default 16
     /// GiB.
@@ -145,6 +152,8 @@ impl Default for BrokerConfig {
             segment_bytes: 64 << 20,
             checkpoint_bytes: 32 << 20,
             retention_bytes: None,
+            retention: None,
+            own_groups: None,
             max_total_bytes: 16 << 30,
             refuse_topics: None,
             group_initial_delay: Duration::from_millis(20),

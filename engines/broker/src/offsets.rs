@@ -54,6 +54,13 @@ impl Offsets {
         self.groups.get(group)?.get(topic)?.get(&partition)
     }
 
+    /// Before which offset of a partition a group has done all: 0 where it has committed in others of the topic alone,
+    /// `None` if in none.
+    pub(crate) fn position(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let partitions = self.groups.get(group)?.get(topic)?;
+        Some(partitions.get(&partition).map_or(0, |at| at.offset))
+    }
+
     /// Everything a group has committed, by topic.
     pub(crate) fn of_group(
         &self,

@@ -78,10 +78,11 @@ impl DirectConsumer {
         committed.retain(|position| !known(position.partition));
         self.assignment
             .meet(committed.iter().filter_map(|p| self.mark(p)));
-        let position_of = |partition| {
-            let of_it = committed.iter().find(|p| p.partition == partition);
-            of_it.map_or(0, |p| p.offset)
-        };
+        let of = |partition| committed.iter().find(|p| p.partition == partition);
+        let position_of = |partition| of(partition).map_or(0, |p| p.offset);
+        // The log keeps for a group what it has not committed, once it has committed anything.
+        let new = (0..count).filter(|partition| of(*partition).is_none() && !known(*partition));
+        self.offsets().begin_at_start(new)?;
         let attending = self.line.attend(&self.group)?;
         let mut state = self.state();
         state.attending = Some(attending);

@@ -32,6 +32,26 @@ impl Offsets {
         }
     }
 
+    /// Commits for partitions of which the group has committed nothing that nothing of them is done.
+    pub(crate) fn begin_at_start(
+        &self,
+        partitions: impl Iterator<Item = i32>,
+    ) -> Result<(), LineError> {
+        let positions = partitions.map(|partition| Position {
+            partition,
+            offset: 0,
+            metadata: String::new(),
+        });
+        let positions: Vec<Position> = positions.collect();
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let begun = self
+            .line
+            .commit(&self.group, &self.topic, positions, Flush::Soon);
+        begun.map(drop)
+    }
+
     /// All before `next` is done.
     pub(crate) fn store(&mut self, partition: i32, next: i64) {
         self.stored.insert(partition, next);

@@ -39,8 +39,8 @@ impl Value {
     }
 }
 
-/// Topic settings with their defaults. `max.message.bytes`, `segment.bytes` and `retention.bytes`
-/// have effect.
+/// Topic settings with their defaults. `max.message.bytes`, `segment.bytes`, `retention.bytes` and
+/// `retention.ms` have effect.
 const TOPIC_SETTINGS: &[(&str, Value, &str)] = &[
     ("cleanup.policy", Value::Text, "delete"),
     ("compression.type", Value::Text, "producer"),

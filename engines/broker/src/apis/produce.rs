@@ -93,13 +93,8 @@ pub(crate) fn append(
         .log(partition)
         .ok_or(ResponseError::UnknownTopicOrPartition)?;
     let header = batch::validate(records, core.store.max_batch_bytes(topic))?;
-    let (segment, retention) = (
-        topic.number("segment.bytes"),
-        topic.number("retention.bytes"),
-    );
-    let accepted = core
-        .store
-        .append(log, &header, records, segment, retention, kept)?;
+    let segment = topic.number("segment.bytes");
+    let accepted = core.store.append(log, &header, records, segment, kept)?;
     if accepted.lsn == 0 {
         core.log_grew(log);
     }

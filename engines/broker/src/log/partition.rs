@@ -14,10 +14,11 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::batch::{self, BatchHeader};
 use super::producers::Producers;
-use super::segment::{Found, Segment};
+use super::segment::{self, Found, Segment};
 
 /// Bound: open sealed segments (file handle and index) a partition on disk. The rest is closed
 /// and opened again when read.
@@ -118,6 +119,9 @@ impl PartitionLog {
         }
         let base_offset = self.next;
         let position = self.active_mut().written + self.tail.len() as u64;
+        if position == 0 {
+            self.active_mut().born = segment::now();
+        }
         let placed = BatchHeader {
             base_offset,
             ..*header
@@ -185,6 +189,17 @@ impl PartitionLog {
             self.limit_open();
         }
         Ok(sealed)
+    }
+
+    /// Seals the active segment if it has records, the first of which was appended at `old` or before. Returns the file
+    /// that this completed.
+    pub(crate) fn roll_if_older(&mut self, old: SystemTime) -> io::Result<Option<Arc<File>>> {
+        let active = self.active_mut();
+        let (born, written) = (active.born, active.written);
+        match born <= old && written + self.tail.len() as u64 > 0 {
+            true => self.roll(),
+            false => Ok(None),
+        }
     }
 
     fn limit_open(&mut self) {
@@ -334,23 +349,21 @@ impl PartitionLog {
         Ok(None)
     }
 
-    /// Deletes whole sealed segments from the front while the rest is at least `keep` bytes.
-    /// Returns whether the start moved.
-    pub(crate) fn retain(&mut self, keep: u64) -> io::Result<bool> {
-        let mut total = self.bytes();
-        let mut moved = false;
-        while self.segments.len() > 1 && total - self.segments[0].written >= keep {
-            let Some(gone) = self.segments.pop_front() else {
+    /// Takes whole sealed segments from the front, as long as `goes` says so of the segment behind it and of the bytes
+    /// that are left without it. The log starts with what is left; the files are still there.
+    pub(crate) fn drop_front(&mut self, goes: impl Fn(&Segment, u64) -> bool) -> Vec<Segment> {
+        let mut rest = self.bytes();
+        let mut gone = Vec::new();
+        while let (Some(first), Some(next)) = (self.segments.front(), self.segments.get(1)) {
+            let without = rest - first.written;
+            if !goes(next, without) {
                 break;
-            };
-            total -= gone.written;
-            if let Some(path) = gone.path() {
-                std::fs::remove_file(path)?;
             }
-            self.start = self.start.max(self.segments[0].base);
-            moved = true;
+            rest = without;
+            self.start = self.start.max(next.base);
+            gone.extend(self.segments.pop_front());
         }
-        Ok(moved)
+        gone
     }
 }
 

@@ -9,10 +9,10 @@
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::batch::BatchHeader;
-use super::meta::{LogSnapshot, Snapshot};
+use super::meta::{LogId, LogSnapshot, Snapshot};
 use super::partition::PartitionLog;
 use super::producers::Producers;
 use super::segment::{self, Segment};
@@ -41,9 +41,10 @@ pub(super) fn lock(dir: &Path) -> Result<File, Error> {
 /// Fills an empty store; returns the newest generation of write-ahead log that exists.
 pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
     let mut generation = 0;
+    let mut missing = Vec::new();
     if let Some(snapshot) = Snapshot::read(dir)? {
         generation = snapshot.generation;
-        load(dir, store, snapshot)?;
+        missing = load(dir, store, snapshot)?;
     }
     let mut wals = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -64,6 +65,12 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
         tracing::debug!(path = %path.display(), behind, "a write-ahead log was read to its last record");
         generation = generation.max(g);
     }
+    for (id, path, end) in missing {
+        // What has outlived its retention since the checkpoint is no loss.
+        if store.log(id).is_some_and(|log| log.start < end) {
+            told_of_loss(&path);
+        }
+    }
     for (_, log) in store.logs_mut() {
         log.high_watermark = log.next;
     }
@@ -71,14 +78,21 @@ pub(super) fn recover(dir: &Path, store: &mut Store) -> Result<u64, Error> {
     Ok(generation)
 }
 
-fn load(dir: &Path, store: &mut Store, snapshot: Snapshot) -> Result<(), Error> {
+/// A log whose active segment at the checkpoint is not there: its directory, and where the segment ended.
+type Missing = (LogId, PathBuf, i64);
+
+fn load(dir: &Path, store: &mut Store, snapshot: Snapshot) -> Result<Vec<Missing>, Error> {
     store.restore_counters(&snapshot);
+    let mut missing = Vec::new();
     for topic in snapshot.topics {
         let logs = topic.partitions.iter().map(|p| p.log).collect();
         for (i, saved) in topic.partitions.into_iter().enumerate() {
             let id = saved.log;
             let path = log_dir(dir, &topic.name, i, id);
-            store.restore_log(id, open_log(&path, saved)?);
+            let end = saved.next;
+            let (log, is_whole) = open_log(&path, saved)?;
+            store.restore_log(id, log);
+            missing.extend((!is_whole).then_some((id, path, end)));
         }
         store.topics.insert(
             topic.name,
@@ -92,11 +106,15 @@ fn load(dir: &Path, store: &mut Store, snapshot: Snapshot) -> Result<(), Error> 
     for (group, offsets) in snapshot.offsets {
         store.offsets.commit(&group, offsets);
     }
-    Ok(())
+    Ok(missing)
 }
 
-/// Opens one partition's files as of the checkpoint.
-fn open_log(dir: &Path, saved: LogSnapshot) -> Result<PartitionLog, Error> {
+fn told_of_loss(dir: &Path) {
+    tracing::error!(dir = %dir.display(), "acknowledged records are missing from a segment file; serving what is intact");
+}
+
+/// Opens one partition's files as of the checkpoint, and says whether its active segment was there.
+fn open_log(dir: &Path, saved: LogSnapshot) -> Result<(PartitionLog, bool), Error> {
     let mut found = Vec::new();
     if dir.is_dir() {
         for entry in fs::read_dir(dir)? {
@@ -133,18 +151,17 @@ fn open_log(dir: &Path, saved: LogSnapshot) -> Result<PartitionLog, Error> {
         active.truncate(keep)?;
         segments.push_back(active);
     }
-    lost |= !had_active;
     let seal = segments.back().is_some_and(|s| s.written > REOPEN_BYTES) || !had_active;
     if seal && segments.back().is_none_or(|s| s.base < saved.next) {
         segments.push_back(Segment::create(Some(dir), saved.next));
     }
     if lost {
-        tracing::error!(dir = %dir.display(), "acknowledged records are missing from a segment file; serving what is intact");
+        told_of_loss(dir);
     }
     let mut log =
         PartitionLog::from_segments(Some(dir.to_owned()), segments, saved.start, saved.next);
     log.producers = Producers::import(saved.producers);
-    Ok(log)
+    Ok((log, had_active))
 }
 
 /// Applies one write-ahead log; returns the bytes behind its last intact record.

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::batch::{self, BatchHeader, HEADER_BYTES};
 
@@ -36,6 +37,9 @@ pub(crate) struct Segment {
     pub(crate) base: i64,
     /// Bytes in the file. The active segment has more in its partition's tail.
     pub(crate) written: u64,
+    /// When its first record was appended, by this machine's clock; while it has none, when it was made. Of a file that
+    /// was there at the start: when it was last written.
+    pub(crate) born: SystemTime,
     /// `None` for a file without a name (memory mode), which then is always open.
     path: Option<PathBuf>,
     file: Option<Arc<File>>,
@@ -48,6 +52,15 @@ pub(crate) struct Segment {
 pub(crate) struct Found {
     pub(crate) position: u64,
     pub(crate) header: BatchHeader,
+}
+
+/// The time of this machine, by which segments age.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a broker has no ports: it is an engine beside them, and files have this time, too"
+)]
+pub(crate) fn now() -> SystemTime {
+    SystemTime::now()
 }
 
 /// The file name of the segment that starts at `base`.
@@ -72,6 +85,7 @@ impl Segment {
         Self {
             base,
             written: 0,
+            born: now(),
             path,
             file: None,
             index: Some(Vec::new()),
@@ -80,9 +94,11 @@ impl Segment {
 
     /// A segment that is on disk already, `written` bytes of which count.
     pub(crate) fn existing(path: PathBuf, base: i64, written: u64) -> Self {
+        let modified = path.metadata().and_then(|file| file.modified());
         Self {
             base,
             written,
+            born: modified.unwrap_or_else(|_| now()),
             path: Some(path),
             file: None,
             index: None,

@@ -10,6 +10,7 @@
 
 mod changes;
 mod checkpoint;
+mod retention;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -17,13 +18,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
 
 use self::checkpoint::{Durable, finish_checkpoint};
 use super::batch::BatchHeader;
 use super::flusher::{Flush, Flusher, Lsn, Progress};
-use super::meta::{LogId, MetaRecord, Snapshot};
+use super::meta::{LogId, Snapshot};
 use super::partition::PartitionLog;
 use super::producers::Verdict;
 use super::topics::{Topic, Topics, fresh_uuid};
@@ -50,8 +52,8 @@ pub(crate) struct Store {
     root: Option<PathBuf>,
     /// Files written since the last checkpoint, synced by the next. By address: once each.
     dirty: HashMap<usize, Arc<File>>,
-    /// Directories of deleted topics, and when their deletion is durable.
-    doomed: Vec<(Lsn, PathBuf)>,
+    /// Files that are needed no more, and when that is durable.
+    doomed: Vec<(Lsn, Doomed)>,
     /// How far [`Store::advance`] has come. Acknowledgements go by this and not by the flusher's
     /// own mark, so that nobody hears of a record before a fetch can see it.
     acknowledged: Lsn,
@@ -62,6 +64,8 @@ pub(crate) struct Store {
     segment_bytes: u64,
     checkpoint_bytes: u64,
     retention_bytes: Option<u64>,
+    retention: Option<Duration>,
+    own_groups: Option<String>,
     max_total_bytes: u64,
     max_partitions: usize,
     max_batch_bytes: usize,
@@ -107,6 +111,8 @@ impl Store {
             segment_bytes: config.segment_bytes,
             checkpoint_bytes: config.checkpoint_bytes,
             retention_bytes: config.retention_bytes,
+            retention: config.retention,
+            own_groups: config.own_groups.clone(),
             max_total_bytes: config.max_total_bytes,
             max_partitions: config.max_partitions,
             max_batch_bytes: config.max_batch_bytes,
@@ -147,7 +153,6 @@ impl Store {
         header: &BatchHeader,
         bytes: &[u8],
         segment_bytes: Option<u64>,
-        retention_bytes: Option<u64>,
         kept: Kept,
     ) -> Result<Accepted, ResponseError> {
         if self.failed() || self.total_bytes + bytes.len() as u64 > self.max_total_bytes {
@@ -219,30 +224,13 @@ impl Store {
             lsn,
         };
         if rolled {
-            self.retain(id, retention_bytes).map_err(storage_error)?;
+            self.retain(id).map_err(storage_error)?;
         }
         if self.tail_bytes > MAX_ALL_TAILS {
             self.write_tails().map_err(storage_error)?;
         }
         self.checkpoint_if_due();
         Ok(accepted)
-    }
-
-    fn retain(&mut self, id: LogId, retention_bytes: Option<u64>) -> io::Result<()> {
-        let Some(keep) = retention_bytes.or(self.retention_bytes) else {
-            return Ok(());
-        };
-        let Some(log) = self.logs.get_mut(&id) else {
-            return Ok(());
-        };
-        let before = log.bytes();
-        if log.retain(keep)? {
-            self.total_bytes -= before - log.bytes();
-            let start = log.start;
-            self.submit(&MetaRecord::Started { log: id, start }, Flush::Soon)
-                .map_err(io::Error::other)?;
-        }
-        Ok(())
     }
 
     pub(crate) fn log(&mut self, id: LogId) -> Option<&mut PartitionLog> {
@@ -327,14 +315,8 @@ impl Store {
     pub(crate) fn advance(&mut self) -> Vec<LogId> {
         let durable = self.durable.as_ref().map_or(0, |d| d.flusher.durable());
         self.acknowledged = durable;
-        for (_, dir) in self.doomed.extract_if(.., |(lsn, _)| *lsn <= durable) {
-            // A topic that never had a record on disk has no directory.
-            match std::fs::remove_dir_all(&dir) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(%error, dir = %dir.display(), "a deleted topic's files remain");
-                }
-                Ok(()) | Err(_) => {}
-            }
+        for (_, doomed) in self.doomed.extract_if(.., |(lsn, _)| *lsn <= durable) {
+            doomed.remove();
         }
         let mut advanced = Vec::new();
         while let Some(&(lsn, id, end)) = self.pending.front()
@@ -357,6 +339,31 @@ impl Store {
         }
         self.tail_bytes = 0;
         Ok(())
+    }
+}
+
+/// What is needed no more.
+#[derive(Debug)]
+enum Doomed {
+    /// The directory of a deleted topic's log.
+    Log(PathBuf),
+    /// A segment before the start of its log.
+    Segment(PathBuf),
+}
+
+impl Doomed {
+    fn remove(&self) {
+        let (path, removed) = match self {
+            Self::Log(dir) => (dir, std::fs::remove_dir_all(dir)),
+            Self::Segment(file) => (file, std::fs::remove_file(file)),
+        };
+        match removed {
+            // A log that never had a record on disk has no directory.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %path.display(), "files of deleted records remain");
+            }
+            Ok(()) | Err(_) => {}
+        }
     }
 }
 

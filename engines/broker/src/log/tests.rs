@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kafka_protocol::error::ResponseError;
 
@@ -13,6 +14,7 @@ use super::batch::{self, BatchHeader, testing};
 use super::flusher::Flush;
 use super::meta::LogId;
 use super::partition::Read;
+use super::segment::now;
 use super::store::{Accepted, Kept, Store};
 use crate::config::BrokerConfig;
 use crate::error::Error;
@@ -51,7 +53,7 @@ fn append(
     let log = topic(store);
     let bytes = testing::batch(producer, 1000, &[value]);
     let header = batch::validate(&bytes, 2 << 20).unwrap();
-    store.append(log, &header, &bytes, None, None, Kept::First)
+    store.append(log, &header, &bytes, None, Kept::First)
 }
 
 /// As [`append`], by a sender that can bring it back.
@@ -59,7 +61,7 @@ fn append_restorable(store: &mut Store, value: &[u8]) -> Result<Accepted, Respon
     let log = topic(store);
     let bytes = testing::batch(NOBODY, 1000, &[value]);
     let header = batch::validate(&bytes, 2 << 20).unwrap();
-    store.append(log, &header, &bytes, None, None, Kept::Soon)
+    store.append(log, &header, &bytes, None, Kept::Soon)
 }
 
 /// Waits until all that was appended may be read.
@@ -443,6 +445,120 @@ fn retention_deletes_whole_old_segments_and_the_start_moves() {
     );
 }
 
+/// A store that deletes, for one group of handlers; and so many records in it.
+fn aging(dir: &Path, count: usize) -> Store {
+    let config = BrokerConfig {
+        retention_bytes: Some(200_000),
+        retention: Some(HOUR),
+        own_groups: Some("triad-".into()),
+        ..config(dir)
+    };
+    let mut store = Store::open(&config, Box::new(|| {})).unwrap();
+    for i in 0..count {
+        append(&mut store, NOBODY, &value(i, 100)).unwrap();
+    }
+    settle(&mut store);
+    store
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The group has done all before this offset.
+fn done(store: &mut Store, group: &str, offset: i64) {
+    let at = Committed {
+        topic: "t".into(),
+        partition: 0,
+        offset,
+        leader_epoch: -1,
+        metadata: String::new(),
+    };
+    store.commit_offsets(group, vec![at], Flush::Now).unwrap();
+}
+
+fn start(store: &mut Store) -> i64 {
+    let log = topic(store);
+    store.log(log).unwrap().start
+}
+
+#[test]
+fn what_the_handlers_have_not_done_is_deleted_neither_for_its_bytes_nor_for_its_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = aging(dir.path(), 0);
+    topic(&mut store);
+    done(&mut store, "triad-submission", 0);
+    done(&mut store, "triad-other", 9_999);
+    done(&mut store, "foreign", 9_999);
+    for i in 0..5000 {
+        append(&mut store, NOBODY, &value(i, 100)).unwrap();
+    }
+    settle(&mut store);
+    store.expire(now() + 10 * HOUR).unwrap();
+    assert_eq!(start(&mut store), 0, "nothing is done");
+    done(&mut store, "triad-submission", 3_000);
+    store.expire(now() + 10 * HOUR).unwrap();
+    let kept = start(&mut store);
+    assert!((2_500..=3_000).contains(&kept), "{kept}");
+    // By bytes, at the next segment.
+    done(&mut store, "triad-submission", 5_000);
+    for i in 5000..6000 {
+        append(&mut store, NOBODY, &value(i, 100)).unwrap();
+    }
+    let kept = start(&mut store);
+    assert!((3_500..=5_000).contains(&kept), "{kept}");
+    drop(store);
+    assert_eq!(start(&mut open(dir.path())), kept);
+}
+
+#[test]
+fn what_is_done_is_deleted_at_its_age_also_where_nothing_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = aging(dir.path(), 10);
+    let now = now();
+    store.expire(now + 10 * HOUR).unwrap();
+    assert_eq!(start(&mut store), 0, "none of the handlers reads it");
+    done(&mut store, "triad-submission", 10);
+    let files = |store: &mut Store| {
+        let log = topic(store);
+        let dir = store.log(log).unwrap().dir().unwrap().to_owned();
+        fs::read_dir(dir).unwrap().count()
+    };
+    for (at, begins) in [(now + HOUR / 8, 0), (now + HOUR, 0), (now + 2 * HOUR, 10)] {
+        store.expire(at).unwrap();
+        assert_eq!(start(&mut store), begins, "{at:?}");
+    }
+    assert_eq!(
+        files(&mut store),
+        1,
+        "the file is there until that is durable"
+    );
+    append(&mut store, NOBODY, &value(10, 100)).unwrap();
+    settle(&mut store);
+    assert_eq!(files(&mut store), 0);
+    let left = [(10, value(10, 100))];
+    assert_eq!(values(&mut store, 1 << 20), left);
+    drop(store);
+    // Since the last checkpoint a whole active segment has come and gone.
+    assert_eq!(values(&mut open(dir.path()), 1 << 20), left);
+}
+
+#[test]
+fn a_topics_own_age_takes_the_place_of_the_usual_one() {
+    let dir = tempfile::tempdir().unwrap();
+    for (own, begins) in [("-1", 0), ("60000", 5)] {
+        let mut store = aging(&dir.path().join(own), 0);
+        let configs = BTreeMap::from([("retention.ms".to_owned(), own.to_owned())]);
+        store.create_topic("t", 1, configs).unwrap();
+        for i in 0..5 {
+            append(&mut store, NOBODY, &value(i, 100)).unwrap();
+        }
+        settle(&mut store);
+        let now = now();
+        store.expire(now + HOUR / 2).unwrap();
+        store.expire(now + HOUR).unwrap();
+        assert_eq!(start(&mut store), begins, "{own}");
+    }
+}
+
 #[test]
 fn the_bound_on_all_records_refuses_and_never_drops() {
     let config = BrokerConfig {
@@ -476,7 +592,7 @@ fn timestamps_are_found_across_segments_and_the_tail() {
         let bytes = testing::batch(NOBODY, i * 10, &[b"x", b"y"]);
         let header = batch::validate(&bytes, 1 << 20).unwrap();
         store
-            .append(id, &header, &bytes, None, None, Kept::First)
+            .append(id, &header, &bytes, None, Kept::First)
             .unwrap();
     }
     let log = store.log(id).unwrap();

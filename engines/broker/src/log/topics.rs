@@ -48,6 +48,14 @@ impl Topics {
         self.by_name.get(name)?.log(partition)
     }
 
+    /// The topic that a log is of, its name, and which partition it is.
+    pub(crate) fn place(&self, id: LogId) -> Option<(&str, &Topic, i32)> {
+        self.by_name.iter().find_map(|(name, topic)| {
+            let (partition, _) = (0..).zip(&topic.logs).find(|(_, log)| **log == id)?;
+            Some((name.as_str(), topic, partition))
+        })
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Topic)> {
         self.by_name.iter()
     }

@@ -23,6 +23,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::core::{Client, Core, Endpoint, Shared};
+use crate::log::segment;
 use tls::Tls;
 
 /// After the system refused a connection (no file handles), wait so long.
@@ -49,6 +50,7 @@ struct House {
 /// Accepts connections until `stop`.
 pub(crate) async fn run(doors: Vec<Door>, core: Shared, stop: Arc<Notify>) {
     tokio::task::spawn_local(ticks(core.clone()));
+    tokio::task::spawn_local(expiry(core.clone()));
     let house = House {
         core,
         open: Rc::default(),
@@ -130,6 +132,17 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Deletes records whose time is over, for ever.
+async fn expiry(core: Shared) {
+    while let Some(every) = core.with(|core| core.store.expire_every()) {
+        tokio::time::sleep(every).await;
+        let expired = core.with(|core| core.store.expire(segment::now()));
+        if let Some(Err(error)) = expired {
+            tracing::warn!(%error, "old records could not be deleted; they are later");
+        }
     }
 }
 

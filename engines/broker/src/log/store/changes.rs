@@ -6,7 +6,7 @@ use std::{fs, io};
 use kafka_protocol::error::ResponseError;
 use uuid::Uuid;
 
-use super::{Store, log_dir, storage_error};
+use super::{Doomed, Store, log_dir, storage_error};
 use crate::error::Error;
 use crate::log::flusher::{Flush, Lsn};
 use crate::log::meta::{LogId, MetaRecord};
@@ -125,8 +125,8 @@ impl Store {
                     // Removed when the deletion is durable: until then a crash undoes it, and
                     // the records must still be there. Recovery removes what is left over.
                     let deleted_at = self.end();
-                    self.doomed
-                        .extend(log.dir().map(|dir| (deleted_at, dir.to_owned())));
+                    let dir = log.dir().map(|dir| Doomed::Log(dir.to_owned()));
+                    self.doomed.extend(dir.map(|doomed| (deleted_at, doomed)));
                 }
             }
             MetaRecord::Committed { group, offsets } => self.offsets.commit(&group, offsets),
