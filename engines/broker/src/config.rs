@@ -72,7 +72,7 @@ pub struct BrokerConfig {
     /// authentication. Default no.
     pub allow_remote: bool,
     /// The directory that keeps topics, records and offsets. Default none: nothing survives the
-    /// process, and records beyond the first 256 KiB of a partition go to unnamed temporary files.
+    /// process, and records beyond the first 128 KiB of a partition go to unnamed temporary files.
     pub data: Option<PathBuf>,
     /// When a record is acknowledged. It matters only with [`BrokerConfig::data`]. Default
     /// [`FlushPolicy::Sync`].

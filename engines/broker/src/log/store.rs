@@ -4,7 +4,7 @@
 //! write-ahead log in the same call, and the call returns the position that must be durable before
 //! the change may be acknowledged; [`Store::advance`] tells what has become so.
 //!
-//! Bounds: unwritten tails 256 KiB a log and 32 MiB in total; two generations of write-ahead log
+//! Bounds: unwritten tails 128 KiB a log and 8 MiB in total; two generations of write-ahead log
 //! of `checkpoint_bytes` plus what one flush round adds, and one such file to spare; disk by
 //! `max_total_bytes`.
 
@@ -34,7 +34,7 @@ use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::offsets::Offsets;
 
-const MAX_TAIL_BYTES: usize = 256 << 10;
+const MAX_TAIL_BYTES: usize = 128 << 10;
 const MAX_ALL_TAILS: usize = 8 << 20;
 /// Beyond this much unsynced log the connections stop reading.
 const MAX_BACKLOG: u64 = 32 << 20;

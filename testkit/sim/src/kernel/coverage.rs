@@ -115,6 +115,7 @@ pub const WANTED: &[&str] = &[
     "campaign: finished",
     "campaign: over, an operator stopped it",
     "campaign: over, nothing came to an end",
+    "campaign: over, its orders failed again",
     "campaign: met an order that it had acted on",
     "a-campaign-that-acted-is-stored",
     "a-campaign-lists-what-it-acted-on-once",

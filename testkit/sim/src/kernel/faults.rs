@@ -75,6 +75,8 @@ pub(crate) struct Faults {
     pub decline: u32,
     /// Declined undo keys.
     pub decline_undo: u32,
+    /// What is declined is a step of an order and not a key: who tries again under another key is declined again.
+    pub decline_again: bool,
 }
 
 impl Faults {
@@ -118,6 +120,7 @@ impl Faults {
             remote_hang: level(60),
             producer: level(18),
             refuse: level(60),
+            decline_again: rng.chance(500),
         }
     }
 
@@ -148,6 +151,7 @@ impl Faults {
         Self {
             decline: self.decline,
             decline_undo: self.decline_undo,
+            decline_again: self.decline_again,
             ..Self::default()
         }
     }

@@ -30,14 +30,18 @@ fn fail(status: u16, code: &'static str) -> Answer {
 }
 
 impl RemoteState {
-    /// A refusal is a property of the key: it is the same whenever the call comes.
+    /// A refusal is a property of the key, or of the order's step: it is the same whenever the call comes.
     fn declines(k: &mut Kernel, call: &Arriving) -> bool {
         let (kind, permille) = match call.direction {
             Direction::Forward => ("fault: remote declined", k.faults.decline),
             Direction::Compensate => ("fault: undo declined", k.faults.decline_undo),
             Direction::Probe => return false,
         };
-        let hash = call.key.bytes().fold(17_u64, |h, b| {
+        let of = match k.faults.decline_again {
+            true => format!("{}/{}", call.order, call.step),
+            false => call.key.clone(),
+        };
+        let hash = of.bytes().fold(17_u64, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
         });
         let declined = (hash >> 20) % 1_000 < u64::from(permille);
