@@ -22,16 +22,34 @@ QUIET = 0.1
 class Results:
     def __init__(self, path):
         self.lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
-        machines = self.of("machine")
-        if not machines:
+        # What was measured after a machine was described was measured on it, in one sitting.
+        machine = None
+        for line in self.lines:
+            machine = line if line["what"] == "machine" else machine
+            line["sitting"] = machine
+        if machine is None:
             sys.exit(f"benchmark: {path}: nothing was measured")
-        self.machine = machines[-1]
+        compared = self.of("throughput") or self.lines
+        self.machine = compared[-1]["sitting"]
         named = self.machine["settings"]
         self.systems = [name for name in named if any(line.get("system") == name for line in self.lines)]
 
     def of(self, what, system=None):
         return [line for line in self.lines
                 if line["what"] == what and (system is None or line["system"] == system)]
+
+    def of_last_sitting(self, what, system):
+        lines = self.of(what, system)
+        return [line for line in lines if line["sitting"] is lines[-1]["sitting"]]
+
+    def elsewhere(self, *whats):
+        """Where and when it was measured, if that was not beside the other engines."""
+        lines = [line for what in whats for line in self.of(what)]
+        sitting = lines[-1]["sitting"] if lines else self.machine
+        if sitting is self.machine:
+            return ""
+        return (f"\n\nMeasured in another sitting: {sitting['at'][:10]}, {sitting['cpus']} processors ({sitting['cpu']}), Triad at\n"
+                f"{sitting['commit'].removeprefix('git:')}; {floor(sitting)}.")
 
     def title(self, system):
         return self.machine["settings"][system][0]
@@ -161,7 +179,7 @@ def memory(results):
 
 
 def stored(results):
-    full, empty = results.of("stored", "triad"), results.of("empty", "triad")
+    full, empty = results.of_last_sitting("stored", "triad"), results.of_last_sitting("empty", "triad")
     if not full or not empty:
         return ""
     ratio = median(full, "per_second") / median(empty, "per_second")
@@ -173,7 +191,7 @@ def stored(results):
 
 
 def traces(results):
-    off, on = results.of("untraced", "triad"), results.of("traced", "triad")
+    off, on = results.of_last_sitting("untraced", "triad"), results.of_last_sitting("traced", "triad")
     if not off or not on:
         return ""
     more = median(on, "cpu_per_thousand") / median(off, "cpu_per_thousand") - 1
@@ -227,9 +245,9 @@ def recovery(results):
 
 def page(results):
     of = results.machine
-    measured = [line for line in results.lines if "others" in line]
+    measured = [line for line in results.lines if "others" in line and line["sitting"] is of]
     disturbed = sum(line["others"] > QUIET for line in measured)
-    days = sorted({line["at"][:10] for line in results.lines})
+    days = sorted({line["at"][:10] for line in results.lines if line["sitting"] is of})
     parts = [
         "# Benchmarks",
         "Made by `benchmarks/compare.py`, which anyone can run again: it builds or installs every engine from its\n"
@@ -260,12 +278,13 @@ def page(results):
             ("## `kill -9` in full load\n\nAll processes of an engine are killed when four orders of ten have ended, and "
              "started again at once. What\nwas accepted before is followed to its end; calls made again are those "
              "beyond the first under their key.", recovery(results)),
-            ("## Memory over many orders", memory(results)),
+            ("## Memory over many orders" + results.elsewhere("memory"), memory(results)),
             ("## Many orders stored\n\n64 in flight; the process was killed and started again before each run, and runs on an "
-             "empty store came between.", stored(results)),
-            ("## The price of traces\n\n64 in flight, spans to a collector that takes them and does nothing.", traces(results)),
-            ("## A steady day\n\n`triad serve` with 100 orders a second of five steps; finished orders are kept ten "
-             "minutes, the log 64 MB.", steady(results))):
+             "empty store came between." + results.elsewhere("stored"), stored(results)),
+            ("## The price of traces\n\n64 in flight, spans to a collector that takes them and does nothing."
+             + results.elsewhere("traced"), traces(results)),
+            ("## A steady rate\n\n`triad serve` with 100 orders a second of five steps; finished orders are kept ten "
+             "minutes, and so is what is done in the log." + results.elsewhere("steady"), steady(results))):
         if text:
             parts.append(head + "\n\n" + text)
     failures = results.of("failed")

@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use triad_bootstrap::{ConfigError, environment, logging};
+use triad_bootstrap::{ConfigError, environment, logging, memory};
 
 use output::Usage;
 
@@ -145,6 +145,7 @@ fn main() -> ExitCode {
     let filter =
         environment("TRIAD_LOG").unwrap_or_else(|| cli.command.log(cli.verbose).to_owned());
     logging::start(cli.command.log_form(), Some(&filter));
+    memory::usual_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();

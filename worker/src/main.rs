@@ -12,7 +12,7 @@ use clap::Parser;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{
     Account, Config, ConfigError, Sending, Wiring, environment, export_traces, http_remotes,
-    logging,
+    logging, memory,
 };
 use triad_metrics::prometheus::Endpoint;
 use triad_runtime::agent::Remotes;
@@ -61,6 +61,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = environment("TRIAD_LOG").unwrap_or_else(|| "info".to_owned());
     logging::start(logging::Form::Text, Some(&filter));
+    memory::usual_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();

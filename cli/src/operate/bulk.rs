@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use triad_core::OrderId;
-use triad_operator::bulk::{Bulk, Line, Tally};
+use triad_operator::bulk::{Bulk, Line, MAX_AT_ONCE, Tally};
 use triad_operator::correction::Difference;
 use triad_operator::outcome::Verdict;
 use triad_operator::{Rate, find};
@@ -28,8 +29,8 @@ pub struct BulkArgs {
     /// Which orders, where no ids are given.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Most orders that a filter takes; 0 is no limit
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    /// Most orders that a filter takes at once; more are the work of `triad campaign start`
+    #[arg(long, value_name = "N", default_value_t = MAX_AT_ONCE, value_parser = at_once())]
     pub limit: usize,
     /// Most orders a second
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(Rate::MAX)))]
@@ -45,6 +46,11 @@ pub struct BulkArgs {
     pub json: bool,
 }
 
+/// What `--limit` may be.
+fn at_once() -> impl TypedValueParser<Value = usize> {
+    RangedU64ValueParser::<usize>::new().range(1..=MAX_AT_ONCE as u64)
+}
+
 impl BulkArgs {
     /// The orders to act on: those that were named, or those that the filter finds.
     ///
@@ -56,12 +62,11 @@ impl BulkArgs {
         match (self.orders.is_empty(), filter.is_empty()) {
             (false, true) => Ok(select::ids(&self.orders)?),
             (true, false) => {
-                let limit = output::limit(self.limit);
-                let found = find::orders(store, &filter, limit, SystemClock.now()).await?;
+                let found = find::orders(store, &filter, self.limit, SystemClock.now()).await?;
                 super::list::tell(&found.skipped);
                 if found.more {
                     eprintln!(
-                        "triad: only the first {} are taken; --limit 0 takes all",
+                        "triad: only the first {} are taken; a campaign acts on all that fit: triad campaign start --help",
                         count(self.limit as u64, "order", "orders")
                     );
                 }
@@ -270,6 +275,19 @@ mod tests {
         let above = (Rate::MAX + 1).to_string();
         for wrong in ["0", "-1", "many", &above] {
             assert_eq!(rate(&["o-1", "--rate", wrong]), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_filter_takes_a_thousand_orders_at_most() {
+        let limit = |words: &[&str]| {
+            let command = Command::try_parse_from(["act", "--state", "Error"].iter().chain(words));
+            command.ok().map(|command| command.bulk.limit)
+        };
+        assert_eq!(limit(&[]), Some(1_000));
+        assert_eq!(limit(&["--limit", "7"]), Some(7));
+        for wrong in ["0", "1001"] {
+            assert_eq!(limit(&["--limit", wrong]), None, "{wrong}");
         }
     }
 

@@ -18,9 +18,9 @@ const FILE: &str = "state.sqlite";
 /// Name of the file in the directory on which the owner has a lock.
 const LOCK: &str = "LOCK";
 /// Bound on the pages that the writer keeps in memory, in KiB.
-const WRITER_CACHE_KIB: i32 = 8 * 1024;
+const WRITER_CACHE_KIB: i32 = 16 * 1024;
 /// Bound on the pages that the reader keeps in memory, in KiB.
-const READER_CACHE_KIB: i32 = 4 * 1024;
+const READER_CACHE_KIB: i32 = 8 * 1024;
 /// Pages of the write-ahead log after which a commit writes them into the file.
 const CHECKPOINT_PAGES: i32 = 4_000;
 /// Bound on the write-ahead log that is kept on disk while nobody reads, in bytes.

@@ -17,6 +17,7 @@ mod journal;
 pub mod lambda;
 mod letters;
 pub mod logging;
+pub mod memory;
 mod reader;
 #[cfg(feature = "http")]
 mod remotes;

@@ -10,7 +10,7 @@ use crate::trace::TraceUrl;
 /// Largest body of a request, in bytes: a corrected value of a dead letter has to fit, as a form has it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Most orders that one request acts on, and most dead letters.
-pub const MAX_AT_ONCE: usize = 1_000;
+pub use triad_operator::bulk::MAX_AT_ONCE;
 /// Longest time that one request acts for. What is left then is told.
 pub(crate) const ACT_WITHIN: Millis = Millis(20_000);
 /// Acts in a second where a request says nothing.

@@ -13,6 +13,10 @@ use triad_runtime::Clock;
 use crate::outcome::{Outcome, Verdict};
 use crate::pace::{Pacer, Rate};
 
+/// Most orders that one request or command takes from a filter: what is more is a campaign's work, which nobody's
+/// terminal or connection ends ([`crate::campaign`]).
+pub const MAX_AT_ONCE: usize = 1_000;
+
 /// How fast to act on many orders, and whether only to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
