@@ -49,4 +49,8 @@ impl Bus for MemoryBus {
         }
         answers
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
 }

@@ -15,6 +15,9 @@ use crate::{batch, partition};
 /// not acknowledged by then has failed as [`BusError::Late`], and may be in the log all the same.
 pub const PUBLISH_WITHIN: Duration = Duration::from_secs(10);
 
+/// Why a publish has failed that waited for so long.
+const TOO_LATE: &str = "the log did not become durable in time";
+
 /// Most bytes of a batch of several messages, where the topic takes that many. A message that is larger
 /// goes alone.
 const BATCH_BYTES: usize = 512 * 1024;
@@ -64,10 +67,16 @@ impl Bus for DirectBus {
             .await
             .is_err()
         {
-            let late = || BusError::Late("the log did not become durable in time".to_owned());
+            let late = || BusError::Late(TOO_LATE.to_owned());
             results.iter_mut().for_each(|result| *result = Err(late()));
         }
         results
+    }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        let durable = tokio::time::timeout(PUBLISH_WITHIN, self.0.line.make_durable()).await;
+        let durable = durable.map_err(|_| BusError::Transient(TOO_LATE.to_owned()))?;
+        durable.map_err(|error| BusError::Transient(error.to_string()))
     }
 }
 
@@ -146,6 +155,7 @@ impl Shared {
         }
     }
 }
+
 
 fn error_of(error: LineError, topic: &str) -> BusError {
     match error {

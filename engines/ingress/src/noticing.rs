@@ -16,8 +16,8 @@ const ENDS: [Status; 4] = [
 /// What the type of every status message begins with.
 const PREFIX: &str = "triad.order.";
 
-/// Hands messages to another bus, and tells who waits for an order when a status of its end was
-/// acknowledged.
+/// Hands messages to another bus, and before that tells who waits for an order that a status of its end
+/// goes out: a record is written before its statuses are sent, and whoever waits reads the record.
 #[derive(Debug, Clone)]
 pub struct Noticing<B> {
     inner: B,
@@ -33,27 +33,25 @@ impl<B> Noticing<B> {
 
 impl<B: Bus> Bus for Noticing<B> {
     async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
-        // A record is written before its status is sent: who begins to wait from here on reads the end.
-        if self.ends.waiting() == 0 {
-            return self.inner.publish(messages).await;
-        }
-        let ended: Vec<_> = messages.iter().map(ended).collect();
-        let results = self.inner.publish(messages).await;
-        for (order, result) in ended.into_iter().zip(&results) {
-            if let (Some(order), Ok(())) = (order, result) {
-                self.ends.ended(&order);
+        if self.ends.waiting() > 0 {
+            for order in messages.iter().filter_map(ended) {
+                self.ends.ended(order);
             }
         }
-        results
+        self.inner.publish(messages).await
+    }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        self.inner.make_durable().await
     }
 }
 
 /// The order of whose end a message tells.
-fn ended(message: &Envelope) -> Option<String> {
+fn ended(message: &Envelope) -> Option<&str> {
     let mut headers = message.headers.iter();
     let (_, of_type) = headers.find(|(name, _)| name == "ce_type")?;
     let status = of_type.as_deref()?.strip_prefix(PREFIX.as_bytes())?;
     let is_end = ENDS.iter().any(|end| end.as_str().as_bytes() == status);
     let order = std::str::from_utf8(message.key.as_deref()?).ok()?;
-    is_end.then(|| order.to_owned())
+    is_end.then_some(order)
 }

@@ -300,6 +300,10 @@ mod tests {
         async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
             vec![Ok(()); messages.len()]
         }
+
+        async fn make_durable(&self) -> Result<(), BusError> {
+            Ok(())
+        }
     }
 
     /// Acknowledges nothing.
@@ -309,6 +313,10 @@ mod tests {
         async fn publish(&self, messages: Vec<Envelope>) -> Vec<Result<(), BusError>> {
             let refused = || Err(BusError::Transient("no broker".to_owned()));
             messages.iter().map(|_| refused()).collect()
+        }
+
+        async fn make_durable(&self) -> Result<(), BusError> {
+            Ok(())
         }
     }
 
@@ -401,6 +409,10 @@ mod tests {
             let count = messages.len();
             self.0.lock().expect("no panic").extend(messages);
             vec![Ok(()); count]
+        }
+
+        async fn make_durable(&self) -> Result<(), BusError> {
+            Ok(())
         }
     }
 

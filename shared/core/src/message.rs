@@ -31,7 +31,7 @@ pub struct Envelope {
     /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
     /// Whether the message can be made again from what is stored
-    /// ([`effect::under_way`](crate::effect::under_way)). A bus whose records live and die with the store's
+    /// ([`effect::under_way`](crate::effect::under_way)), or is asked for again by what is. A bus whose records live and die with the store's
     /// machine may acknowledge such a message before it is durable, if everything under way is sent again
     /// at its next start. False if nobody has said so.
     pub is_restorable: bool,

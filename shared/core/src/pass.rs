@@ -18,6 +18,9 @@
 //!   never sends ([`Turn`]).
 //! - What is kept as a copy has everything sent, so that the next write need not carry it on.
 //! - A finished order is confirmed once everything is acknowledged, and only then.
+//! - An end that nobody confirms is written only once the message that it was decided on is durable:
+//!   the order is in no index then, and that message, delivered again, is all that has its last
+//!   status sent if the writer dies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -93,6 +96,9 @@ pub enum Task<'a> {
         expected: Version,
         /// The record to write.
         next: &'a Arc<Order>,
+        /// True if the message that was decided on has to be durable before the write. If it cannot
+        /// be made so, nothing is written: [`Outcome::Unknown`].
+        needs_input: bool,
     },
     /// Publish these messages, at least one; then [`Pass::published`].
     Publish(&'a [Envelope]),
@@ -220,6 +226,7 @@ impl Pass {
             Stage::Writing { expected, sent, .. } => Task::Write {
                 expected: *expected,
                 next: &sent.order,
+                needs_input: self.place.needs_input(&sent.order),
             },
             Stage::Sending { waves, .. } => Task::Publish(waves.front().map_or(&[], Vec::as_slice)),
             Stage::Confirming { sent, next } => Task::Confirm {
@@ -382,6 +389,11 @@ impl Stage {
 }
 
 impl Place {
+    /// Whether the input of a pass is what sends again whatever its write wants sent.
+    fn needs_input(self, next: &Order) -> bool {
+        self == Self::InLine && next.state.is_finished() && next.due.is_none()
+    }
+
     /// Sends what a record wants sent, if it wants anything.
     fn sending(self, sent: Sent, effects: &[Effect]) -> Stage {
         let waves = self.waves(&sent.order, effects);

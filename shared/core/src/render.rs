@@ -171,8 +171,9 @@ pub fn received(order: &Order) -> Envelope {
 /// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
 /// remote service were made for the request.
 ///
-/// It is not [restorable](Envelope::is_restorable), though its request is. An order that it ends well is in
-/// no index: the answer itself, delivered again, has the last status sent if its writer has died.
+/// It is [restorable](Envelope::is_restorable): while it is not acted on its attempt is out, and is asked for
+/// again. Where it ends an order that no index has from then on, the Scheduler has it made durable first
+/// ([`Task::Write`](crate::pass::Task::Write)).
 #[must_use]
 pub fn reply(
     request: &StepRequest,
@@ -204,4 +205,5 @@ pub fn reply(
         trace,
         &body,
     )
+    .restorable(true)
 }

@@ -232,6 +232,11 @@ impl Bus for KafkaBus {
         }))
         .await
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        // What it acknowledges is durable, as the topic's settings have it.
+        Ok(())
+    }
 }
 
 /// Waits for one acknowledgement until none of the publish has `moved` for so long.

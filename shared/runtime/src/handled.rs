@@ -20,8 +20,8 @@ pub enum Redelivery {
     /// The store could not be read, or a write may not have taken place.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bus has not acknowledged every message that the record led to; this is the first
-    /// failure.
+    /// The bus has not acknowledged every message that the record led to, or has not made the record
+    /// durable; this is the first failure.
     #[error(transparent)]
     Unsent(#[from] BusError),
     /// A service outside Triad, such as AWS's SNS, did not do what was asked. The text says why.

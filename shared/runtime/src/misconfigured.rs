@@ -167,6 +167,10 @@ mod tests {
             }
             answers
         }
+
+        async fn make_durable(&self) -> Result<(), BusError> {
+            Ok(())
+        }
     }
 
     impl Sent {

@@ -19,6 +19,8 @@ pub(crate) struct Carried {
     pub(crate) cause: Option<TraceContext>,
     /// The work that it belongs to, where traces are told.
     pub(crate) span: Option<Open>,
+    /// Why the input is not known to be durable that the write needs.
+    pub(crate) unkept: Option<BusError>,
     /// Why the write is not known to have taken place.
     pub(crate) unwritten: Option<StoreError>,
     /// Why it is not written down that everything is out. A sweep sends all of it again, with the same
@@ -34,6 +36,7 @@ impl Carried {
             pass,
             cause: None,
             span: None,
+            unkept: None,
             unwritten: None,
             unconfirmed: None,
             unsent: None,
@@ -54,11 +57,35 @@ pub(crate) async fn carry_out<S, B, C, E>(
     C: Clock,
     E: Entropy,
 {
+    keep_inputs(bus, &mut passes).await;
     write(store, entropy, tracing, &mut passes).await;
     for _ in 0..MAX_WAVES {
         publish(bus, tracing, &mut passes).await;
     }
     confirm(store, entropy, tracing, &mut passes).await;
+}
+
+/// Has the input of every pass made durable whose write needs it. Where it cannot be, nothing is written.
+async fn keep_inputs<B: Bus>(bus: &B, passes: &mut [&mut Carried]) {
+    let needs_input = |task: Task<'_>| {
+        matches!(
+            task,
+            Task::Write {
+                needs_input: true,
+                ..
+            }
+        )
+    };
+    if !passes.iter().any(|c| needs_input(c.pass.task())) {
+        return;
+    }
+    let Err(e) = bus.make_durable().await else {
+        return;
+    };
+    for carried in passes.iter_mut().filter(|c| needs_input(c.pass.task())) {
+        carried.unkept = Some(e.clone());
+        carried.pass.written(Outcome::Unknown);
+    }
 }
 
 /// Every decided write at once, each on its own condition.
@@ -71,7 +98,7 @@ async fn write<S: StateStore, C: Clock, E: Entropy>(
     let mut writes = Vec::new();
     let mut writers = Vec::new();
     for carried in passes {
-        if let Task::Write { expected, next } = carried.pass.task() {
+        if let Task::Write { expected, next, .. } = carried.pass.task() {
             writes.push(Write {
                 expected,
                 next: next.clone(),

@@ -294,6 +294,14 @@ pub trait Bus: Send + Sync + 'static {
         &self,
         messages: Vec<Envelope>,
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send;
+
+    /// Waits until everything that was acknowledged, or read, before this call is durable: no loss of
+    /// power takes it back. Only of [restorable](Envelope::is_restorable) messages may a bus leave that
+    /// open; one that acknowledges nothing before it is durable answers at once.
+    ///
+    /// # Errors
+    /// [`BusError::Transient`] if it is not known to be durable.
+    fn make_durable(&self) -> impl Future<Output = Result<(), BusError>> + Send;
 }
 
 /// Time, real or simulated: the only clock that handlers read.
@@ -388,6 +396,9 @@ impl<T: Bus> Bus for Arc<T> {
         messages: Vec<Envelope>,
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send {
         (**self).publish(messages)
+    }
+    fn make_durable(&self) -> impl Future<Output = Result<(), BusError>> + Send {
+        (**self).make_durable()
     }
 }
 impl<T: Clock> Clock for Arc<T> {

@@ -54,7 +54,7 @@ impl Canonical<Pass> {
     #[must_use]
     pub fn pass(pass: Pass) -> Self {
         let text = match pass.task() {
-            Task::Write { expected, next } => format!("write {expected} {}", text(next)),
+            Task::Write { expected, next, .. } => format!("write {expected} {}", text(next)),
             Task::Publish(wave) => {
                 let sending = pass
                     .sending()

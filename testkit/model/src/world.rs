@@ -177,7 +177,7 @@ impl Installation {
     /// Does what a pass wants done, all of it.
     pub(crate) fn carry_out(&self, world: &mut World, mut pass: Pass) -> Pass {
         match pass.task() {
-            Task::Write { expected, next } => {
+            Task::Write { expected, next, .. } => {
                 let written = self.write(world, expected, next);
                 pass.written(match written {
                     true => Outcome::Written,

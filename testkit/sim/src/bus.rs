@@ -189,6 +189,19 @@ impl BusState {
         (partition, offset)
     }
 
+    /// Makes all that is acknowledged durable, or fails to.
+    pub(crate) fn make_durable(&mut self, k: &mut Kernel, who: InstanceId) -> Result<(), BusError> {
+        if k.fault("fault: log not made durable", k.faults.publish_fail) {
+            return Err(BusError::Transient("the disk does not get on".to_owned()));
+        }
+        if self.unsynced.len() > 0 {
+            k.coverage.reach("saw: an end's input made durable before it");
+        }
+        k.note(who, || format!("bus: {} made durable", self.unsynced.len()));
+        self.unsynced.made_durable();
+        Ok(())
+    }
+
     /// Takes back all but the first `kept` of what is acknowledged and not durable yet; how many messages
     /// and how many commits are lost.
     pub(crate) fn lose_power(&mut self, kept: usize) -> (usize, usize) {

@@ -32,7 +32,7 @@ impl Unsynced {
     /// A message has been appended. One that nobody can make again is durable when it is acknowledged.
     pub(crate) fn appended(&mut self, message: &Envelope, partition: usize) {
         if !message.is_restorable {
-            self.0.clear();
+            self.made_durable();
             return;
         }
         self.push(Undo::Appended {
@@ -48,6 +48,11 @@ impl Unsynced {
             partition,
             before,
         });
+    }
+
+    /// All of it is durable now.
+    pub(crate) fn made_durable(&mut self) {
+        self.0.clear();
     }
 
     fn push(&mut self, undo: Undo) {

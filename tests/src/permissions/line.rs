@@ -103,4 +103,8 @@ impl Bus for Line {
         }
         answers
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        self.bus.make_durable().await
+    }
 }

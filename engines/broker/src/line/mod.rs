@@ -172,6 +172,16 @@ impl Line {
         }
     }
 
+    /// Waits until everything that was appended before this call is durable, and has the disk begin with it
+    /// at once.
+    ///
+    /// # Errors
+    /// [`LineError::Storage`] or [`LineError::Stopped`]: it is not known to be durable.
+    pub async fn make_durable(&self) -> Result<(), LineError> {
+        let end = self.core.with(|core| core.store.flush_now());
+        self.durable(end.ok_or(LineError::Stopped)?).await
+    }
+
     /// Waits while the disk is behind, as connections do. A disk that has failed is told by what follows.
     async fn keep_up(&self) -> Result<(), LineError> {
         loop {

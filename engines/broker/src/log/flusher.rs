@@ -146,6 +146,17 @@ impl Flusher {
         Ok(self.submitted)
     }
 
+    /// Has a round begin now, if there is anything to write; returns the position behind it.
+    pub(crate) fn hurry(&self) -> Lsn {
+        let mut queue = self.shared.queue();
+        if queue.at.is_some() {
+            queue.at = Some(Instant::now());
+            self.shared.work.notify_one();
+        }
+        drop(queue);
+        self.submitted
+    }
+
     /// Whether the last change of files is not through yet. There is to be none beside it.
     pub(crate) fn is_rotating(&self) -> bool {
         self.shared.queue().is_rotating

@@ -288,6 +288,11 @@ impl Store {
         self.durable.as_ref().map_or(0, |d| d.flusher.submitted())
     }
 
+    /// Has everything appended so far made durable without a wait for more; returns its end.
+    pub(crate) fn flush_now(&self) -> Lsn {
+        self.durable.as_ref().map_or(0, |d| d.flusher.hurry())
+    }
+
     /// Everything up to here may be acknowledged.
     pub(crate) fn durable_to(&self) -> Lsn {
         if self.durable.is_some() {

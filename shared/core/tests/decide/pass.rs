@@ -65,7 +65,7 @@ fn carried(pass: &Pass) -> &Carried {
 fn the_scheduler_writes_then_sends_everything_at_once_and_keeps_a_copy_with_nothing_unsent() {
     let story = Story::of(LINE);
     let mut pass = decided(&story, Place::InLine, claim());
-    let Task::Write { expected, next } = pass.task() else {
+    let Task::Write { expected, next, .. } = pass.task() else {
         panic!("it is written first")
     };
     assert_eq!((expected, next.version), (Version(1), Version(2)));
@@ -192,6 +192,31 @@ fn a_bad_end_is_confirmed_once_it_is_sent_and_not_before() {
     assert_eq!((next.due, next.outbox.entries.len()), (None, 0));
     pass.confirmed(true);
     assert!(carried(&pass).was_confirmed && carried(&pass).copy.is_none());
+}
+
+#[test]
+fn an_end_that_nobody_confirms_needs_its_input_durable_and_no_other_write_does() {
+    let one = r#"{"workflow": "w", "steps": [
+        {"id": "a", "agent": "x", "action": "go", "compensation": "none"}]}"#;
+    let needs = |pass: &Pass| match pass.task() {
+        Task::Write { needs_input, .. } => needs_input,
+        other => panic!("nothing is to be written: {other:?}"),
+    };
+    let mut story = Story::of(one);
+    assert!(!needs(&decided(&story, Place::InLine, claim())), "it lives");
+    story.claim();
+    let good = Event::Reply(story.reply("a", done()));
+    let bad = Event::Reply(story.reply("a", refused(false)));
+    story.sent();
+    assert!(needs(&decided(&story, Place::InLine, good.clone())));
+    let is_confirmed = decided(&story, Place::InLine, bad);
+    assert!(!needs(&is_confirmed), "a sweep sends what it wants sent");
+    let Ok(Decision::Transition(change)) = story.asked(good) else {
+        panic!("it ends well")
+    };
+    let mut beside = Pass::new(Place::Beside, 0);
+    beside.take(snapshot(&story), *change, story.timing, story.now);
+    assert!(!needs(&beside), "it has no input");
 }
 
 #[test]

@@ -63,6 +63,10 @@ impl Bus for Topic {
         self.lock().extend(messages);
         results
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
 }
 
 impl Topic {

@@ -394,7 +394,10 @@ where
                             .push((index, Cause::new("unwritable-order", why)));
                     }
                     Some(e) => batch.redeliver(index, e.into()),
-                    None => batch.redeliver(index, Redelivery::Raced),
+                    None => match work.carried.unkept.take() {
+                        Some(e) => batch.redeliver(index, e.into()),
+                        None => batch.redeliver(index, Redelivery::Raced),
+                    },
                 }
                 None
             }

@@ -6,7 +6,7 @@ use triad_core::{Failure, FailureKind, Priority, Retry, Timestamp, render};
 use triad_runtime::pressure::{Pressure, Report, present, report};
 use triad_runtime::scheduler::Scheduler;
 use triad_runtime::settings::Settings;
-use triad_runtime::{ControlStore, Handled, InputRecord, Redelivery, Written};
+use triad_runtime::{BusError, ControlStore, Handled, InputRecord, Redelivery, Written};
 use triad_workflow::{Millis, Workflow};
 
 use crate::support::{Asked, BEGIN, World, order_id, padded, record};
@@ -235,6 +235,25 @@ fn a_window_is_shut_until_its_downstream_may_be_called_and_not_until_one_order_c
     world.at(5_000);
     world.run(scheduler.handle(&replies[..1]));
     assert_eq!(window(&world).shut_until, Timestamp(BEGIN + 25_000));
+}
+
+#[test]
+fn a_good_end_is_written_only_once_the_reply_that_brought_it_is_durable() {
+    let world = World::new();
+    let workflow = world.workflow("w");
+    let scheduler = scheduler(&world);
+    world.run(scheduler.handle(&announced(&world, &workflow, 0..1)));
+    let done = Outcome::Succeeded { output: json!({}) };
+    let replies = answered(&world, &done, Pace::default());
+    world.inner().faults.undurable = true;
+    let handled = world.run(scheduler.handle(&replies));
+    let down = Redelivery::Unsent(BusError::Transient("the disk is slow".to_owned()));
+    assert_eq!(handled, [Handled::Redeliver(down)]);
+    assert_eq!(commits(&world), [1], "the claim alone");
+    world.inner().faults.undurable = false;
+    let handled = world.run(scheduler.handle(&replies));
+    assert_eq!(handled, [Handled::Done]);
+    assert_eq!(commits(&world), [1, 1]);
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub struct Faults {
     pub refused_topic: Option<&'static str>,
     /// What is published on the topic `alerts` is never answered.
     pub silent_alerts: bool,
+    /// What is acknowledged cannot be made durable.
+    pub undurable: bool,
     /// No record can be read: each is damaged.
     pub unreadable: bool,
     /// Records that eventually consistent reads do not find.
@@ -370,6 +372,13 @@ impl Bus for World {
             });
         }
         answers
+    }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        match self.inner().faults.undurable {
+            true => Err(BusError::Transient("the disk is slow".to_owned())),
+            false => Ok(()),
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub const WANTED: &[&str] = &[
     "fault: power lost",
     "saw: message lost with the power",
     "saw: offset commit lost with the power",
+    "fault: log not made durable",
+    "saw: an end's input made durable before it",
     "saw: order driven on",
     "g1-driven-on-at-the-start",
     "fault: frozen for seconds",

@@ -34,6 +34,10 @@ impl Bus for Deaf {
         let refuse = |_| Err(BusError::Transient("nobody takes it".into()));
         messages.into_iter().map(refuse).collect()
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
 }
 
 pub(super) async fn run(installation: &Installation, policy: &Policy) -> Run {

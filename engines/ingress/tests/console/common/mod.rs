@@ -45,6 +45,10 @@ impl Bus for Heard {
         self.0.lock().unwrap().extend(messages);
         vec![Ok(()); count]
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
 }
 
 pub struct Held(std::vec::IntoIter<InputRecord>);
@@ -154,7 +158,7 @@ impl World {
             settings,
         );
         let campaigns = Campaigns::new(operator, store, bus, SystemClock, SystemEntropy);
-        campaigns.carry_on(Millis(200)).await
+        campaigns.carry_on(Millis(60_000)).await
     }
 
     pub async fn get(&self, path: &str) -> Said {

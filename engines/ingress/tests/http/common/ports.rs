@@ -58,6 +58,10 @@ impl Bus for Heard {
         self.sent.lock().unwrap().extend(messages);
         vec![Ok(()); count]
     }
+
+    async fn make_durable(&self) -> Result<(), BusError> {
+        Ok(())
+    }
 }
 
 /// A store that fails as it is told.
