@@ -73,3 +73,85 @@ fn each_obligation_has_its_code_its_test_and_wrong_copies() {
     assert!(rows.len() >= 30, "{} rows were read", rows.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// The packages of the workspace: their names, and where they are.
+fn packages() -> Vec<(String, PathBuf)> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    let members = manifest
+        .split("members = [")
+        .nth(1)
+        .expect("it has members");
+    let members = members.split(']').next().expect("the list ends");
+    let named = members.split('"').skip(1).step_by(2).map(|member| {
+        let at = root().join(member);
+        let own = std::fs::read_to_string(at.join("Cargo.toml")).expect("a member has one");
+        let name = own.split("name = \"").nth(1).expect("it has a name");
+        let name = name.split('"').next().expect("the name ends");
+        (name.to_owned(), at)
+    });
+    named.collect()
+}
+
+/// The sources of a package, and those below.
+fn sources(at: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(at).expect("a folder of sources") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether a test is in one of these files: its function, in a file that is called after its module.
+fn is_test(files: &[PathBuf], test: &str) -> bool {
+    let mut names: Vec<&str> = test.split("::").collect();
+    let function = names.pop().map(|name| format!("fn {name}("));
+    names.retain(|name| *name != "tests");
+    let mut files = files.iter().filter(|file| {
+        let mut parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
+        let stem = parts.pop().map(|last| last.trim_end_matches(".rs"));
+        parts.extend(stem.filter(|stem| !["mod", "main", "lib", "tests"].contains(stem)));
+        parts.ends_with(&names)
+    });
+    files.any(|file| {
+        let text = std::fs::read_to_string(file).expect("it can be read");
+        function.as_ref().is_some_and(|name| text.contains(name))
+    })
+}
+
+#[test]
+fn each_mutant_around_the_rules_names_tests_that_are_there() {
+    let packages = packages();
+    let (mut seen, mut missing) = (0, Vec::new());
+    for folder in ["adapters", "files", "infra"] {
+        let folder = root().join("testkit/mutants").join(folder);
+        for patch in std::fs::read_dir(folder).expect("the folder is there") {
+            let patch = patch.expect("it can be read").path();
+            let text = std::fs::read_to_string(&patch).expect("it can be read");
+            let caught = text.lines().find_map(|l| l.strip_prefix("Caught by: "));
+            let Some(caught) = caught else { continue };
+            // Those of the Terraform module name files.
+            let package = caught
+                .split_once("package(")
+                .and_then(|(_, rest)| rest.split_once(')'));
+            let Some((package, _)) = package else {
+                continue;
+            };
+            let at = packages.iter().find(|(name, _)| name == package);
+            let mut files = Vec::new();
+            sources(&at.expect("the package is there").1, &mut files);
+            for test in caught.split("test(").skip(1) {
+                let test = test.split(')').next().unwrap_or_default();
+                let test = test.trim_matches(['=', '/', '^', '$']);
+                seen += 1;
+                if !is_test(&files, test) {
+                    missing.push(format!("{}: {test}", patch.display()));
+                }
+            }
+        }
+    }
+    assert!(seen >= 100, "{seen} tests are named");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
