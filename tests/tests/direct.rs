@@ -1,12 +1,13 @@
 //! The direct line beside clients of the Kafka port.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{FutureProducer, FutureRecord};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::{Broker as _, COMMIT_EVERY, Consumer, Found, WorkerConfig, run_stream};
@@ -17,11 +18,7 @@ use triad_runtime::{Bus, BusError, Handled, InputRecord};
 use triad_tests::engines::loopback;
 
 async fn broker(topic: &str, partitions: i32) -> BrokerHandle {
-    let broker = Broker::start(BrokerConfig {
-        listen: loopback(),
-        ..BrokerConfig::default()
-    });
-    let broker = broker.expect("the broker starts");
+    let broker = started(None);
     let kafka = KafkaConfig::new(broker.addr().to_string());
     let topics = [Topic {
         name: topic.to_owned(),
@@ -29,6 +26,16 @@ async fn broker(topic: &str, partitions: i32) -> BrokerHandle {
     }];
     create_topics(&kafka, &topics).await.expect("a topic");
     broker
+}
+
+/// A broker that keeps its log in a directory, or in memory.
+fn started(data: Option<&Path>) -> BrokerHandle {
+    let broker = Broker::start(BrokerConfig {
+        listen: loopback(),
+        data: data.map(Path::to_owned),
+        ..BrokerConfig::default()
+    });
+    broker.expect("the broker starts")
 }
 
 fn client(broker: &BrokerHandle) -> ClientConfig {
@@ -281,5 +288,57 @@ async fn a_topic_that_takes_little_gets_the_messages_of_a_call_in_their_order() 
     for number in [0, 1, 2, 4, 5, 6, 7, 8] {
         let record = next(&consumer).await;
         assert_eq!(text(&record).parse::<usize>().expect("a number"), number);
+    }
+}
+
+/// The files as they are now: what a kill would leave.
+fn copied(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let copy = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            std::fs::create_dir(&copy).expect("a directory");
+            copied(&path, &copy);
+        } else {
+            std::fs::copy(&path, &copy).expect("a copy");
+        }
+    }
+}
+
+/// What can be made again is acknowledged while it is in memory alone. Once somebody has asked for it, it is
+/// in the files.
+#[tokio::test]
+async fn what_was_acknowledged_at_once_is_durable_when_that_is_asked_for() {
+    let data = tempfile::tempdir().expect("a directory");
+    let broker = started(Some(data.path()));
+    let kafka = KafkaConfig::new(broker.addr().to_string());
+    let name = "t".to_owned();
+    let topic = Topic {
+        name,
+        partitions: 1,
+    };
+    create_topics(&kafka, &[topic]).await.expect("a topic");
+    let bus = DirectBroker::new(broker.line()).bus().expect("a bus");
+    for number in 0..5 {
+        let message = Envelope {
+            topic: "t".into(),
+            key: Some(b"order".to_vec()),
+            value: number.to_string().into_bytes(),
+            headers: Vec::new(),
+            trace: None,
+            is_restorable: true,
+        };
+        assert_eq!(bus.publish(vec![message]).await, [Ok(())]);
+        assert_eq!(bus.make_durable().await, Ok(()));
+        let copy = tempfile::tempdir().expect("a directory");
+        copied(data.path(), copy.path());
+        let left = started(Some(copy.path()));
+        let direct = DirectBroker::new(left.line());
+        let consumer = direct.join("g", "t").expect("it joins");
+        for expected in 0..=number {
+            let found = timeout(Duration::from_secs(30), next(&consumer)).await;
+            let found = found.expect("it is in the files");
+            assert_eq!(text(&found), expected.to_string());
+        }
     }
 }

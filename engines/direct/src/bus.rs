@@ -156,7 +156,6 @@ impl Shared {
     }
 }
 
-
 fn error_of(error: LineError, topic: &str) -> BusError {
     match error {
         LineError::TooLarge => BusError::TooLarge(format!(

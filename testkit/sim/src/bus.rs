@@ -195,7 +195,8 @@ impl BusState {
             return Err(BusError::Transient("the disk does not get on".to_owned()));
         }
         if self.unsynced.len() > 0 {
-            k.coverage.reach("saw: an end's input made durable before it");
+            k.coverage
+                .reach("saw: an end's input made durable before it");
         }
         k.note(who, || format!("bus: {} made durable", self.unsynced.len()));
         self.unsynced.made_durable();
