@@ -256,6 +256,7 @@ pub(crate) fn request(
         complete_within_ms: Some(declared.complete_within.0),
         allowance: budget::allowance(step, record, direction),
         counted: declared.is_counted,
+        repeats: Some(record.leg(direction).may_have_called()),
         backoff_initial_ms: declared.retry.initial.0,
         backoff_max_ms: declared.retry.max.0,
         idempotency_key: key(direction),

@@ -202,6 +202,10 @@ pub struct StepRequest {
     /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
+    /// True if an earlier attempt has called the remote service for this effect, or may have: then even the
+    /// first call for this request repeats one. `None` in a request of an earlier version of Triad.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<bool>,
     /// Upper bound of the wait after the first call, in milliseconds.
     pub backoff_initial_ms: u64,
     /// Upper bound of the wait after any call, in milliseconds.
@@ -228,6 +232,13 @@ pub struct StepRequest {
 }
 
 impl StepRequest {
+    /// Whether even the first call for this request repeats an earlier one, or may. Where the request does
+    /// not say so, every attempt but the first counts as one that does.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        self.repeats.unwrap_or(self.attempt.0 > 1)
+    }
+
     /// The bounds of the wait between calls: after the first call, and after any call.
     #[must_use]
     pub fn backoff(&self) -> (Millis, Millis) {

@@ -7,7 +7,7 @@ use triad_sim::{Options, run};
 const LATE: &str = "a write landed after its reply had been acknowledged as late";
 
 /// Seed, and what failed with it.
-const SEEDS: [(u64, &str); 17] = [
+const SEEDS: [(u64, &str); 20] = [
     (
         242,
         "started (2) was told without received (1): Submission died after creating the order",
@@ -45,6 +45,15 @@ const SEEDS: [(u64, &str); 17] = [
     (
         12770,
         "as 251, of the point of no return: the order was cancelled past it",
+    ),
+    (
+        30030,
+        "an operator stopped a campaign that had stopped by itself, and nobody was alerted of that",
+    ),
+    (50162, "as 30030"),
+    (
+        25499,
+        "work that was put off without a call counted as a repeated call, and one order never had its turn",
     ),
 ];
 

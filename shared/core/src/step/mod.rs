@@ -66,6 +66,11 @@ pub struct Leg {
 }
 
 impl Leg {
+    /// Whether any attempt so far has called the remote service, or may have.
+    pub(crate) fn may_have_called(&self) -> bool {
+        self.made > 0 || self.unreported > 0
+    }
+
     /// A new round: failures and calls are counted from zero, attempts are numbered on.
     pub(crate) fn begin_round(&mut self) {
         self.failures = 0;

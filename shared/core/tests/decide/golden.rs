@@ -13,8 +13,8 @@ use triad_core::outbox::Outbox;
 use triad_core::render;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Action, Event, Failure, FailureKind, Order, Outcome, Priority, ProcessState, Reply,
-    Retry, StepRecord, StepRequest, Timestamp, Untaken,
+    Accepted, Action, Attempt, Event, Failure, FailureKind, Order, Outcome, Priority, ProcessState,
+    Reply, Retry, StepRecord, StepRequest, Timestamp, Untaken,
 };
 
 use crate::support::{BEGIN, FORK, LINE, ONCE, Story, done, refused};
@@ -51,7 +51,12 @@ const PACE: Pace = Pace {
 /// Files of forms that earlier releases wrote, and that are written no more. They stay as they
 /// are: nothing writes them anew.
 const EARLIER_REPLIES: [&str; 2] = ["reply-success", "reply-failure"];
-const EARLIER_REQUESTS: [&str; 2] = ["request-forward", "request-undo"];
+const EARLIER_REQUESTS: [&str; 4] = [
+    "request-forward",
+    "request-undo",
+    "request-forward-complete-within",
+    "request-undo-complete-within",
+];
 const EARLIER_RECORDS: [&str; 2] = ["record-parts", "record-parts-unheard"];
 
 /// The answer of an agent of this release.
@@ -114,7 +119,7 @@ fn all() -> Vec<(String, Value)> {
             ))),
         ),
         (
-            "request-forward-complete-within".to_owned(),
+            "request-forward-repeats".to_owned(),
             to_value(&s.requests()[0]),
         ),
     ];
@@ -130,7 +135,7 @@ fn all() -> Vec<(String, Value)> {
     s.when(Event::Reply(s.reply("a", reply.outcome)));
     s.refuse("b");
     all.push((
-        "request-undo-complete-within".to_owned(),
+        "request-undo-repeats".to_owned(),
         to_value(&s.requests()[0]),
     ));
     let cause = s.order.state.cause().cloned();
@@ -305,8 +310,20 @@ fn every_golden_file_is_read() {
 
 #[test]
 fn a_request_of_an_earlier_release_has_no_time_of_its_own() {
-    for name in EARLIER_REQUESTS {
+    for name in &EARLIER_REQUESTS[..2] {
         assert_eq!(round_trip::<StepRequest>(name).complete_within_ms, None);
+    }
+}
+
+#[test]
+fn of_a_request_of_an_earlier_release_every_attempt_but_the_first_repeats() {
+    for name in EARLIER_REQUESTS {
+        let mut request = round_trip::<StepRequest>(name);
+        assert_eq!(request.repeats, None);
+        for (attempt, repeats) in [(1, false), (2, true)] {
+            request.attempt = Attempt(attempt);
+            assert_eq!(request.repeats(), repeats, "{name}, {attempt}");
+        }
     }
 }
 

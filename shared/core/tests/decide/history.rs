@@ -161,6 +161,26 @@ fn calls_that_were_made_are_told_from_those_that_may_have_been() {
     assert_eq!((leg.calls, leg.made, leg.unreported), (3, 1, 2));
 }
 
+/// Whoever bounds the share of repeated calls asks for this: a wait is none.
+#[test]
+fn a_request_repeats_a_call_only_where_one_was_made_or_may_have_been() {
+    let repeats = |s: &Story| s.requests()[0].repeats;
+    let waited = || {
+        let mut s = Story::of(&counted(LINE)).claimed();
+        assert_eq!(repeats(&s), Some(false));
+        s.sent().put_off("a", 1_000).overdue().claim();
+        s
+    };
+    let mut failing = waited();
+    assert_eq!(failing.requests()[0].attempt, Attempt(2));
+    assert_eq!(repeats(&failing), Some(false), "nothing was called");
+    failing.answer_after(1, "a", failed()).overdue().claim();
+    assert_eq!(repeats(&failing), Some(true));
+    let mut silent = waited();
+    silent.overdue().claim();
+    assert_eq!(repeats(&silent), Some(true), "nobody knows");
+}
+
 /// The round counts anew; what was done stays done.
 #[test]
 fn calls_of_an_earlier_round_are_still_told() {

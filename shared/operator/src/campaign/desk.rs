@@ -347,8 +347,11 @@ async fn change<S: ControlStore, E: Entropy>(
         let read = found.ok_or_else(|| CampaignError::NotFound(id.clone()))?;
         let mut campaign = read.value;
         if let Err(is) = edit(&mut campaign) {
-            // Whoever did so may have died before it was in the list.
-            records::note(store, entropy, listed(&campaign), now).await?;
+            // Whoever did so may have died before it was in the list. That one which stopped by itself is over
+            // the Supervisor says, once operators are told.
+            if !matches!(campaign.phase, Phase::Ended { end, .. } if end.is_trouble()) {
+                records::note(store, entropy, listed(&campaign), now).await?;
+            }
             return Err(CampaignError::Already { id: id.clone(), is });
         }
         campaign.held = None;

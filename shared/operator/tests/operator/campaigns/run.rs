@@ -277,6 +277,35 @@ fn a_right_that_is_missing_is_told_once_and_it_goes_on_by_itself_when_there_is_o
 }
 
 #[test]
+fn an_operator_who_stops_what_has_stopped_by_itself_does_not_take_its_alert() {
+    run(async |ports: Ports| {
+        let workflow = workflow("w", "go");
+        publish(&ports, &workflow).await;
+        failed(&ports, &workflow, 1).await;
+        let bus = Topic::default();
+        let started = desk::start(&ports, &ports, wanted(What::Close), ports.now()).await;
+        let id = started.expect("it is started").id;
+        // Whoever ended it has died before it told anybody.
+        let key = format!("campaign/{id}");
+        let found = ports.read(key.clone(), true).await.expect("it works");
+        let mut head = found.expect("it is there");
+        head.value["phase"] = json!({"phase": "ended", "at": 9, "end": "stalled", "open": 1});
+        put(&ports, key, head.value, head.version).await;
+        let bob = OperatorAct::new("bob", "enough");
+        let stopped = desk::stop(&ports, &ports, &id, &bob, ports.now()).await;
+        assert!(
+            matches!(stopped, Err(CampaignError::Already { .. })),
+            "{stopped:?}"
+        );
+        carrier(&ports, &bus).carry_on(SHORT).await;
+        let kinds: Vec<_> = alerts(&bus).iter().map(|alert| alert.kind).collect();
+        assert_eq!(kinds, [AlertKind::CampaignStopped]);
+        carrier(&ports, &bus).carry_on(SHORT).await;
+        assert_eq!(alerts(&bus).len(), 1, "once told it is over");
+    });
+}
+
+#[test]
 fn what_came_to_need_an_operator_after_the_start_is_left_out() {
     run(async |ports: Ports| {
         let workflow = workflow("w", "go");
