@@ -129,13 +129,14 @@ pub async fn run(args: ConsoleArgs) -> Result<ExitCode> {
     } else {
         "http"
     };
+    let interrupted = interrupted();
     let server = Server::for_operators(server).await?;
     let address = format!("{scheme}://{}/console/", server.address());
     match args.json {
         true => print_line(&json!({"event": "started", "console": address}))?,
         false => println!("Console   {address}"),
     }
-    interrupted().await;
+    interrupted.await;
     server.stop().await;
     Ok(ExitCode::SUCCESS)
 }

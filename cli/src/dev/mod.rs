@@ -150,6 +150,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     };
     let engines = Engines::start(setup.engine_options(&args)).await?;
     let console = console(&engines, args.console_port, args.allow_mcp_acts).await?;
+    let interrupted = interrupted();
     announce(&args, &engines, &setup, console.address())?;
     let stop = CancellationToken::new();
     // The agents' are started anew by themselves where a project's file says so.
@@ -167,7 +168,7 @@ pub async fn run(args: DevArgs) -> Result<ExitCode> {
     let result = tokio::select! {
         result = work(&args, &engines, live.services(), orders) => result,
         result = live.follow() => result,
-        () = interrupted() => Ok(ExitCode::from(130)),
+        () = interrupted => Ok(ExitCode::from(130)),
         // Engines without handlers look alive and do nothing: better no process at all.
         ended = &mut worker => {
             let ended = ended.context("the worker panicked").and_then(|ended| ended);

@@ -1,17 +1,30 @@
 //! What asks a process to end.
 
-/// Waits for Ctrl-C, or for the signals by which a terminal that is closed or another program ends it.
-pub async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let told = |kind| async move {
-        match signal(kind) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
+use std::future::Future;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Completes with Ctrl-C, or with the signals by which a terminal that is closed or another program ends the
+/// process. They are caught from this call on: whoever says that it has started should have called it
+/// before, for it may be told to stop at once.
+pub fn interrupted() -> impl Future<Output = ()> {
+    let caught = |kind| {
+        let signal = signal(kind);
+        async move {
+            match signal {
+                Ok(mut signal) => drop(signal.recv().await),
+                Err(_) => std::future::pending().await,
+            }
         }
     };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = told(SignalKind::terminate()) => {}
-        () = told(SignalKind::hangup()) => {}
+    let interrupt = caught(SignalKind::interrupt());
+    let terminate = caught(SignalKind::terminate());
+    let hangup = caught(SignalKind::hangup());
+    async move {
+        tokio::select! {
+            () = interrupt => {}
+            () = terminate => {}
+            () = hangup => {}
+        }
     }
 }

@@ -7,6 +7,7 @@ mod settings;
 mod workflows;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,8 +99,12 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode> {
     if args.check {
         return check(&settings);
     }
-    let machine = Machine::start(settings).await?;
-    machine.until_told().await
+    let mut interrupted = pin!(interrupted());
+    let machine = tokio::select! {
+        started = Machine::start(settings) => started?,
+        () = &mut interrupted => return Ok(ExitCode::SUCCESS),
+    };
+    machine.until(interrupted).await
 }
 
 /// Whether all workflows are sound, too.
@@ -207,10 +212,10 @@ impl Machine {
         })
     }
 
-    /// Until a signal comes, or a handler ends by itself.
-    async fn until_told(mut self) -> Result<ExitCode> {
+    /// Until it is told to stop, or a handler ends by itself.
+    async fn until(mut self, told: impl Future<Output = ()>) -> Result<ExitCode> {
         let ended = tokio::select! {
-            () = interrupted() => None,
+            () = told => None,
             ended = &mut self.handlers => Some(ended),
         };
         tracing::info!("stopping");
