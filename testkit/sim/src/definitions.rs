@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use foldhash::fast::FixedState;
 use triad_core::{Context, Timing, WorkflowRef};
 use triad_workflow::{DefinitionHash, Limits, Millis, Workflow};
 
@@ -180,7 +181,7 @@ pub(crate) fn versions() -> impl Iterator<Item = &'static Arc<Workflow>> {
 
 /// The workflow that an order is pinned to.
 pub(crate) fn compiled(wanted: &WorkflowRef) -> Option<Arc<Workflow>> {
-    static BY_HASH: LazyLock<HashMap<DefinitionHash, Arc<Workflow>>> =
+    static BY_HASH: LazyLock<HashMap<DefinitionHash, Arc<Workflow>, FixedState>> =
         LazyLock::new(|| versions().map(|w| (w.hash.clone(), w.clone())).collect());
     BY_HASH.get(&wanted.hash).cloned()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use foldhash::fast::FixedState;
 use triad_core::OrderId;
 use triad_core::message::AlertKind;
 use triad_workflow::StepIndex;
@@ -12,11 +13,11 @@ use crate::load::Load;
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// Claim ids that were used, and for which order.
-    pub claims: HashMap<String, OrderId>,
+    pub claims: HashMap<String, OrderId, FixedState>,
     /// Alerts that bad ends call for, by id: the kind, and the cause.
     pub alerts: BTreeMap<String, (AlertKind, String)>,
     /// How often an operator has had the calls of an order counted from zero.
-    pub resets: HashMap<OrderId, u32>,
+    pub resets: HashMap<OrderId, u32, FixedState>,
     /// Orders whose attempts are not all failures: put off, probed or set going again.
     pub uneven: BTreeSet<OrderId>,
     /// Steps that were skipped at some time.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use serde_json::Value;
 use triad_core::{Attention, Order, OrderId, Timestamp, WorkflowRef};
 use triad_runtime::ports::OrderPage;
@@ -56,7 +57,7 @@ type Row = (u32, u64);
 pub(crate) struct StoreState {
     entries: Vec<Entry>,
     /// For look-up alone: nothing depends on its order.
-    by_id: HashMap<OrderId, At>,
+    by_id: HashMap<OrderId, At, FixedState>,
     /// When expired records go.
     going: BTreeSet<(u64, At)>,
     /// The due index as queries see it.
@@ -76,6 +77,11 @@ impl StoreState {
     /// The last version of every record, of those too that have gone.
     pub(crate) fn orders(&self) -> impl Iterator<Item = &Arc<Order>> {
         self.entries.iter().map(|e| &e.order)
+    }
+
+    /// The records that have not gone.
+    pub(crate) fn orders_there(&self) -> impl Iterator<Item = &Arc<Order>> {
+        self.entries.iter().filter(|e| !e.gone).map(|e| &e.order)
     }
 
     /// The last version of a record, if it has gone too.

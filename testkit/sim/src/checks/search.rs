@@ -76,10 +76,15 @@ pub(super) fn searched(state: &State, found: &mut Findings) {
             }
         }
     }
+    let mut rows: BTreeMap<&SearchKey, Vec<&OrderId>> = BTreeMap::new();
+    for order in state.store.orders_there() {
+        for key in (0..SEARCH.len()).filter_map(|index| ports::searched_by(order, index)) {
+            rows.entry(key).or_default().push(&order.id);
+        }
+    }
     for (key, wanted) in wanted {
-        let there = (0..SEARCH.len()).flat_map(|index| ports::found(&state.store, key, index));
-        let there: Vec<OrderId> = there.collect();
-        let distinct: BTreeSet<&OrderId> = there.iter().collect();
+        let there = rows.remove(key).unwrap_or_default();
+        let distinct: BTreeSet<&OrderId> = there.iter().copied().collect();
         let holds = distinct == wanted && distinct.len() == there.len();
         found.check(
             "search-finds-exactly-the-orders-with-the-key",

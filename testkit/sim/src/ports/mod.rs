@@ -11,7 +11,7 @@ use triad_workflow::Millis;
 use crate::kernel::{Crash, InstanceId, OUTSIDE};
 use crate::machine::kill;
 use crate::world::World;
-pub(crate) use operator_store::found;
+pub(crate) use operator_store::searched_by;
 
 /// The ports of one simulated instance: store, bus, clock and random numbers. At each call the
 /// world may let a fault happen.

@@ -3,7 +3,7 @@
 
 use triad_core::due::shard_of;
 use triad_core::stored::SEARCH;
-use triad_core::{Attention, OrderId, Timestamp, WorkflowRef};
+use triad_core::{Attention, Order, Timestamp, WorkflowRef};
 use triad_runtime::StoreError;
 use triad_runtime::ports::{
     AttentionPage, AttentionRow, OperatorStore, SearchPage, SearchRow, StoredVersion,
@@ -54,8 +54,8 @@ impl OperatorStore for Ports {
 
 /// One page of the index; a page's name is the place of the row before it.
 fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>) -> AttentionPage {
-    let there = store.orders().filter(|order| !store.is_gone(&order.id));
-    let mut rows: Vec<AttentionRow> = there
+    let mut rows: Vec<AttentionRow> = store
+        .orders_there()
         .filter(|order| shard_of(&order.id) == shard)
         .filter_map(|order| {
             let (_, at) = Attention::of(order).filter(|(found, _)| *found == kind)?;
@@ -81,11 +81,16 @@ fn attention(store: &StoreState, kind: Attention, shard: u32, page: Option<&str>
     }
 }
 
+/// The key under which one search index has an order.
+pub(crate) fn searched_by(order: &Order, index: usize) -> Option<&SearchKey> {
+    order.search.get(index)
+}
+
 /// One page of a search index; a page's name is the place of the row before it.
 fn search(store: &StoreState, key: &SearchKey, index: usize, page: Option<&str>) -> SearchPage {
-    let there = store.orders().filter(|order| !store.is_gone(&order.id));
-    let mut rows: Vec<SearchRow> = there
-        .filter(|order| order.search.get(index) == Some(key))
+    let mut rows: Vec<SearchRow> = store
+        .orders_there()
+        .filter(|order| searched_by(order, index) == Some(key))
         .map(|order| SearchRow {
             order: order.id.clone(),
             at: order.submitted_at,
@@ -103,20 +108,6 @@ fn search(store: &StoreState, key: &SearchKey, index: usize, page: Option<&str>)
         unreadable: Vec::new(),
         next: last.map(|row| AttentionPage::behind(row.at, row.order.as_str())),
         rows,
-    }
-}
-
-/// All orders that one search index has for a key, page by page.
-pub(crate) fn found(store: &StoreState, key: &SearchKey, index: usize) -> Vec<OrderId> {
-    let (mut all, mut page) = (Vec::new(), None);
-    // Bounded: each page ends behind the one before it.
-    loop {
-        let read = search(store, key, index, page.as_deref());
-        all.extend(read.rows.into_iter().map(|row| row.order));
-        page = read.next;
-        if page.is_none() {
-            return all;
-        }
     }
 }
 
