@@ -7,6 +7,10 @@
 #                                       kills and losses of power, 50,000 bad records, the fuzzers; many hours
 #   TRIAD_MINUTES=60 tests/proof.sh --long    so many minutes for the seeds; the next call goes on
 #
+# The long run may be stopped at any time: target/proof keeps what each part has said, and the next call goes on
+# with the first part that has not held, or with the next seed. Where anything but a page has changed since, it
+# begins again.
+#
 # Ends with 0 if everything holds, with 3 if what was checked holds and a part of --long was left out,
 # which is listed at the end. Set TRIAD_SEEDS for another number of seeds, TRIAD_THREADS for
 # more threads than two.
@@ -17,90 +21,143 @@ long=no
 case "${1:-}" in
   "") ;;
   --long) long=yes ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 threads=${TRIAD_THREADS:-2}
+kept=target/proof
 
 step() { printf '\n== %s\n' "$*"; }
 # shellcheck source=tests/skips.sh
 . tests/skips.sh
 
-step "Building"
-cargo build --release --locked -p triad-sim -p triad-model
+# The digest of every file that is checked.
+sources() {
+  git ls-files -z -- . ':!:*.md' ':!:docs' | xargs -0 sha256sum | sha256sum | cut -d' ' -f1
+}
 
-sim=target/release/triad-sim
-if [ "$long" = yes ]; then
-  cargo build --profile dist --locked -p triad-sim
-  sim=target/dist/triad-sim
-fi
-model=target/release/triad-model
+# part NAME TITLE COMMAND…: runs it. Of the long run its output is kept, and one that has held for these sources
+# is not run again.
+part() {
+  local name=$1 title=$2 skips
+  shift 2
+  step "$title"
+  if [ "$long" = no ]; then
+    "$@"
+    return
+  fi
+  if [ -f "$kept/$name" ]; then
+    tail -n 3 "$kept/$name"
+    echo "held before: $kept/$name"
+    return
+  fi
+  skips=$(wc -l < "$TRIAD_SKIPS")
+  # Its own process: errexit would not hold in a function whose end is looked at.
+  bash -c 'set -euo pipefail; . tests/skips.sh; "$@"' part "$@" 2>&1 | tee "$kept/$name.now"
+  # What was left out is not done.
+  if [ "$(wc -l < "$TRIAD_SKIPS")" = "$skips" ]; then mv "$kept/$name.now" "$kept/$name"; fi
+}
 
-if [ "$long" = no ]; then
-  step "The simulated world: seeds"
-  "$sim" seeds --seeds "${TRIAD_SEEDS:-20000}" --threads "$threads"
-else
-  step "The simulated world: seeds, kept in target/nightly.json"
-  "$sim" nightly --seeds "${TRIAD_SEEDS:-1000000}" --threads "$threads" --state target/nightly.json \
+seeds() {
+  local many=${TRIAD_SEEDS:-1000000}
+  if [ "$long" = no ]; then
+    "$sim" seeds --seeds "${TRIAD_SEEDS:-20000}" --threads "$threads"
+    return
+  fi
+  "$sim" nightly --seeds "$many" --threads "$threads" --state "$kept/nightly.json" \
     ${TRIAD_MINUTES:+--minutes "$TRIAD_MINUTES"}
-fi
+  grep -q "\"next\": $many\b" "$kept/nightly.json" \
+    || skipped seeds "the $many seeds are not at their end; the next call goes on"
+}
 
-step "The simulated world: every crash point of four workloads, and every pair"
-"$sim" crashes --threads "$threads"
+models() {
+  for policy in retry undo; do
+    "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 28
+    "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --crashes 0
+  done
+}
 
-step "The checkers are checked: mutants"
-TRIAD_THREADS=$threads tests/mutants.sh
-
-step "The exhaustive model"
-for policy in retry undo; do
-  "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 28
-  "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --crashes 0
-  if [ "$long" = yes ]; then
+larger_models() {
+  for policy in retry undo; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 50
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18
-  fi
-done
-if [ "$long" = no ]; then exit 0; fi
+  done
+}
 
-TRIAD_SKIPS=$(mktemp)
-export TRIAD_SKIPS
-trap 'rm -f "$TRIAD_SKIPS"' EXIT
+chaos() {
+  cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
+    -p triad-tests
+  target/release/triad-chaos --orders 20000
+}
 
-step "The tests are checked: mutants around the rules"
-tests/mutants.sh --adapters
-
-step "Every constant is noticed, or explained"
-tests/constants.sh
-
-step "Real processes: 20,000 orders under kills and freezes"
-cargo build --release --locked --bins -p triad -p triad-worker -p triad-broker -p triad-reference-service -p triad-embedded \
-  -p triad-tests
-target/release/triad-chaos --orders 20000
-
-step "One machine: 100,000 orders, 50 kills, 20 losses of power"
-cargo build --locked --workspace --features triad-tests/long --lib --bins --tests
-TRIAD_POWER_ORDERS=100000 cargo test --locked -p triad-tests --features long --test all power:: -- --nocapture \
-  | tee target/power.out
-grep -q '^test result: ok. 1 passed' target/power.out
-
-step "Bad records: 50,000 through a worker, and through the functions"
-TRIAD_BAD_RECORDS=50000 cargo test --locked -p triad-tests --features long --test long bad_input:: -- --nocapture --test-threads 1 \
-  2> target/bad-input.log | grep -v '"level":"WARN"' | tee target/bad-input.out
 # A filter that fits no test any more would end well too.
-grep -q '^test result: ok. 2 passed' target/bad-input.out
+tests_of() {
+  local many=$1
+  shift
+  cargo test --locked -p triad-tests --features long "$@" | tee "$kept/tests.out"
+  grep -q "^test result: ok. $many passed" "$kept/tests.out"
+}
 
-step "The stores' contracts on the official DynamoDB Local"
-may_skip tests/dynamodb-local.sh
+power() {
+  cargo build --locked --workspace --features triad-tests/long --lib --bins --tests
+  TRIAD_POWER_ORDERS=100000 tests_of 1 --test all power:: -- --nocapture
+}
 
-step "Fuzzers, two minutes a target"
-if cargo +nightly fuzz --version >/dev/null 2>&1; then
+bad_records() {
+  TRIAD_BAD_RECORDS=50000 tests_of 2 --test long bad_input:: -- --nocapture --test-threads 1 2> target/bad-input.log \
+    | grep -v '"level":"WARN"'
+}
+
+fuzzers() {
+  if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+    skipped fuzzers "cargo-fuzz and a nightly compiler are needed (cargo install cargo-fuzz)"
+    return
+  fi
+  local target targets
   targets=$(cargo fuzz list --fuzz-dir tests/fuzz/libfuzzer)
   [ -n "$targets" ] || { echo "proof: there are no fuzz targets" >&2; exit 1; }
   for target in $targets; do
     cargo +nightly fuzz run --fuzz-dir tests/fuzz/libfuzzer "$target" -- \
       -max_total_time="${TRIAD_FUZZ_SECONDS:-120}" -print_final_stats=1
   done
-else
-  skipped fuzzers "cargo-fuzz and a nightly compiler are needed (cargo install cargo-fuzz)"
+}
+
+dynamodb_local() { may_skip tests/dynamodb-local.sh; }
+
+step "Building"
+cargo build --release --locked -p triad-sim -p triad-model
+sim=target/release/triad-sim
+model=target/release/triad-model
+
+if [ "$long" = yes ]; then
+  cargo build --profile dist --locked -p triad-sim
+  sim=target/dist/triad-sim
+  TRIAD_SKIPS=$(mktemp)
+  export TRIAD_SKIPS long threads kept sim model
+  export -f seeds models larger_models chaos tests_of power bad_records fuzzers dynamodb_local
+  trap 'rm -f "$TRIAD_SKIPS"' EXIT
+  mkdir -p "$kept"
+  now=$(sources)
+  if [ "$(cat "$kept/sources" 2>/dev/null)" != "$now" ]; then
+    # The seeds know by themselves of which program they are.
+    find "$kept" -type f ! -name nightly.json -delete
+    echo "$now" > "$kept/sources"
+  fi
 fi
+
+part seeds "The simulated world: seeds" seeds
+part crashes "The simulated world: every crash point of four workloads, and every pair" \
+  "$sim" crashes --threads "$threads"
+part mutants "The checkers are checked: mutants" env TRIAD_THREADS="$threads" tests/mutants.sh
+part models "The exhaustive model" models
+if [ "$long" = no ]; then exit 0; fi
+
+part larger-models "The exhaustive model, larger" larger_models
+part mutants-around "The tests are checked: mutants around the rules" tests/mutants.sh --adapters
+part constants "Every constant is noticed, or explained" tests/constants.sh
+part chaos "Real processes: 20,000 orders under kills and freezes" chaos
+part power "One machine: 100,000 orders, 50 kills, 20 losses of power" power
+part bad-records "Bad records: 50,000 through a worker, and through the functions" bad_records
+part dynamodb-local "The stores' contracts on the official DynamoDB Local" dynamodb_local
+part fuzzers "Fuzzers, two minutes a target" fuzzers
 
 skips_allowed "$TRIAD_SKIPS" || exit 3

@@ -13,15 +13,27 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 ///
 /// # Panics
 /// With `what` when nothing was found within [`PATIENCE`].
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    until_within(PATIENCE, what, look).await
+}
+
+/// Looks until `look` finds something, for work that takes long.
+///
+/// # Panics
+/// With `what` when nothing was found within `patience`.
+pub async fn until_within<T>(
+    patience: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
         assert!(
-            began.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain until {what}"
+            began.elapsed() < patience,
+            "waited {patience:?} in vain until {what}"
         );
         tokio::time::sleep(BETWEEN).await;
     }

@@ -48,6 +48,7 @@ mod serve;
 mod skips;
 mod store_contract;
 mod traces;
+mod traces_deployed;
 mod trial;
 mod unreadable;
 mod worker;

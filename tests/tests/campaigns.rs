@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -13,8 +14,9 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use triad_tests::cli::triad;
+use triad_tests::http::client;
 use triad_tests::orders::lines;
-use triad_tests::poll::until;
+use triad_tests::poll::{PATIENCE, until, until_within};
 
 use crate::serve::{Place, Serve};
 
@@ -140,6 +142,25 @@ async fn shown(place: &Place, id: &str) -> Option<Value> {
     serde_json::from_str(first).ok()
 }
 
+/// What a page weighs does not grow with the orders, and what it takes is told (`--nocapture`).
+async fn look_at_pages(serve: &Serve) {
+    for page in [
+        "/console/",
+        "/console/orders?state=Error",
+        "/console/orders?state=Error&cause=permanent/pay/*",
+        "/console/causes",
+        "/console/campaigns",
+    ] {
+        let began = Instant::now();
+        let answer = client().get(serve.url(page)).send().await;
+        let answer = answer.expect("it answers");
+        assert_eq!(answer.status(), 200, "{page}");
+        let bytes = answer.text().await.expect("a page").len();
+        println!("{page}: {bytes} bytes in {:?}", began.elapsed());
+        assert!(bytes < 128 * 1024, "{page} has {bytes} bytes");
+    }
+}
+
 #[tokio::test]
 async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_nothing() {
     let count = count();
@@ -150,13 +171,17 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
     place.configure(&json!({"agents": {"bank": {"base_url": address}}}));
     let mut serve = place.serve().await;
     submit_all(&serve, count).await;
-    until("every order has failed", async || {
+    // A hundred orders a second, on any machine.
+    let patience = PATIENCE + Duration::from_millis(10) * count as u32;
+    until_within(patience, "every order has failed", async || {
         let status = triad(&["status", "--json", "--data", &place.data()], &[], b"").await;
         let status: Value = serde_json::from_str(&status.out).ok()?;
         let is_so = status["needing"] == count && status["under_way"]["orders"] == 0;
         is_so.then_some(())
     })
     .await;
+
+    look_at_pages(&serve).await;
 
     let before = bank.calls();
     let over = start(&place, &["--wait"]).await;
@@ -173,14 +198,14 @@ async fn an_uncured_cause_stops_it_and_a_kill_in_the_middle_of_the_next_changes_
     bank.is_mended.store(true, Ordering::SeqCst);
     let started = start(&place, &[]).await;
     let id = started["id"].as_str().expect("an id").to_owned();
-    until("it is under way", async || {
+    until_within(patience, "it is under way", async || {
         let shown = shown(&place, &id).await?;
         (shown["orders"]["done"].as_u64()? as usize >= count / 4).then_some(())
     })
     .await;
     serve.process.kill().await;
     let serve = place.serve().await;
-    let over = until("the campaign is over", async || {
+    let over = until_within(patience, "the campaign is over", async || {
         let shown = shown(&place, &id).await?;
         (!shown["end"].is_null()).then_some(shown)
     })

@@ -47,14 +47,14 @@ steps:
 
 /// A collector: keeps the spans that are posted to it.
 #[derive(Clone, Default)]
-struct Collector {
+pub(crate) struct Collector {
     spans: Arc<Mutex<Vec<Span>>>,
-    services: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) services: Arc<Mutex<BTreeSet<String>>>,
     keys: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Collector {
-    async fn start() -> (Self, String) {
+    pub(crate) async fn start() -> (Self, String) {
         let collector = Self::default();
         let router = Router::new()
             .route("/v1/traces", post(Self::take))
@@ -78,7 +78,7 @@ impl Collector {
         StatusCode::OK
     }
 
-    fn spans(&self) -> Vec<Span> {
+    pub(crate) fn spans(&self) -> Vec<Span> {
         self.spans.lock().expect("no panic").clone()
     }
 }
@@ -99,7 +99,7 @@ fn text(value: &Option<opentelemetry_proto::tonic::common::v1::AnyValue>) -> Str
     }
 }
 
-fn said(span: &Span) -> BTreeMap<&str, String> {
+pub(crate) fn said(span: &Span) -> BTreeMap<&str, String> {
     let all = span.attributes.iter();
     all.map(|a| (a.key.as_str(), text(&a.value))).collect()
 }
@@ -192,7 +192,7 @@ async fn ended(serve: &Serve, order: &Value) -> Value {
 
 /// The spans by their names, and what is true of every tree: one trace, one root, no parent that is
 /// missing, no id twice, no link to nowhere, no secret.
-fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
+pub(crate) fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
     let mut ids: BTreeMap<Vec<u8>, &Span> = BTreeMap::new();
     for span in spans {
         let Some(told) = ids.insert(span.span_id.clone(), span) else {
@@ -231,7 +231,7 @@ fn tree(spans: &[Span]) -> (Vec<&Span>, BTreeMap<&str, Vec<&Span>>) {
     (roots, by_name)
 }
 
-fn values(spans: &[&Span], name: &str) -> Vec<String> {
+pub(crate) fn values(spans: &[&Span], name: &str) -> Vec<String> {
     let all = spans.iter();
     all.map(|span| said(span).remove(name).unwrap_or_default())
         .collect()

@@ -28,29 +28,50 @@ pub fn open(kafka: &KafkaConfig) -> Result<Reader> {
     Ok(Reader::open(kafka, &topics, ReaderStart::End, BROKER_WAIT)?)
 }
 
+/// The lines of one second.
+#[derive(Default)]
+struct Lines {
+    written: usize,
+    /// Alerts beyond the bound.
+    more: usize,
+}
+
+impl Lines {
+    /// Whether there may be one line more; where there may not, the alert is counted.
+    fn take(&mut self) -> bool {
+        let may = self.written < MOST;
+        match may {
+            true => self.written += 1,
+            false => self.more += 1,
+        }
+        may
+    }
+
+    /// Ends the second: how many alerts had no line.
+    fn end(&mut self) -> usize {
+        std::mem::take(self).more
+    }
+}
+
 /// Writes what comes into the log, until `stop`.
 pub async fn log(alerts: Reader, console: ConsoleUrl, stop: CancellationToken) {
     let mut second = tokio::time::interval(SECOND);
-    let (mut written, mut more) = (0, 0);
+    let mut lines = Lines::default();
     loop {
         tokio::select! {
             read = alerts.next(SECOND) => {
                 let Read::Record(record) = read else { continue };
                 let value = record.value.unwrap_or_default();
                 let Ok(alert) = serde_json::from_slice::<Alert>(&value) else { continue };
-                match written < MOST {
-                    true => {
-                        written += 1;
-                        line(&alert, &console);
-                    }
-                    false => more += 1,
+                if lines.take() {
+                    line(&alert, &console);
                 }
             }
             _ = second.tick() => {
+                let more = lines.end();
                 if more > 0 {
                     tracing::warn!(more, "further alerts, which are in the topic alerts alone");
                 }
-                (written, more) = (0, 0);
             }
             () = stop.cancelled() => return,
         }
@@ -61,4 +82,19 @@ fn line(alert: &Alert, console: &ConsoleUrl) {
     let link = Place::of_alert(alert).map(|place| console.of(&place));
     let (id, cause, link) = (&*alert.alert_id, &*alert.cause, link.as_deref());
     tracing::warn!(id, cause, link, "alert");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_twenty_lines_and_counts_what_has_none() {
+        let mut lines = Lines::default();
+        let taken = (0..23).filter(|_| lines.take()).count();
+        assert_eq!((taken, lines.end()), (20, 3));
+        let taken = (0..20).filter(|_| lines.take()).count();
+        assert_eq!((taken, lines.end()), (20, 0), "the next second begins anew");
+        assert!(lines.take());
+    }
 }

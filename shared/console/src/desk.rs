@@ -14,12 +14,17 @@ use crate::random::NoRandom;
 use crate::session::Sessions;
 use crate::settings::{LISTENERS, READINGS, REQUESTS, SAMPLE, SAMPLE_FOR, Settings};
 
+/// What was seen last of something, as it is told, and when it was looked at.
+pub(crate) type Look = Mutex<Option<(Timestamp, Arc<str>)>>;
+
 /// The installation, what is set, and what bounds the work on it.
 pub(crate) struct Desk<I> {
     pub(crate) of: I,
     pub(crate) settings: Settings,
-    /// The last look at what changes, and when it was.
-    pub(crate) seen: Mutex<Option<(Timestamp, Arc<str>)>>,
+    /// The last look at counts and breakers.
+    pub(crate) seen: Look,
+    /// The last look at the campaigns.
+    pub(crate) seen_campaigns: Look,
     /// The last sample of the table, and when it was taken.
     sample: Mutex<Option<(Timestamp, Sample)>>,
     pub(crate) sessions: Sessions,
@@ -35,7 +40,8 @@ impl<I: Installation> Desk<I> {
             of,
             sessions: Sessions::new(&settings.sessions)?,
             settings,
-            seen: Mutex::default(),
+            seen: Look::default(),
+            seen_campaigns: Look::default(),
             sample: Mutex::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             stopping: watch::Sender::new(false),

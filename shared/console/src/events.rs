@@ -4,6 +4,7 @@
 //! Where nothing can stream, each answer has what there is to tell now and ends: a browser asks again by itself,
 //! after the time that it is told, and says what it was told last. Of that nothing is told again.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,7 +20,8 @@ use triad_operator::{counts, downstreams, find, json as form};
 use triad_runtime::{Clock, StoreError};
 
 use crate::answer::{self, Answer, EVENTS, events};
-use crate::desk::Desk;
+use crate::api::campaigns::LISTED;
+use crate::desk::{Desk, Look};
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::settings::{ASK_AGAIN, LISTEN_FOR, LOOK_EVERY, QUIET};
@@ -29,22 +31,27 @@ type Event = (&'static str, String);
 
 /// What was seen last, at most [`LOOK_EVERY`] ago. Whoever comes later than that looks; who comes meanwhile
 /// waits for that look.
-async fn seen<I: Installation>(desk: &Desk<I>) -> Result<Arc<str>, Problem> {
-    let mut last = desk.seen.lock().await;
+async fn recent<I: Installation>(
+    desk: &Desk<I>,
+    last: &Look,
+    look: impl Future<Output = Result<Value, Problem>>,
+) -> Result<Arc<str>, Problem> {
+    let mut last = last.lock().await;
     let now = desk.now();
     if let Some((at, seen)) = &*last
         && now.since(*at) < LOOK_EVERY
     {
         return Ok(Arc::clone(seen));
     }
-    let seen: Arc<str> = look(desk, now).await?.to_string().into();
+    let seen: Arc<str> = look.await?.to_string().into();
     *last = Some((now, Arc::clone(&seen)));
     Ok(seen)
 }
 
-async fn look<I: Installation>(desk: &Desk<I>, now: Timestamp) -> Result<Value, Problem> {
+/// Counts and breakers.
+async fn look<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
     let store = desk.of.store();
-    let counts = counts::counts(store, now).await?;
+    let counts = counts::counts(store, desk.now()).await?;
     let published = downstreams::Published::read(store).await;
     let mut breakers = serde_json::Map::new();
     for agent in published.map_err(told)?.agents() {
@@ -54,6 +61,23 @@ async fn look<I: Installation>(desk: &Desk<I>, now: Timestamp) -> Result<Value, 
     let mut seen = form::line("counts", &counts)?;
     seen["breakers"] = Value::Object(breakers);
     Ok(seen)
+}
+
+/// How the newest campaigns stand.
+async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
+    let found = campaigns::list(desk.of.store(), LISTED).await?;
+    let all = found.iter().map(|found| {
+        let view = View::of(found);
+        let mut stands = stands(&view);
+        stands["id"] = json!(view.id);
+        stands
+    });
+    Ok(all.collect())
+}
+
+/// How a campaign stands.
+fn stands(view: &View) -> Value {
+    json!({"phase": view.phase, "batch": view.batch, "orders": view.orders, "end": view.end})
 }
 
 fn told(error: downstreams::DownstreamError) -> Problem {
@@ -70,14 +94,16 @@ pub(crate) struct Of {
     pub(crate) order: Option<OrderId>,
     /// The campaign that goes on.
     pub(crate) campaign: Option<CampaignId>,
+    /// All campaigns.
+    pub(crate) campaigns: bool,
 }
 
 /// One who listens.
 struct Listener<I> {
     desk: Arc<Desk<I>>,
     of: Of,
-    /// What was told last: of the installation, of the order, and of the campaign.
-    told: [String; 3],
+    /// What was told last: of the installation, of the order, of the campaign, and of all campaigns.
+    told: [String; 4],
     /// What is still to be sent.
     waiting: Vec<Bytes>,
     began: Timestamp,
@@ -88,7 +114,7 @@ struct Listener<I> {
 }
 
 /// Tells what changes: counts and breakers and, if they are named, the version of an order and how a campaign
-/// stands. The headers say what the listener was told last.
+/// or all of them stand. The headers say what the listener was told last.
 pub(crate) async fn listen<I: Installation>(
     desk: &Arc<Desk<I>>,
     of: Of,
@@ -135,14 +161,16 @@ async fn of_order<I: Installation>(desk: &Desk<I>, id: Option<&OrderId>) -> Opti
 /// How a campaign stands; `None` where there is nothing to tell.
 async fn of_campaign<I: Installation>(desk: &Desk<I>, id: Option<&CampaignId>) -> Option<Event> {
     match campaigns::by_id(desk.of.store(), id?).await {
-        Ok(found) => {
-            let view = View::of(&found);
-            let stands = json!({"phase": view.phase, "batch": view.batch, "orders": view.orders,
-                "end": view.end});
-            Some(("campaign", stands.to_string()))
-        }
+        Ok(found) => Some(("campaign", stands(&View::of(&found)).to_string())),
         Err(CampaignError::Store(_)) => Some(unavailable()),
         Err(_) => None,
+    }
+}
+
+fn event(name: &'static str, seen: Result<Arc<str>, Problem>) -> Event {
+    match seen {
+        Ok(seen) => (name, seen.to_string()),
+        Err(problem) => ("fault", json!({"code": problem.code}).to_string()),
     }
 }
 
@@ -197,16 +225,17 @@ impl<I: Installation> Listener<I> {
 
     async fn look(&mut self) {
         let desk = Arc::clone(&self.desk);
-        let counts = match seen(&desk).await {
-            Ok(seen) => ("counts", seen.to_string()),
-            Err(problem) => ("fault", json!({"code": problem.code}).to_string()),
-        };
-        self.tell(0, counts);
+        let seen = recent(&desk, &desk.seen, look(&desk)).await;
+        self.tell(0, event("counts", seen));
         if let Some(order) = of_order(&desk, self.of.order.as_ref()).await {
             self.tell(1, order);
         }
         if let Some(campaign) = of_campaign(&desk, self.of.campaign.as_ref()).await {
             self.tell(2, campaign);
+        }
+        if self.of.campaigns {
+            let seen = recent(&desk, &desk.seen_campaigns, look_at_campaigns(&desk)).await;
+            self.tell(3, event("campaigns", seen));
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use sha2::{Digest, Sha256};
 use triad_sim::crashes::{self, Workload};
 use triad_sim::fleet::{Plan, Totals, run_seeds};
 use triad_sim::{Options, Saved, of_seed, replay, run};
@@ -31,7 +32,7 @@ enum Command {
     One(One),
     /// Goes through every crash point of the reference workloads, and every pair of them.
     Crashes(CrashPoints),
-    /// Runs seeds for long, in pieces; called again it goes on where it was. Fails as `seeds` does,
+    /// Runs seeds for long, in pieces; called again the same program goes on where it was. Fails as `seeds` does,
     /// of all seeds so far.
     Nightly(Nightly),
     /// Runs plain three-step orders without faults, for the speed.
@@ -232,11 +233,19 @@ fn crash_points(a: &CrashPoints) -> bool {
 
 fn nightly(a: &Nightly) -> anyhow::Result<bool> {
     let began = Instant::now();
-    let mut totals = match std::fs::read(&a.state) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} cannot be read", a.state.display()))?,
-        Err(_) => Totals::default(),
-    };
+    let program = program()?;
+    let mut totals = Totals::default();
+    if let Ok(bytes) = std::fs::read(&a.state) {
+        let kept: Kept = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} cannot be read", a.state.display()))?;
+        if kept.program == program {
+            totals = kept.totals;
+        } else {
+            eprintln!(
+                "the program is another one: its seeds show nothing of this one, which begins anew"
+            );
+        }
+    }
     let until = until(a.minutes);
     while totals.next < a.seeds && until.is_none_or(|u| Instant::now() < u) {
         let piece = run_seeds(Plan {
@@ -247,7 +256,12 @@ fn nightly(a: &Nightly) -> anyhow::Result<bool> {
             keep_going: true,
         });
         totals.add(piece);
-        keep(&a.state, &totals)?;
+        let kept = Kept {
+            program: program.clone(),
+            totals,
+        };
+        keep(&a.state, &kept)?;
+        totals = kept.totals;
         let speed = began.elapsed().as_secs();
         eprintln!(
             "{} seeds, {} failed, {speed} s",
@@ -258,10 +272,27 @@ fn nightly(a: &Nightly) -> anyhow::Result<bool> {
     Ok(conclude(&totals, began))
 }
 
+/// What is kept between two calls.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Kept {
+    /// The digest of the program that ran the seeds.
+    program: String,
+    totals: Totals,
+}
+
+/// The digest of this program's file.
+fn program() -> anyhow::Result<String> {
+    let file = std::env::current_exe().context("this program does not know its file")?;
+    let bytes =
+        std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let digest = Sha256::digest(&bytes);
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Writes the state beside its place and moves it there, so that no kill leaves half of it.
-fn keep(path: &Path, totals: &Totals) -> anyhow::Result<()> {
+fn keep(path: &Path, kept: &Kept) -> anyhow::Result<()> {
     let beside = path.with_extension("new");
-    std::fs::write(&beside, serde_json::to_vec_pretty(totals)?)?;
+    std::fs::write(&beside, serde_json::to_vec_pretty(kept)?)?;
     std::fs::rename(&beside, path)?;
     Ok(())
 }

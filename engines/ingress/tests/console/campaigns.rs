@@ -101,20 +101,33 @@ async fn a_campaign_is_started_from_a_list_of_orders_and_its_page_says_what_came
 }
 
 #[tokio::test]
-async fn whoever_listens_to_a_campaign_is_told_its_end() {
+async fn whoever_listens_to_a_campaign_or_to_all_is_told_its_end() {
     let world = World::start().await;
     world.failed("a-0", "x").await;
     let wanted = json!({"act": "close", "filter": {"state": "Error"}, "why": "w", "by": "ann"});
     let started = world.act(ROOT, &wanted).await.json();
     let id = started["id"].as_str().unwrap();
-    let mut stream = world.client.connect().await;
-    let request =
-        format!("GET /v1/operate/events?campaign={id} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let first = heard(&mut stream, "event: campaign").await;
+    let mut one = listen(&world, &format!("campaign={id}")).await;
+    let mut all = listen(&world, "campaigns=true").await;
+    let first = heard(&mut one, "event: campaign\n").await;
     assert!(first.contains("\"end\":null"), "{first}");
+    let first = heard(&mut all, "event: campaigns\n").await;
+    assert!(first.contains(&format!("\"id\":\"{id}\"")), "{first}");
     world.carry_on().await;
-    heard(&mut stream, "\"end\":\"finished\"").await;
+    heard(&mut one, "\"end\":\"finished\"").await;
+    let last = heard(&mut all, "\"end\":\"finished\"").await;
+    assert!(
+        !last.contains("event: campaign\n"),
+        "nobody asked for one: {last}"
+    );
+}
+
+/// Listens to what changes.
+async fn listen(world: &World, query: &str) -> TcpStream {
+    let mut stream = world.client.connect().await;
+    let request = format!("GET /v1/operate/events?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
 }
 
 /// What is told until some part of it is.

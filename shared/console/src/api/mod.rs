@@ -128,12 +128,17 @@ async fn look<I: Installation>(
             letters::one(desk, &format!("{topic}/{partition}/{offset}"), query).await
         }
         ["events"] => {
-            query.only(&["order", "campaign"])?;
+            query.only(&["order", "campaign", "campaigns"])?;
             let order = query.one("order").map(order_id).transpose()?;
             let campaign = query.one("campaign").map(str::parse::<CampaignId>);
             let campaign = campaign.transpose();
             let campaign = campaign.map_err(|e| Problem::bad("bad-campaign-id", e.to_string()))?;
-            events::listen(desk, events::Of { order, campaign }, headers).await
+            let of = events::Of {
+                order,
+                campaign,
+                campaigns: query.flag("campaigns"),
+            };
+            events::listen(desk, of, headers).await
         }
         _ => Err(Problem::no_path()),
     }

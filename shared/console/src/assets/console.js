@@ -93,6 +93,7 @@ function start() {
   source.addEventListener("counts", refresh);
   source.addEventListener("order", refresh);
   source.addEventListener("campaign", refresh);
+  source.addEventListener("campaigns", refresh);
   // A server that cannot stream ends each answer; only one that does not answer the next time is away.
   let ended = false;
   source.addEventListener("open", () => { ended = false; });

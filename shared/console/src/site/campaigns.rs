@@ -54,7 +54,7 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     };
     Ok(Page::new("Campaigns", content)
         .at(AT)
-        .live("/v1/operate/events"))
+        .live("/v1/operate/events?campaigns=true"))
 }
 
 fn link(id: &CampaignId) -> Markup {
