@@ -20,11 +20,10 @@ use triad_operator::{counts, downstreams, find, json as form};
 use triad_runtime::{Clock, StoreError};
 
 use crate::answer::{self, Answer, EVENTS, events};
-use crate::api::campaigns::LISTED;
 use crate::desk::{Desk, Look};
 use crate::installation::Installation;
 use crate::problem::Problem;
-use crate::settings::{ASK_AGAIN, LISTEN_FOR, LOOK_EVERY, QUIET};
+use crate::settings::{ASK_AGAIN, CAMPAIGNS, LISTEN_FOR, LOOK_EVERY, QUIET};
 
 /// An event's name, and its data.
 type Event = (&'static str, String);
@@ -65,7 +64,7 @@ async fn look<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
 
 /// How the newest campaigns stand.
 async fn look_at_campaigns<I: Installation>(desk: &Desk<I>) -> Result<Value, Problem> {
-    let found = campaigns::list(desk.of.store(), LISTED).await?;
+    let found = campaigns::list(desk.of.store(), CAMPAIGNS).await?;
     let all = found.iter().map(|found| {
         let view = View::of(found);
         let mut stands = stands(&view);

@@ -17,6 +17,8 @@ pub(crate) const ACT_WITHIN: Millis = Millis(20_000);
 pub(crate) const RATE: u32 = 50;
 /// Orders of a page where a request says nothing.
 pub(crate) const PAGE: usize = 100;
+/// Most campaigns of a list, the newest.
+pub(crate) const CAMPAIGNS: usize = 50;
 /// Requests that are answered at once; further ones are told to come again.
 pub(crate) const REQUESTS: usize = 64;
 /// Readings of the topic of dead letters at once: each reads all of it.

@@ -10,9 +10,7 @@ use crate::desk::Desk;
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
-
-/// Most campaigns of a list.
-pub(crate) const LISTED: usize = 50;
+use crate::settings::CAMPAIGNS;
 
 /// The newest campaigns.
 pub(super) async fn list<I: Installation>(
@@ -20,7 +18,7 @@ pub(super) async fn list<I: Installation>(
     query: &Params,
 ) -> Result<Answer, Problem> {
     query.only(&[])?;
-    let found = desk::list(desk.of.store(), LISTED).await?;
+    let found = desk::list(desk.of.store(), CAMPAIGNS).await?;
     let hidden = &desk.settings.hidden;
     let all = found.iter().map(|one| shown(&View::of(one), hidden));
     let all: Result<Vec<Value>, Problem> = all.collect();

@@ -10,10 +10,10 @@ use super::layout::{Page, who, word};
 use super::{Visit, text};
 use crate::acts::campaigns::{Change, Start, Started, change, json, named, refused, start};
 use crate::acts::orders::Request;
-use crate::api::campaigns::LISTED;
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
+use crate::settings::CAMPAIGNS;
 
 /// Where they are in the navigation.
 const AT: &str = "/console/campaigns";
@@ -21,7 +21,7 @@ const AT: &str = "/console/campaigns";
 const SHOWN: usize = 500;
 
 pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
-    let found = desk::list(visit.desk.of.store(), LISTED).await?;
+    let found = desk::list(visit.desk.of.store(), CAMPAIGNS).await?;
     let all: Vec<View> = found.iter().map(View::of).collect();
     let content = html! {
         h1 { "Campaigns" }
