@@ -38,7 +38,7 @@ and with them --workflow and --older-than. Only orders that fit when it is start
 pub(super) struct StartArgs {
     /// What is done to each order
     #[arg(value_enum)]
-    what: Act,
+    what: CampaignAct,
     #[command(flatten)]
     filter: FilterArgs,
     /// Stop beyond so many of a hundred that fail again; 100 never stops it
@@ -87,7 +87,7 @@ pub(super) struct StartArgs {
 
 /// What a campaign can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Act {
+enum CampaignAct {
     Resubmit,
     Cancel,
     RetryUndo,
@@ -108,14 +108,14 @@ impl StartArgs {
 
     async fn what(&self, store: &Store) -> Result<What> {
         let corrects = self.step.is_some();
-        if corrects && self.what != Act::Resubmit {
+        if corrects && self.what != CampaignAct::Resubmit {
             return Err(Usage("a corrected input is for resubmit".into()).into());
         }
-        if self.to_workflow.is_some() != (self.what == Act::Migrate) {
+        if self.to_workflow.is_some() != (self.what == CampaignAct::Migrate) {
             return Err(Usage("--to-workflow is for migrate, which needs it".into()).into());
         }
         Ok(match self.what {
-            Act::Resubmit => match &self.step {
+            CampaignAct::Resubmit => match &self.step {
                 None => What::Resubmit,
                 Some(step) => What::Correct {
                     step: StepId::new(step.clone())
@@ -126,12 +126,12 @@ impl StartArgs {
                     },
                 },
             },
-            Act::Cancel => What::Cancel,
-            Act::RetryUndo => What::RetryUndo,
-            Act::Close => What::Close,
-            Act::Pause => What::Pause,
-            Act::Resume => What::Resume,
-            Act::Migrate => {
+            CampaignAct::Cancel => What::Cancel,
+            CampaignAct::RetryUndo => What::RetryUndo,
+            CampaignAct::Close => What::Close,
+            CampaignAct::Pause => What::Pause,
+            CampaignAct::Resume => What::Resume,
+            CampaignAct::Migrate => {
                 let stored = store.versions().await?;
                 let name = self.to_workflow.as_deref().unwrap_or_default();
                 let to = versions::find(&stored, name, self.to_version.as_deref());

@@ -17,12 +17,12 @@ use crate::source::{Found, Source};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Where each partition of a topic begins, and where those end that are not empty.
-struct Held {
+struct HeldOffsets {
     begins: BTreeMap<i32, i64>,
     ends: BTreeMap<i32, i64>,
 }
 
-impl Held {
+impl HeldOffsets {
     fn of(
         consumer: &BaseConsumer<Context>,
         config: &KafkaConfig,
@@ -98,7 +98,7 @@ impl HeldRecords {
     ) -> Result<Self, KafkaError> {
         let consumer = consumer(config, "triad-reader")?;
         let unreachable = |e| explain(&consumer, &config.brokers, &e);
-        let held = Held::of(&consumer, config, topic, within)?;
+        let held = HeldOffsets::of(&consumer, config, topic, within)?;
         let mut starts = TopicPartitionList::new();
         for (partition, low) in &held.begins {
             // What `offsets_for_times` takes in place of an offset.
@@ -135,7 +135,7 @@ impl HeldRecords {
         within: Duration,
     ) -> Result<Self, KafkaError> {
         let own = consumer(config, "triad-reader")?;
-        let mut held = Held::of(&own, config, topic, within)?;
+        let mut held = HeldOffsets::of(&own, config, topic, within)?;
         let mut starts = held.begins.clone();
         for group in groups {
             let member = consumer(config, group)?;
@@ -162,7 +162,7 @@ impl HeldRecords {
         consumer: BaseConsumer<Context>,
         config: &KafkaConfig,
         topic: &str,
-        held: Held,
+        held: HeldOffsets,
         starts: BTreeMap<i32, i64>,
     ) -> Result<Self, KafkaError> {
         let unreachable = |e| explain(&consumer, &config.brokers, &e);

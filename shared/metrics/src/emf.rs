@@ -52,11 +52,11 @@ pub enum EmbeddedError {
 #[derive(Debug, Clone)]
 pub struct Embedded {
     namespace: Arc<str>,
-    held: Arc<Mutex<HashMap<Key, Held>>>,
+    held: Arc<Mutex<HashMap<Key, Measured>>>,
 }
 
 #[derive(Debug)]
-enum Held {
+enum Measured {
     Count(u64),
     Level(f64),
     /// How many values in each class.
@@ -95,7 +95,7 @@ impl Embedded {
     #[must_use]
     pub fn lines(&self, at: u64) -> Vec<String> {
         let held = std::mem::take(&mut *self.lock());
-        let mut by_labels: BTreeMap<Vec<Label>, Vec<(Key, Held)>> = BTreeMap::new();
+        let mut by_labels: BTreeMap<Vec<Label>, Vec<(Key, Measured)>> = BTreeMap::new();
         for (key, value) in held {
             let labels = key.labels().cloned().collect();
             by_labels.entry(labels).or_default().push((key, value));
@@ -108,7 +108,7 @@ impl Embedded {
         .collect()
     }
 
-    fn line(&self, at: u64, labels: &[Label], values: Vec<(Key, Held)>) -> String {
+    fn line(&self, at: u64, labels: &[Label], values: Vec<(Key, Measured)>) -> String {
         let names: Vec<&str> = labels.iter().map(Label::key).collect();
         let told = |name: &str| json!({"Name": name, "Unit": unit(name)});
         let told_by = |labels: &[&str], metrics: Vec<Value>| json!({"Namespace": &*self.namespace, "Dimensions": [labels], "Metrics": metrics});
@@ -130,7 +130,7 @@ impl Embedded {
         Value::Object(line).to_string()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Measured>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,7 +154,7 @@ fn class(value: f64) -> i32 {
     class.clamp(FIRST_CLASS, LAST_CLASS)
 }
 
-impl Held {
+impl Measured {
     fn told(self) -> Value {
         match self {
             Self::Count(count) => count.into(),
@@ -180,29 +180,29 @@ struct One {
 }
 
 impl One {
-    fn change(&self, new: Held, change: impl FnOnce(&mut Held)) {
+    fn change(&self, new: Measured, change: impl FnOnce(&mut Measured)) {
         change(self.of.lock().entry(self.key.clone()).or_insert(new));
     }
 }
 
 impl CounterFn for One {
     fn increment(&self, by: u64) {
-        self.change(Held::Count(0), |held| {
-            if let Held::Count(count) = held {
+        self.change(Measured::Count(0), |held| {
+            if let Measured::Count(count) = held {
                 *count = count.saturating_add(by);
             }
         });
     }
 
     fn absolute(&self, value: u64) {
-        self.change(Held::Count(0), |held| *held = Held::Count(value));
+        self.change(Measured::Count(0), |held| *held = Measured::Count(value));
     }
 }
 
 impl GaugeFn for One {
     fn increment(&self, by: f64) {
-        self.change(Held::Level(0.0), |held| {
-            if let Held::Level(level) = held {
+        self.change(Measured::Level(0.0), |held| {
+            if let Measured::Level(level) = held {
                 *level += by;
             }
         });
@@ -213,14 +213,14 @@ impl GaugeFn for One {
     }
 
     fn set(&self, to: f64) {
-        self.change(Held::Level(0.0), |held| *held = Held::Level(to));
+        self.change(Measured::Level(0.0), |held| *held = Measured::Level(to));
     }
 }
 
 impl HistogramFn for One {
     fn record(&self, value: f64) {
-        self.change(Held::Classes(BTreeMap::new()), |held| {
-            if let Held::Classes(classes) = held {
+        self.change(Measured::Classes(BTreeMap::new()), |held| {
+            if let Measured::Classes(classes) = held {
                 *classes.entry(class(value)).or_default() += 1;
             }
         });

@@ -43,13 +43,13 @@ impl Future for Answered {
 }
 
 /// A call that an instance waits for; dropped with it.
-struct Held {
+struct CallInHand {
     world: World,
     who: InstanceId,
     service: &'static str,
 }
 
-impl Held {
+impl CallInHand {
     fn new(world: &World, who: InstanceId, service: &'static str) -> Self {
         let mut state = world.state();
         let held = state.remote.held.entry((who, service)).or_default();
@@ -70,7 +70,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for CallInHand {
     fn drop(&mut self) {
         let mut state = self.world.state();
         if let Some(n) = state.remote.held.get_mut(&(self.who, self.service)) {
@@ -109,7 +109,7 @@ impl RemoteService for SimRemote {
             fault,
             answers,
         } = fate;
-        let _held = Held::new(&world, self.ports.who, self.service);
+        let _held = CallInHand::new(&world, self.ports.who, self.service);
         if unreachable {
             world.sleep(5).await;
             return Err(transient("connect", false));

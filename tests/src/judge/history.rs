@@ -144,7 +144,7 @@ pub enum Answer {
     /// The puts have taken effect; what was seen was seen.
     Done,
     /// A condition does not hold: of each put, whether its own did.
-    Refused(Vec<Held>),
+    Refused(Vec<ConditionHeld>),
     /// The operation has had no effect, for a reason that has nothing to do with the object.
     Failed(String),
     /// Nobody knows.
@@ -154,7 +154,7 @@ pub enum Answer {
 /// Whether a put's condition held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Held {
+pub enum ConditionHeld {
     /// It did.
     Yes,
     /// It did not; the item that stands, where it was told.

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use stateright::semantics::SequentialSpec;
 
 use super::condition::{Term, Unjudged};
-use super::history::{Answer, Asked, Cell, Held, Item, Operation, Put, Scalar};
+use super::history::{Answer, Asked, Cell, ConditionHeld, Item, Operation, Put, Scalar};
 
 /// Names of the states in which an order has ended.
 const ENDS: [&str; 4] = ["Processed", "Error", "Compensated", "CompensationFailed"];
@@ -105,18 +105,18 @@ impl Object {
                 token.as_ref().is_some_and(is_known) || self.put(call, puts, token.as_deref())
             }
             (Asked::Put { puts, .. }, Answer::Refused(held)) => {
-                let fits = |((put, term), held): ((&Put, &Option<Term>), &Held)| {
+                let fits = |((put, term), held): ((&Put, &Option<Term>), &ConditionHeld)| {
                     let standing = self.at(put.cell);
                     let holds = term.as_ref().is_none_or(|t| t.holds(standing));
                     match held {
-                        Held::Yes => holds,
-                        Held::No(told) => {
+                        ConditionHeld::Yes => holds,
+                        ConditionHeld::No(told) => {
                             !holds && told.as_ref().is_none_or(|t| Some(t) == standing)
                         }
                     }
                 };
                 held.len() == puts.len()
-                    && held.iter().any(|h| matches!(h, Held::No(_)))
+                    && held.iter().any(|h| matches!(h, ConditionHeld::No(_)))
                     && puts.iter().zip(&call.terms).zip(held).all(fits)
             }
             (Asked::Seen(all), Answer::Done) => {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::history::{Answer, Asked, Cell, Condition, Held, Put};
+use super::history::{Answer, Asked, Cell, Condition, ConditionHeld, Put};
 use super::item::{item, scalar};
 use super::recorder::Begun;
 
@@ -199,19 +199,19 @@ impl Request {
 fn refused(body: &Value) -> Answer {
     let name = body["__type"].as_str().unwrap_or("unknown");
     let name = name.rsplit('#').next().unwrap_or(name);
-    let no = |told: &Value| Held::No(told.get("Item").map(item));
+    let no = |told: &Value| ConditionHeld::No(told.get("Item").map(item));
     match name {
         "ConditionalCheckFailedException" => Answer::Refused(vec![no(body)]),
         "TransactionCanceledException" => {
             let reasons = body["CancellationReasons"].as_array();
             let held = reasons.into_iter().flatten().map(|reason| {
                 match reason["Code"].as_str().unwrap_or("None") {
-                    "None" => Some(Held::Yes),
+                    "None" => Some(ConditionHeld::Yes),
                     "ConditionalCheckFailed" => Some(no(reason)),
                     _ => None,
                 }
             });
-            let held: Option<Vec<Held>> = held.collect();
+            let held: Option<Vec<ConditionHeld>> = held.collect();
             held.filter(|h| !h.is_empty())
                 .map_or(Answer::Failed(name.to_owned()), Answer::Refused)
         }
@@ -281,7 +281,7 @@ mod tests {
         let refusal = |name: &str| bytes(&json!({"__type": format!("com.amazonaws#{name}")}));
         assert_eq!(answer(Told::Answer(200, b"{}")), Answer::Done);
         let condition = refusal("ConditionalCheckFailedException");
-        let held = vec![Held::No(None)];
+        let held = vec![ConditionHeld::No(None)];
         assert_eq!(answer(Told::Answer(400, &condition)), Answer::Refused(held));
         let denied = refusal("AccessDeniedException");
         assert!(matches!(
@@ -316,7 +316,10 @@ mod tests {
             all.remove(0).1
         };
         let both = cancelled(["None", "ConditionalCheckFailed"]);
-        assert_eq!(both, Answer::Refused(vec![Held::Yes, Held::No(None)]));
+        assert_eq!(
+            both,
+            Answer::Refused(vec![ConditionHeld::Yes, ConditionHeld::No(None)])
+        );
         let conflict = cancelled(["TransactionConflict", "ConditionalCheckFailed"]);
         assert!(matches!(conflict, Answer::Failed(_)));
     }

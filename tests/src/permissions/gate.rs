@@ -40,7 +40,7 @@ const SECRETS_FORM: &str = "application/x-amz-json-1.1";
 
 /// A running gate.
 #[derive(Debug)]
-pub struct Gate {
+pub struct IamGate {
     addr: SocketAddr,
     shared: Arc<Shared>,
     /// Ends its task with itself.
@@ -56,7 +56,7 @@ struct Shared {
     published: Mutex<Vec<String>>,
 }
 
-impl Gate {
+impl IamGate {
     /// Listens on a free port of the loopback interface, before the tables at `tables`. `secrets` are the
     /// texts that Secrets Manager holds, by ARN.
     ///

@@ -19,7 +19,7 @@ use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, ControlStore, Handled, InputRecord, StateStore};
 use triad_workflow::{AgentName, Millis};
 
-use super::gate::Gate;
+use super::gate::IamGate;
 use super::line::{Line, refuse};
 use super::policy::{Installation, Policy};
 use super::rights::{Noted, Rights};
@@ -212,7 +212,7 @@ pub struct World {
     tables: Store,
     rights: Rights,
     facts: Mutex<BTreeSet<String>>,
-    _gate: Gate,
+    _gate: IamGate,
     _broker: BrokerHandle,
     _refused: TempDir,
 }
@@ -230,7 +230,7 @@ impl World {
             tables.publish(&workflow(yaml)).await;
         }
         let rights = Rights::of(policy);
-        let gate = Gate::start(tables.url(), rights.clone(), Default::default()).await;
+        let gate = IamGate::start(tables.url(), rights.clone(), Default::default()).await;
         let refused = tempfile::tempdir().expect("a directory");
         let broker = Broker::start(BrokerConfig {
             refuse_topics: Some(refused.path().to_owned()),

@@ -23,7 +23,7 @@ use crate::log::topics::is_legal_name;
 use crate::wire::frame::Header;
 
 /// An error with what to tell the person who sees it.
-type Refusal = (ResponseError, &'static str);
+type TopicRefusal = (ResponseError, &'static str);
 
 pub(crate) fn create(core: &mut Core, header: &Header, request: CreateTopicsRequest) -> Outcome {
     let mut wait_for = 0;
@@ -53,7 +53,7 @@ fn create_one(
     topic: &CreatableTopic,
     validate_only: bool,
     wait_for: &mut Lsn,
-) -> Result<(Uuid, i32), Refusal> {
+) -> Result<(Uuid, i32), TopicRefusal> {
     let name = topic.name.as_str();
     if !is_legal_name(name) {
         return Err((
@@ -176,7 +176,7 @@ fn add_to_one(
     core: &mut Core,
     topic: &CreatePartitionsTopic,
     validate_only: bool,
-) -> Result<Lsn, Refusal> {
+) -> Result<Lsn, TopicRefusal> {
     let existing = core.store.topics.get(&topic.name);
     let existing = existing
         .ok_or((

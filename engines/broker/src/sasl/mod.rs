@@ -121,7 +121,7 @@ pub(crate) enum Step {
 
 /// A login that is refused.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct LoginRefusal {
     /// For the broker's log.
     pub(crate) reason: String,
     /// For the client.
@@ -157,7 +157,7 @@ impl Sasl {
     }
 
     /// Takes the client's next message.
-    pub(crate) fn step(&self, exchange: Exchange, message: &[u8]) -> Result<Step, Refusal> {
+    pub(crate) fn step(&self, exchange: Exchange, message: &[u8]) -> Result<Step, LoginRefusal> {
         match exchange {
             Exchange::New(Mechanism::Scram(hash)) => self.first(hash, message),
             Exchange::New(Mechanism::OauthBearer) => self.bearer(message),
@@ -170,14 +170,14 @@ impl Sasl {
                     ends_in: None,
                 })
             }
-            Exchange::Acknowledgement(reason) => Err(Refusal {
+            Exchange::Acknowledgement(reason) => Err(LoginRefusal {
                 reason,
                 told: "Authentication failed: the token is refused".to_owned(),
             }),
         }
     }
 
-    fn first(&self, hash: Hash, message: &[u8]) -> Result<Step, Refusal> {
+    fn first(&self, hash: Hash, message: &[u8]) -> Result<Step, LoginRefusal> {
         let first = ClientFirst::parse(message).map_err(malformed)?;
         let verifier = self.users.get(&(hash, first.user.clone()));
         let Some(verifier) = verifier.cloned() else {
@@ -191,7 +191,7 @@ impl Sasl {
         Ok(Step::Challenge(challenge.into_bytes(), next))
     }
 
-    fn bearer(&self, message: &[u8]) -> Result<Step, Refusal> {
+    fn bearer(&self, message: &[u8]) -> Result<Step, LoginRefusal> {
         let token = bearer::token(message).map_err(malformed)?;
         let check = self.tokens.as_ref();
         let check = check.ok_or_else(|| malformed("tokens are not taken"))?;
@@ -210,15 +210,15 @@ impl Sasl {
 }
 
 /// Clients are not told whether it was the name or the password.
-fn wrong(user: &str, reason: &str) -> Refusal {
-    Refusal {
+fn wrong(user: &str, reason: &str) -> LoginRefusal {
+    LoginRefusal {
         reason: format!("{user:?}: {reason}"),
         told: "Authentication failed: the user name or the password is wrong".to_owned(),
     }
 }
 
-fn malformed(reason: &'static str) -> Refusal {
-    Refusal {
+fn malformed(reason: &'static str) -> LoginRefusal {
+    LoginRefusal {
         reason: reason.to_owned(),
         told: format!("Authentication failed: {reason}"),
     }

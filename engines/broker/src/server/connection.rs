@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::gate::{Gate, MAX_LOGIN_REQUEST, Passage, Shut};
+use super::gate::{LoginGate, MAX_LOGIN_REQUEST, Passage, Shut};
 use crate::apis::{self, Outcome, fetch, groups};
 use crate::core::{Client, Core, Shared, Signal};
 use crate::wire::frame::{self, Header, Malformed, Request};
@@ -58,7 +58,7 @@ pub(crate) enum Closed {
     #[error("no TLS connection: {0}")]
     Tls(io::Error),
     #[error(transparent)]
-    Gate(#[from] Shut),
+    LoginGate(#[from] Shut),
 }
 
 /// A begun request.
@@ -72,7 +72,7 @@ struct Connection {
     signal: Arc<Signal>,
     client: Client,
     /// Where clients must log in.
-    gate: Option<Gate>,
+    gate: Option<LoginGate>,
     /// Nothing more is read: the connection ends with this when all answers are sent.
     ending: Option<Shut>,
     slots: VecDeque<Slot>,
@@ -100,7 +100,7 @@ pub(crate) async fn serve(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
     client: Client,
-    gate: Option<Gate>,
+    gate: Option<LoginGate>,
     core: Shared,
     budget: Rc<Semaphore>,
 ) -> Result<(), Closed> {
@@ -137,7 +137,7 @@ pub(crate) async fn serve(
             return Err(shut.into());
         }
         // Looked at each time: a client that keeps sending keeps the timer below from its turn.
-        let login_by = connection.gate.as_ref().and_then(Gate::deadline);
+        let login_by = connection.gate.as_ref().and_then(LoginGate::deadline);
         if login_by.is_some_and(|by| by <= Instant::now()) {
             return Err(Shut::TooSlow.into());
         }

@@ -21,7 +21,7 @@ use kafka_protocol::protocol::StrBytes;
 use tokio::time::Instant;
 
 use crate::apis::versions;
-use crate::sasl::{Exchange, Mechanism, Refusal, Sasl, Step};
+use crate::sasl::{Exchange, LoginRefusal, Mechanism, Sasl, Step};
 use crate::wire::frame::{Header, Malformed};
 
 /// Bound: time for the TLS handshake and the login together.
@@ -65,7 +65,7 @@ struct Session {
 }
 
 /// See the module.
-pub(crate) struct Gate {
+pub(crate) struct LoginGate {
     sasl: Rc<Sasl>,
     deadline: Instant,
     mechanism: Option<Mechanism>,
@@ -73,7 +73,7 @@ pub(crate) struct Gate {
     session: Option<Session>,
 }
 
-impl Gate {
+impl LoginGate {
     /// Closed until somebody logs in, by `deadline`.
     pub(crate) fn new(sasl: Rc<Sasl>, deadline: Instant) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl Gate {
                     response
                 }
             }
-            Err(Refusal { reason, told }) => {
+            Err(LoginRefusal { reason, told }) => {
                 self.session = None;
                 // So long the answer may take, also where the first login was long ago.
                 self.deadline = Instant::now() + LOGIN_WITHIN;
@@ -181,12 +181,12 @@ impl Gate {
     }
 
     /// Who logs in again must be who logged in.
-    fn same_as_before(&mut self, mechanism: Mechanism, step: Step) -> Result<Step, Refusal> {
+    fn same_as_before(&mut self, mechanism: Mechanism, step: Step) -> Result<Step, LoginRefusal> {
         match (&self.session, step) {
             (Some(before), Step::Done { name, .. })
                 if before.mechanism != mechanism || before.name != name =>
             {
-                Err(Refusal {
+                Err(LoginRefusal {
                     reason: format!("{name:?} logs in on the connection of {:?}", before.name),
                     told: "Authentication failed: the connection is somebody else's".to_owned(),
                 })

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connection::Closed;
-use gate::{Gate, LOGIN_WITHIN};
+use gate::{LOGIN_WITHIN, LoginGate};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -111,7 +111,7 @@ async fn serve(
     let stream = accepted
         .map_err(|_| gate::Shut::TooSlow)?
         .map_err(Closed::Tls)?;
-    let gate = tls.sasl.map(|sasl| Gate::new(sasl, deadline));
+    let gate = tls.sasl.map(|sasl| LoginGate::new(sasl, deadline));
     let (reader, mut writer) = tokio::io::split(stream);
     let served = connection::serve(reader, &mut writer, client, gate, core, budget).await;
     // The client may be gone; it was told all that there was to tell.

@@ -38,7 +38,7 @@ fn connect() -> (DuplexStream, tokio::task::JoinHandle<Result<(), Closed>>) {
     };
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(theirs);
-    let gate = Gate::new(sasl, Instant::now() + LOGIN_WITHIN);
+    let gate = LoginGate::new(sasl, Instant::now() + LOGIN_WITHIN);
     let budget = Rc::new(Semaphore::new(1));
     let served = connection::serve(reader, writer, client, Some(gate), core, budget);
     (ours, tokio::task::spawn_local(served))
@@ -76,7 +76,7 @@ async fn a_client_that_does_not_log_in_is_closed_in_time() {
         let began = Instant::now();
         let (_silent, served) = connect();
         let ended = served.await.expect("an end");
-        assert!(matches!(ended, Err(Closed::Gate(Shut::TooSlow))));
+        assert!(matches!(ended, Err(Closed::LoginGate(Shut::TooSlow))));
         assert_eq!(began.elapsed(), LOGIN_WITHIN);
 
         // However much it says.
@@ -87,7 +87,7 @@ async fn a_client_that_does_not_log_in_is_closed_in_time() {
             tokio::time::advance(LOGIN_WITHIN / 8).await;
         }
         let ended = served.await.expect("an end");
-        assert!(matches!(ended, Err(Closed::Gate(Shut::TooSlow))));
+        assert!(matches!(ended, Err(Closed::LoginGate(Shut::TooSlow))));
     };
     LocalSet::new().run_until(alone).await;
 }
@@ -109,7 +109,7 @@ async fn a_login_that_ends_is_renewed_on_the_connection_or_ends_it() {
         tokio::time::advance(LIFE).await;
         assert_eq!(ask(&mut client, 3, 1, ALL_TOPICS).await, None);
         let ended = served.await.expect("an end");
-        assert!(matches!(ended, Err(Closed::Gate(Shut::Ended(_)))));
+        assert!(matches!(ended, Err(Closed::LoginGate(Shut::Ended(_)))));
     };
     LocalSet::new().run_until(alone).await;
 }

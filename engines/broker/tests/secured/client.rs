@@ -20,7 +20,7 @@ const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the broker said of a login: the code and the text.
-pub type Refusal = (i16, String);
+pub type LoginRefusal = (i16, String);
 
 pub struct Client(StreamOwned<ClientConnection, TcpStream>);
 
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// One message of a mechanism; the answer's message and the session's milliseconds.
-    pub fn authenticate(&mut self, message: &[u8]) -> Option<Result<(Vec<u8>, i64), Refusal>> {
+    pub fn authenticate(&mut self, message: &[u8]) -> Option<Result<(Vec<u8>, i64), LoginRefusal>> {
         let answer = self.ask(36, 1, &blob(message))?;
         let (code, text) = (field(&answer, 0), field(&answer, 2));
         let text = usize::try_from(text).unwrap_or(0);
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Logs in with a token; for how many milliseconds.
-    pub fn bearer(&mut self, token: &str) -> Result<i64, Refusal> {
+    pub fn bearer(&mut self, token: &str) -> Result<i64, LoginRefusal> {
         self.handshake("OAUTHBEARER").expect("an answer");
         let message = format!("n,,\x01auth=Bearer {token}\x01\x01");
         let answer = self.authenticate(message.as_bytes()).expect("an answer");
@@ -142,12 +142,17 @@ impl Client {
         }
     }
 
-    pub fn scram(&mut self, mechanism: &str, password: &str) -> Result<(), Refusal> {
+    pub fn scram(&mut self, mechanism: &str, password: &str) -> Result<(), LoginRefusal> {
         self.scram_as(USER, mechanism, password)
     }
 
     /// Logs in by RFC 5802, and holds the broker's proof against what it must be.
-    pub fn scram_as(&mut self, user: &str, mechanism: &str, password: &str) -> Result<(), Refusal> {
+    pub fn scram_as(
+        &mut self,
+        user: &str,
+        mechanism: &str,
+        password: &str,
+    ) -> Result<(), LoginRefusal> {
         let (hash, mac, derive) = match mechanism {
             "SCRAM-SHA-256" => (
                 &digest::SHA256,

@@ -9,7 +9,7 @@ use triad_operator::campaign::{Pace, View, What};
 use triad_operator::json as form;
 use triad_workflow::Millis;
 
-use super::orders::{self, Act, FilterForm, Plan};
+use super::orders::{self, FilterForm, OrderAct, Plan};
 use super::{act, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
@@ -24,7 +24,7 @@ pub(crate) const COUNTED: u64 = 10_000;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Start {
-    pub(crate) act: Act,
+    pub(crate) act: OrderAct,
     pub(crate) filter: FilterForm,
     pub(crate) why: String,
     #[serde(default)]
@@ -125,7 +125,7 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
         to_workflow: request.to_workflow,
         to_version: request.to_version,
     };
-    if request.act == Act::Settle {
+    if request.act == OrderAct::Settle {
         let text = "what is in doubt is settled order by order";
         return Err(Problem::bad("bad-act", text));
     }

@@ -18,7 +18,7 @@ use crate::problem::Problem;
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Act {
+pub(crate) enum DownstreamAct {
     Pause,
     Resume,
     ForceOpen,
@@ -26,7 +26,7 @@ pub(crate) enum Act {
     Release,
 }
 
-impl Act {
+impl DownstreamAct {
     /// All, by their names.
     pub(crate) const ALL: [(&'static str, Self); 5] = [
         ("pause", Self::Pause),
@@ -41,7 +41,7 @@ impl Act {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    pub(crate) act: Act,
+    pub(crate) act: DownstreamAct,
     #[serde(default)]
     pub(crate) downstream: Option<String>,
     /// WORKFLOW/STEP.
@@ -104,9 +104,11 @@ fn which(
         (Some(name), None) => {
             let agent = published.agent(name).map_err(unknown)?;
             let action = match request.act {
-                Act::Pause | Act::ForceOpen => DownstreamAction::Force(ForcedTo::Open),
-                Act::ForceClosed => DownstreamAction::Force(ForcedTo::Closed),
-                Act::Resume | Act::Release => DownstreamAction::Release,
+                DownstreamAct::Pause | DownstreamAct::ForceOpen => {
+                    DownstreamAction::Force(ForcedTo::Open)
+                }
+                DownstreamAct::ForceClosed => DownstreamAction::Force(ForcedTo::Closed),
+                DownstreamAct::Resume | DownstreamAct::Release => DownstreamAction::Release,
             };
             Ok((BTreeSet::from([agent]), action))
         }
@@ -116,8 +118,8 @@ fn which(
             let agents = published.agents_of(&step).map_err(unknown)?;
             let StepType { workflow, step } = step;
             let action = match request.act {
-                Act::Pause => DownstreamAction::PauseStep(workflow, step),
-                Act::Resume => DownstreamAction::ResumeStep(workflow, step),
+                DownstreamAct::Pause => DownstreamAction::PauseStep(workflow, step),
+                DownstreamAct::Resume => DownstreamAction::ResumeStep(workflow, step),
                 _ => return Err(bad("a step type is paused and resumed alone".to_owned())),
             };
             Ok((agents, action))

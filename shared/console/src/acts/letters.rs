@@ -20,7 +20,7 @@ use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Act {
+pub(crate) enum LetterAct {
     Replay,
     Dismiss,
 }
@@ -38,7 +38,7 @@ pub(crate) struct FilterForm {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    pub(crate) act: Act,
+    pub(crate) act: LetterAct,
     #[serde(default)]
     pub(crate) letters: Vec<String>,
     #[serde(default)]
@@ -69,7 +69,7 @@ pub(crate) struct Line {
 /// What came of a request.
 #[derive(Debug)]
 pub(crate) struct Done {
-    pub(crate) act: Act,
+    pub(crate) act: LetterAct,
     pub(crate) dry_run: bool,
     pub(crate) lines: Vec<Line>,
     pub(crate) tally: Tally,
@@ -148,8 +148,8 @@ fn what<I: Installation>(
             return Err(Problem::bad("no-letters", text));
         }
     };
-    let is_wrong =
-        request.value.is_some() && (request.act == Act::Dismiss || request.letters.len() != 1);
+    let is_wrong = request.value.is_some()
+        && (request.act == LetterAct::Dismiss || request.letters.len() != 1);
     let is_long = request
         .value
         .as_ref()
@@ -162,8 +162,8 @@ fn what<I: Installation>(
     }
     Ok(Replay {
         deed: match request.act {
-            Act::Replay => Deed::Replay,
-            Act::Dismiss => Deed::Dismiss,
+            LetterAct::Replay => Deed::Replay,
+            LetterAct::Dismiss => Deed::Dismiss,
         },
         letters,
         act: by.map_err(|e| Problem::bad("bad-why", e.to_string()))?,
@@ -235,8 +235,8 @@ impl Done {
             failed,
         } = self.tally;
         let act = match self.act {
-            Act::Replay => "replay",
-            Act::Dismiss => "dismiss",
+            LetterAct::Replay => "replay",
+            LetterAct::Dismiss => "dismiss",
         };
         let done = json!({"act": act, "done": replayed, "done_before": before, "failed": failed,
             "dry_run": self.dry_run, "more": self.more, "results": lines.collect::<Vec<_>>()});

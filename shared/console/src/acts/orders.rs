@@ -27,7 +27,7 @@ const MAX_PAGES: usize = 10;
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Act {
+pub(crate) enum OrderAct {
     Resubmit,
     Cancel,
     RetryUndo,
@@ -38,7 +38,7 @@ pub(crate) enum Act {
     Migrate,
 }
 
-impl Act {
+impl OrderAct {
     /// All, in the order in which they are offered.
     pub(crate) const ALL: [Self; 8] = [
         Self::Resubmit,
@@ -100,7 +100,7 @@ impl FilterForm {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
-    pub(crate) act: Act,
+    pub(crate) act: OrderAct,
     #[serde(default)]
     pub(crate) orders: Vec<String>,
     #[serde(default)]
@@ -133,7 +133,7 @@ pub(crate) struct Request {
 /// What came of a request.
 #[derive(Debug)]
 pub(crate) struct Done {
-    pub(crate) act: Act,
+    pub(crate) act: OrderAct,
     pub(crate) by: OperatorAct,
     pub(crate) dry_run: bool,
     pub(crate) lines: Vec<Line>,
@@ -233,16 +233,16 @@ pub(super) async fn plan<I: Installation>(
 ) -> Result<Plan, Problem> {
     fits(request)?;
     Ok(Plan::Operate(match request.act {
-        Act::Resubmit => match &request.step {
+        OrderAct::Resubmit => match &request.step {
             None => Action::Resubmit { input: None },
             Some(name) => return Ok(Plan::Correct(step(name)?, correction(request)?)),
         },
-        Act::Cancel => Action::Cancel,
-        Act::RetryUndo => Action::RetryCompensation,
-        Act::Close => Action::Close,
-        Act::Pause => Action::Pause,
-        Act::Resume => Action::Resume,
-        Act::Settle => {
+        OrderAct::Cancel => Action::Cancel,
+        OrderAct::RetryUndo => Action::RetryCompensation,
+        OrderAct::Close => Action::Close,
+        OrderAct::Pause => Action::Pause,
+        OrderAct::Resume => Action::Resume,
+        OrderAct::Settle => {
             let wanted = || Problem::bad("bad-act", "settle needs `step` and `applied`");
             let name = request.step.as_deref().ok_or_else(wanted)?;
             let applied = request.applied.ok_or_else(wanted)?;
@@ -251,7 +251,7 @@ pub(super) async fn plan<I: Installation>(
                 applied: applied.then(|| request.output.clone().unwrap_or_default()),
             }
         }
-        Act::Migrate => {
+        OrderAct::Migrate => {
             let wanted = || Problem::bad("bad-act", "migrate needs `to_workflow`");
             let workflow = request.to_workflow.as_deref().ok_or_else(wanted)?;
             let stored = desk.of.store().versions().await?;
@@ -266,7 +266,7 @@ pub(super) async fn plan<I: Installation>(
 /// That nothing is said that the act does not read.
 fn fits(request: &Request) -> Result<(), Problem> {
     let Request { act, .. } = request;
-    let (resubmit, settle) = (*act == Act::Resubmit, *act == Act::Settle);
+    let (resubmit, settle) = (*act == OrderAct::Resubmit, *act == OrderAct::Settle);
     let said = [
         ("step", request.step.is_some() && !resubmit && !settle),
         ("input", request.input.is_some() && !resubmit),
@@ -278,11 +278,11 @@ fn fits(request: &Request) -> Result<(), Problem> {
         ),
         (
             "to_workflow",
-            request.to_workflow.is_some() && *act != Act::Migrate,
+            request.to_workflow.is_some() && *act != OrderAct::Migrate,
         ),
         (
             "to_version",
-            request.to_version.is_some() && *act != Act::Migrate,
+            request.to_version.is_some() && *act != OrderAct::Migrate,
         ),
     ];
     let corrects = request.input.is_some() || !request.set.is_empty();

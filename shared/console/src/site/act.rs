@@ -7,7 +7,7 @@ use triad_operator::outcome::Verdict;
 use super::layout::{Page, who, word};
 use super::{Visit, campaigns, text};
 use crate::acts::difference;
-use crate::acts::orders::{Act, Done, FilterForm, Request, carry_out};
+use crate::acts::orders::{Done, FilterForm, OrderAct, Request, carry_out};
 use crate::installation::Installation;
 use crate::params::{FILTER, Params};
 use crate::problem::Problem;
@@ -59,7 +59,7 @@ fn campaign() -> Markup {
 
 /// The form on an order's own page.
 pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &[&str]) -> Markup {
-    let mut all = Act::ALL;
+    let mut all = OrderAct::ALL;
     all.sort_by_key(|act| !advised.contains(&act.name()));
     html! {
         form method="post" action="/console/act" {
@@ -77,14 +77,14 @@ pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &
 }
 
 /// The acts, the one first that orders of a state are most often waiting for.
-fn offered(state: Option<&str>) -> [Act; 8] {
+fn offered(state: Option<&str>) -> [OrderAct; 8] {
     let is_half_undone = state.is_some_and(|s| s.eq_ignore_ascii_case("CompensationFailed"));
-    let mut all = Act::ALL;
-    all.sort_by_key(|act| is_half_undone && *act != Act::RetryUndo);
+    let mut all = OrderAct::ALL;
+    all.sort_by_key(|act| is_half_undone && *act != OrderAct::RetryUndo);
     all
 }
 
-fn acts(all: &[Act]) -> Markup {
+fn acts(all: &[OrderAct]) -> Markup {
     html! {
         label { "What" select name="act" {
             @for act in all { option value=(act.name()) { (act.name()) } }
@@ -156,7 +156,7 @@ fn request(form: &Params) -> Result<Request, Problem> {
         let text = "some orders are chosen, and all that fit the filter are asked for: say which of the two";
         return Err(bad(text));
     }
-    let act = form.one("act").and_then(Act::of);
+    let act = form.one("act").and_then(OrderAct::of);
     // A campaign is for all that fit, whatever is chosen.
     let is_all = form.one("scope") == Some("all") || form.one("do") == Some("campaign");
     let said = |name: &str| form.one(name).map(str::to_owned);
@@ -246,7 +246,7 @@ fn shown<I: Installation>(visit: &Visit<'_, I>, form: &Params, done: &Done, titl
                 }
                 p {
                     button class="do" type="submit" name="do" value="act" { "Do it" }
-                    @if form.one("scope") == Some("all") && done.act != Act::Settle {
+                    @if form.one("scope") == Some("all") && done.act != OrderAct::Settle {
                         " " button type="submit" name="do" value="campaign" { "Start a campaign" }
                     }
                 }

@@ -7,7 +7,7 @@ use triad_operator::downstreams::{self, Published, Why};
 
 use super::layout::{Page, who, word};
 use super::{Visit, text};
-use crate::acts::downstreams::{Act, Request, carry_out, unknown};
+use crate::acts::downstreams::{DownstreamAct, Request, carry_out, unknown};
 use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
@@ -89,7 +89,7 @@ fn form<'a, I>(visit: &Visit<'_, I>, agents: impl Iterator<Item = &'a str>) -> M
                 legend { "Hold a downstream, or let it go" }
                 (word(visit))
                 div class="fields" {
-                    label { "What" select name="what" { @for (name, _) in Act::ALL { option value=(name) { (name) } } } }
+                    label { "What" select name="what" { @for (name, _) in DownstreamAct::ALL { option value=(name) { (name) } } } }
                     label { "Downstream" select name="downstream" {
                         option value="" { "–" }
                         @for agent in agents { option value=(agent) { (agent) } }
@@ -109,7 +109,7 @@ pub(super) async fn act<I: Installation>(
     form: &Params,
 ) -> Result<Page, Problem> {
     let said = |name: &str| form.one(name).map(str::to_owned);
-    let act = Act::ALL
+    let act = DownstreamAct::ALL
         .into_iter()
         .find(|(name, _)| Some(*name) == form.one("what"));
     let (name, act) = act.ok_or_else(|| Problem::bad("bad-act", "choose what is to be done"))?;

@@ -8,7 +8,7 @@ use triad_runtime::dead_letter::LetterId;
 
 use super::layout::{Page, who, word};
 use super::{Visit, text};
-use crate::acts::letters::{Act, Done, FilterForm, Request, carry_out};
+use crate::acts::letters::{Done, FilterForm, LetterAct, Request, carry_out};
 use crate::installation::Installation;
 use crate::letters;
 use crate::params::Params;
@@ -199,8 +199,8 @@ pub(super) async fn act<I: Installation>(
     let said = |name: &str| form.one(name).map(str::to_owned);
     let is_all = form.one("scope") == Some("all");
     let act = match form.one("act") {
-        Some("replay") => Act::Replay,
-        Some("dismiss") => Act::Dismiss,
+        Some("replay") => LetterAct::Replay,
+        Some("dismiss") => LetterAct::Dismiss,
         _ => return Err(Problem::bad("bad-act", "choose what is to be done")),
     };
     let request = Request {

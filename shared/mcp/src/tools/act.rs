@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use triad_runtime::{Clock, Entropy};
 
-use super::args::{Act, DryRun, On};
+use super::args::{ActArguments, DryRun, On};
 use crate::ask::{Query, Told, in_path, problem};
 use crate::tried::Request;
 use crate::visit::Visit;
@@ -78,7 +78,7 @@ async fn change_campaign<C: Clock, E: Entropy>(
 }
 
 /// Does what was tried.
-pub(super) async fn act<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &Act) -> Told {
+pub(super) async fn act<C: Clock, E: Entropy>(visit: &Visit<C, E>, what: &ActArguments) -> Told {
     let (caller, now) = (&visit.asking.caller, visit.mcp.clock.now());
     let taken = visit.mcp.tried().take(&what.dry_run, caller, now);
     let request = taken.map_err(|why| problem(why.code(), &why.to_string()))?;

@@ -233,7 +233,7 @@ pub(crate) struct DryRun {
 /// An act that was tried.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Act {
+pub(crate) struct ActArguments {
     /// The id that `dry_run` answered with, five minutes ago at most.
     pub(crate) dry_run: String,
 }

@@ -31,7 +31,7 @@ pub(crate) enum Call {
     GetWorkflow(args::GetWorkflow),
     ReadDocs(args::ReadDocs),
     DryRun(Box<args::DryRun>),
-    Act(args::Act),
+    Act(args::ActArguments),
 }
 
 /// Why a call is none.
@@ -98,7 +98,7 @@ pub(crate) fn all(acts: bool) -> Vec<Tool> {
     if acts {
         tools.push(tool::<args::DryRun>("dry_run", "What an act would do, to which orders, without doing it. The answer has `dry_run`, an id for `act`, if anything would be done.")
             .with_annotations(hints().read_only(true)));
-        tools.push(tool::<args::Act>("act", "Does what a dry run of yours has tried, that very request. The id holds for one act and five minutes. Who and why are kept in the record.")
+        tools.push(tool::<args::ActArguments>("act", "Does what a dry run of yours has tried, that very request. The id holds for one act and five minutes. Who and why are kept in the record.")
             .with_annotations(hints().read_only(false).destructive(true).idempotent(false)));
     }
     tools

@@ -59,7 +59,7 @@ pub struct Campaign {
     pub notes: Vec<Note>,
     /// Which of the processes that could carry it on does; `None` while none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<CampaignLease>,
 }
 
 /// What a campaign does to each of its orders, under the names of the single acts.
@@ -255,7 +255,7 @@ pub struct Note {
 
 /// That a process carries a campaign on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct CampaignLease {
     /// Unique to the process's present turn.
     pub by: u64,
     /// From when on another process may take over.

@@ -15,7 +15,7 @@ use triad_workflow::Millis;
 
 use super::act::act_on;
 use super::desk::{listed, store_error};
-use super::form::{Batch, Campaign, Done, Entry, Held, MAX_TEXT_BYTES, Phase};
+use super::form::{Batch, Campaign, CampaignLease, Done, Entry, MAX_TEXT_BYTES, Phase};
 use super::records::{self, Read};
 use super::rules::{self, Verdict};
 use crate::outcome::{Outcome, Verdict as OfOne};
@@ -406,7 +406,7 @@ where
         let mut next = turn.head.value.clone();
         edit(&mut next);
         let is_over = matches!(next.phase, Phase::Ended { .. });
-        next.held = (!is_over).then_some(Held {
+        next.held = (!is_over).then_some(CampaignLease {
             by: turn.by,
             until: now.plus(HOLD),
         });

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::history::{Cell, Condition, Held, Item, Moment, Put, Scalar, Seen, Sign};
+use super::super::history::{
+    Cell, Condition, ConditionHeld, Item, Moment, Put, Scalar, Seen, Sign,
+};
 use super::*;
 
 /// A process record of a version, held by somebody or by nobody.
@@ -121,7 +123,7 @@ fn of_two_writes_on_one_version_one_wins() {
             4,
             8,
             on(1, &two),
-            Answer::Refused(vec![Held::No(Some(one.clone()))]),
+            Answer::Refused(vec![ConditionHeld::No(Some(one.clone()))]),
         ),
     ];
     assert!(is_explained(&all));
@@ -147,7 +149,7 @@ fn an_acknowledged_write_that_nobody_finds_is_no_history() {
 #[test]
 fn a_refusal_without_reason_is_no_history() {
     let mut all = written();
-    let refused = Answer::Refused(vec![Held::No(None)]);
+    let refused = Answer::Refused(vec![ConditionHeld::No(None)]);
     all.push(during(5, 6, on(2, &record(3, None)), refused));
     assert!(!is_explained(&all));
 }

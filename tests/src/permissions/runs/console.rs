@@ -198,19 +198,19 @@ fn told(said: &Response<Bytes>) -> (&'static str, String) {
 /// The topic of dead letters, with a letter from each topic that is read.
 struct Letters(Vec<(String, InputRecord)>);
 
-struct Held(std::vec::IntoIter<InputRecord>);
+struct LettersHeld(std::vec::IntoIter<InputRecord>);
 
 impl LetterTopic for Letters {
     type Error = Infallible;
-    type Records = Held;
+    type Records = LettersHeld;
 
-    async fn open(&self, _since: Option<Timestamp>) -> Result<Held, Infallible> {
+    async fn open(&self, _since: Option<Timestamp>) -> Result<LettersHeld, Infallible> {
         let all: Vec<_> = self.0.iter().map(|(_, letter)| letter.clone()).collect();
-        Ok(Held(all.into_iter()))
+        Ok(LettersHeld(all.into_iter()))
     }
 }
 
-impl LetterRecords for Held {
+impl LetterRecords for LettersHeld {
     type Error = Infallible;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, Infallible> {

@@ -13,7 +13,7 @@ use triad_kafka::{KafkaConfig, Topic, create_topics};
 use crate::engines::Store;
 use crate::event_source::{INVOCATION, event, failures};
 use crate::permissions::asked::to_write;
-use crate::permissions::gate::Gate;
+use crate::permissions::gate::IamGate;
 use crate::permissions::line::refuse;
 use crate::permissions::policy::{Installation, Policy};
 use crate::permissions::rights::Rights;
@@ -56,7 +56,7 @@ pub(super) async fn alerts(installation: &Installation, policy: &Policy) -> Run 
         variables.remove(own);
     }
     variables.insert("TRIAD_BROKERS".into(), brokers.clone());
-    let gate = Gate::start(NOWHERE.into(), rights.clone(), BTreeMap::new()).await;
+    let gate = IamGate::start(NOWHERE.into(), rights.clone(), BTreeMap::new()).await;
     let api = RuntimeApi::start();
     let function = spawn(&api, "alerts", &variables, &gate);
     let mut facts = BTreeSet::new();
@@ -122,7 +122,7 @@ pub(super) async fn start(installation: &Installation, role: &str, policy: &Poli
         .filter_map(|(id, text)| Some((id?, text)));
     // The Supervisor's first invocation is a sweep.
     let tables = Store::with_prefix(&variables["TRIAD_TABLE_PREFIX"]).await;
-    let gate = Gate::start(tables.url(), rights.clone(), secrets.collect()).await;
+    let gate = IamGate::start(tables.url(), rights.clone(), secrets.collect()).await;
     variables.insert("TRIAD_BROKERS".into(), NOWHERE.into());
     let kind = if role.starts_with("agent-") {
         "agent"
@@ -158,7 +158,7 @@ fn spawn(
     api: &RuntimeApi,
     kind: &str,
     variables: &BTreeMap<String, String>,
-    gate: &Gate,
+    gate: &IamGate,
 ) -> crate::runtime_api::Function {
     let url = gate.url();
     let own = [

@@ -51,13 +51,13 @@ impl Bus for Heard {
     }
 }
 
-pub struct Held(std::vec::IntoIter<InputRecord>);
+pub struct LettersHeld(std::vec::IntoIter<InputRecord>);
 
 impl LetterTopic for Heard {
     type Error = Infallible;
-    type Records = Held;
+    type Records = LettersHeld;
 
-    async fn open(&self, _since: Option<Timestamp>) -> Result<Held, Infallible> {
+    async fn open(&self, _since: Option<Timestamp>) -> Result<LettersHeld, Infallible> {
         let sent = self.0.lock().unwrap().clone();
         let letters = sent.into_iter().filter(|m| m.topic == topics::DEAD_LETTER);
         let records = letters.map(|m| InputRecord {
@@ -67,11 +67,11 @@ impl LetterTopic for Heard {
             headers: m.headers,
             ..InputRecord::default()
         });
-        Ok(Held(records.collect::<Vec<_>>().into_iter()))
+        Ok(LettersHeld(records.collect::<Vec<_>>().into_iter()))
     }
 }
 
-impl LetterRecords for Held {
+impl LetterRecords for LettersHeld {
     type Error = Infallible;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, Infallible> {

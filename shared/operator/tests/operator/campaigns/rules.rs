@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use triad_core::{CampaignId, OperatorAct, OrderId, ProcessState, Timestamp};
 use triad_operator::campaign::desk::Wanted;
-use triad_operator::campaign::form::{self, Held};
+use triad_operator::campaign::form::{self, CampaignLease};
 use triad_operator::campaign::rules::{SIZES, Verdict, came_of, size, verdict};
 use triad_operator::campaign::{
     Batch, Came, Campaign, Counts, Done, End, Entry, Phase, Then, What,
@@ -191,7 +191,7 @@ fn what_became_of_an_order_depends_on_what_was_wanted() {
 #[test]
 fn what_is_stored_is_as_in_the_golden_files() {
     let mut head = campaign(2, Came { of: 1, again: 0 });
-    head.held = Some(Held {
+    head.held = Some(CampaignLease {
         by: 3,
         until: Timestamp(62_000),
     });
