@@ -202,8 +202,8 @@ pub struct StepRequest {
     /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
-    /// True if an earlier attempt has called the remote service for this effect, or may have: then even the
-    /// first call for this request repeats one. `None` in a request of an earlier version of Triad.
+    /// True if an earlier attempt of this round has called the remote service for this effect, or may have: then
+    /// even the first call for this request repeats one. What an operator has done again begins a round. `None` in a request of an earlier version of Triad.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<bool>,
     /// Upper bound of the wait after the first call, in milliseconds.

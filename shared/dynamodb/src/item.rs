@@ -141,6 +141,7 @@ mod tests {
                 calls: 2,
                 made: 5,
                 unreported: 1,
+                before: 0,
                 earlier: 4,
             },
             compensation: Leg {
@@ -148,6 +149,7 @@ mod tests {
                 calls: 3,
                 made: 3,
                 unreported: 0,
+                before: 0,
                 earlier: 0,
             },
             key: 1,

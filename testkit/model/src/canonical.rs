@@ -41,7 +41,7 @@ fn text(order: &Order) -> String {
     read.dropped = None;
     for step in &mut read.steps {
         for leg in [&mut step.action, &mut step.compensation] {
-            (leg.made, leg.unreported) = (0, 0);
+            (leg.made, leg.unreported, leg.before) = (0, 0, 0);
         }
         forget_times_of_the_past(&mut step.state);
     }

@@ -59,6 +59,8 @@ pub struct Leg {
     /// Calls that attempts may have made which an agent took and never answered, in all rounds: the
     /// whole allowance of each.
     pub unreported: u32,
+    /// How many of `made` and `unreported` together are of earlier rounds.
+    pub before: u32,
     /// Highest attempt number that was used before the step last began anew, or a higher one; 0 at
     /// first. The next attempt has a number above it, so that a reply of an earlier round is never
     /// taken for one of this round.
@@ -66,15 +68,20 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// Whether any attempt so far has called the remote service, or may have.
+    /// Whether any attempt of this round has called the remote service, or may have.
     pub(crate) fn may_have_called(&self) -> bool {
-        self.made > 0 || self.unreported > 0
+        self.in_all() > self.before
     }
 
     /// A new round: failures and calls are counted from zero, attempts are numbered on.
     pub(crate) fn begin_round(&mut self) {
         self.failures = 0;
         self.calls = 0;
+        self.before = self.in_all();
+    }
+
+    fn in_all(&self) -> u32 {
+        self.made.saturating_add(self.unreported)
     }
 }
 

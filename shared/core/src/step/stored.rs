@@ -33,6 +33,11 @@ pub(super) struct StoredStep {
     calls_unreported: u32,
     #[serde(skip_serializing_if = "is_zero")]
     undo_calls_unreported: u32,
+    /// Absent in a record of an earlier version: then all calls count as this round's.
+    #[serde(skip_serializing_if = "is_zero")]
+    calls_before: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    undo_calls_before: u32,
     #[serde(skip_serializing_if = "is_zero")]
     key: u32,
     #[serde(skip_serializing_if = "is_zero")]
@@ -120,6 +125,8 @@ impl From<StepRecord> for StoredStep {
             undo_calls_made: beyond(&record.compensation),
             calls_unreported: record.action.unreported,
             undo_calls_unreported: record.compensation.unreported,
+            calls_before: record.action.before,
+            undo_calls_before: record.compensation.before,
             key: record.key,
             earlier: record.action.earlier,
             earlier_undos: record.compensation.earlier,
@@ -144,6 +151,7 @@ impl TryFrom<StoredStep> for StepRecord {
                 calls: stored.calls,
                 made: stored.calls_made.unwrap_or(stored.calls),
                 unreported: stored.calls_unreported,
+                before: stored.calls_before,
                 earlier: stored.earlier,
             },
             compensation: Leg {
@@ -151,6 +159,7 @@ impl TryFrom<StoredStep> for StepRecord {
                 calls: stored.undo_calls,
                 made: stored.undo_calls_made.unwrap_or(stored.undo_calls),
                 unreported: stored.undo_calls_unreported,
+                before: stored.undo_calls_before,
                 earlier: stored.earlier_undos,
             },
             key: stored.key,
@@ -434,6 +443,7 @@ mod tests {
                     calls: 3,
                     made: 11,
                     unreported: 12,
+                    before: 15,
                     earlier: 6,
                 },
                 compensation: Leg {
@@ -441,6 +451,7 @@ mod tests {
                     calls: 4,
                     made: 13,
                     unreported: 14,
+                    before: 16,
                     earlier: 8,
                 },
                 key: 5,

@@ -189,6 +189,10 @@ fn calls_of_an_earlier_round_are_still_told() {
     s.acts(Action::Resubmit { input: None }).claim();
     let leg = s.record("a").action;
     assert_eq!((leg.calls, leg.made, leg.unreported), (0, 2, 0));
+    // The operator who has it done again sets the pace of that, and no retry budget.
+    assert_eq!(s.requests()[0].repeats, Some(false));
+    s.answer_after(1, "a", failed()).overdue().claim();
+    assert_eq!(s.requests()[0].repeats, Some(true));
 }
 
 #[test]
