@@ -141,7 +141,7 @@ mod tests {
                 calls: 2,
                 made: 5,
                 unreported: 1,
-                before: 0,
+                before: 4,
                 earlier: 4,
             },
             compensation: Leg {
@@ -149,7 +149,7 @@ mod tests {
                 calls: 3,
                 made: 3,
                 unreported: 0,
-                before: 0,
+                before: 1,
                 earlier: 0,
             },
             key: 1,
@@ -260,7 +260,9 @@ mod tests {
         fields.collect()
     }
 
-    const GOLDEN: &str = include_str!("../tests/golden/order-state-search.json");
+    const GOLDEN: &str = include_str!("../tests/golden/order-state-round.json");
+    /// As records were written before calls of earlier rounds were told apart.
+    const BEFORE_ROUND: &str = include_str!("../tests/golden/order-state-search.json");
     /// As records were written before they had search keys.
     const BEFORE_SEARCH: &str = include_str!("../tests/golden/order-state-history.json");
     /// As records were written before they said what their history had lost.
@@ -270,6 +272,15 @@ mod tests {
     /// As records were written while consecutive ids shared a shard.
     const BEFORE_MIXED_SHARDS: &str =
         include_str!("../tests/golden/order-state-before-mixed-shards.json");
+
+    /// The same record of when calls of earlier rounds were not told apart.
+    fn before_round() -> Order {
+        let mut order = full();
+        for step in &mut order.steps {
+            (step.action.before, step.compensation.before) = (0, 0);
+        }
+        order
+    }
 
     #[test]
     fn a_record_is_stored_as_the_golden_item() {
@@ -283,7 +294,7 @@ mod tests {
         let text = serde_json::to_string_pretty(&to_json(&encode(&full(), 42, Millis(0)))).unwrap();
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/tests/golden/order-state-search.json"
+            "/tests/golden/order-state-round.json"
         );
         let text = text + "\n";
         match std::fs::read_to_string(path) {
@@ -296,7 +307,7 @@ mod tests {
     fn every_golden_item_still_decodes() {
         let before_search = Order {
             search: Vec::new(),
-            ..full()
+            ..before_round()
         };
         let mut before_history = before_search.clone();
         before_history.dropped = None;
@@ -310,6 +321,7 @@ mod tests {
         };
         for (golden, order) in [
             (GOLDEN, full()),
+            (BEFORE_ROUND, before_round()),
             (BEFORE_SEARCH, before_search),
             (BEFORE_HISTORY, before_history),
             (BEFORE_DEADLINE, earlier.clone()),
@@ -327,7 +339,7 @@ mod tests {
         let order = Order {
             campaign: Some("c-00c0ffee00c0ffee".parse().unwrap()),
             search: Vec::new(),
-            ..full()
+            ..before_round()
         };
         assert_eq!(decode(&from_json(&golden)).unwrap(), order);
         assert_eq!(to_json(&encode(&order, 42, Millis(0))), golden);
