@@ -99,12 +99,14 @@ pub struct BrokerConfig {
     /// bytes; a topic's `retention.bytes` takes its place for that topic. Default none: records are
     /// deleted only if a client asks for it.
     pub retention_bytes: Option<u64>,
-    /// How old a record becomes of a topic that one of [`BrokerConfig::own_groups`] reads, in whole segments: it is
-    /// deleted at most a quarter of this and a minute later. A topic's `retention.ms` takes its place for that topic.
-    /// Default none: records are not deleted for their age.
+    /// After what time the records of a topic are deleted that a group of [`BrokerConfig::own_groups`] reads.
+    /// Whole segments are deleted, so a record may stay a quarter of this time and a minute longer. A topic's
+    /// `retention.ms` takes its place for that topic, whoever reads it. Default none: no record is deleted
+    /// for its age.
     pub retention: Option<Duration>,
-    /// What the names of the groups begin with whose members are the installation's own handlers. What such a group has
-    /// not committed of a topic that it reads is deleted by none of the retentions. Default none.
+    /// The beginning of the names of those consumer groups whose members are the installation's own handlers.
+    /// A record that such a group still has to commit is deleted neither for its age nor for the bytes of its
+    /// partition. Default none: no group is protected in this way.
     pub own_groups: Option<String>,
     /// Most bytes of all records on disk together. Produce requests beyond it are answered with
     /// `KAFKA_STORAGE_ERROR`, and clients try again; no record is deleted to make room. Default 16

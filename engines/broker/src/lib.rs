@@ -27,7 +27,8 @@
 //! | record formats before magic 2 | `UNSUPPORTED_FOR_MESSAGE_FORMAT` |
 //! | SaslHandshake 1, SaslAuthenticate | served by a secured listener with SASL, and not offered else |
 //! | fetch sessions | answered with session 0: the client states everything each time |
-//! | `cleanup.policy=compact`, `retention.ms` | accepted and shown, without effect |
+//! | `cleanup.policy=compact` | accepted and shown, without effect |
+//! | `retention.ms`, `retention.bytes`, `segment.bytes`, `max.message.bytes` of a topic | obeyed |
 //! | a timestamp within a compressed batch | the batch's first offset |
 //! | anything else | not offered by ApiVersions; asked for nevertheless, the connection is closed |
 //!

@@ -22,10 +22,10 @@ const TOO_LATE: &str = "the log did not become durable in time";
 /// goes alone.
 const BATCH_BYTES: usize = 512 * 1024;
 
-/// The bus over the log of this process. Clones are the same bus.
+/// The bus that sends to the embedded broker of this process. Clones are the same bus.
 ///
-/// Messages of one call for one partition are appended together and lie in its order, one call after the
-/// other. A message without a key goes to the partitions in turn.
+/// The messages of one call that go to the same partition lie there in the order of the call. Messages
+/// without a key go to the partitions in turn.
 #[derive(Debug, Clone)]
 pub struct DirectBus(Arc<Shared>);
 
@@ -46,7 +46,7 @@ struct Group {
 }
 
 impl DirectBus {
-    /// Over this line.
+    /// A bus that sends through this line.
     #[must_use]
     pub fn new(line: Line) -> Self {
         Self(Arc::new(Shared {

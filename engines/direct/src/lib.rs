@@ -25,15 +25,15 @@ pub use consumer::DirectConsumer;
 
 /// The embedded broker of this process, for the consumer loops. Clones are the same broker.
 ///
-/// A consumer reads every partition of its topic, whoever else reads: under one group's name there must
-/// be one consumer in a process, and none that comes through the Kafka port.
+/// A consumer reads every partition of its topic, whoever else reads it. So only one consumer may read a
+/// topic under the name of a group, and no member of this group may come through the Kafka port.
 #[derive(Debug, Clone)]
 pub struct DirectBroker {
     line: Line,
 }
 
 impl DirectBroker {
-    /// Over this line.
+    /// The broker that this line leads to.
     #[must_use]
     pub fn new(line: Line) -> Self {
         Self { line }

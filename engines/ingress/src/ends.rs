@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use triad_core::OrderId;
 
-/// Most requests that wait for ends at once where nothing else is said.
+/// Most requests that wait for the ends of orders at once, in the default [`Ends`].
 pub const MAX_WAITING: usize = 10_000;
 
-/// The requests that wait for ends of orders. Copies share them.
+/// The requests that wait for the ends of orders. Clones share them.
 ///
-/// A word of an end is a hint to look: whoever is told reads the order's record. Ends are told by
-/// [`Noticing`](crate::Noticing); of those that another process wrote nobody is told, so who waits also
-/// looks by itself from time to time.
+/// [`Noticing`](crate::Noticing) tells a request when the order that it waits for may have ended, and the
+/// request then reads the order's record. An end that another process wrote is told to nobody, so each
+/// request also reads the record from time to time.
 #[derive(Debug, Clone)]
 pub struct Ends {
     waiting: Arc<Mutex<HashMap<String, watch::Sender<()>>>>,
@@ -29,7 +29,7 @@ impl Default for Ends {
 }
 
 impl Ends {
-    /// Nobody waits yet; at most `most` requests may.
+    /// No request waits yet. At most `most` requests may wait at once; one more is answered with 429.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
@@ -40,7 +40,7 @@ impl Ends {
         }
     }
 
-    /// How many requests wait, or have a place to wait.
+    /// How many requests wait, those included that have a place and are still being submitted.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.most.saturating_sub(self.places.available_permits())

@@ -16,8 +16,9 @@ const ENDS: [Status; 4] = [
 /// What the type of every status message begins with.
 const PREFIX: &str = "triad.order.";
 
-/// Hands messages to another bus, and before that tells who waits for an order that a status of its end
-/// goes out: a record is written before its statuses are sent, and whoever waits reads the record.
+/// A bus that hands all messages to another bus, of the type `B`. Before it sends the status of an order's
+/// end, it wakes the requests that wait for this order. They then read the order's record, which is always
+/// written before its statuses are sent.
 #[derive(Debug, Clone)]
 pub struct Noticing<B> {
     inner: B,
@@ -25,7 +26,7 @@ pub struct Noticing<B> {
 }
 
 impl<B> Noticing<B> {
-    /// Before `inner`; who waits is in `ends`.
+    /// A bus that hands messages to `inner`, and wakes the requests that wait in `ends`.
     pub const fn new(inner: B, ends: Ends) -> Self {
         Self { inner, ends }
     }

@@ -40,8 +40,8 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 type WatchedTls = Watched<ServerConfig, TlsError>;
 
-/// A server that takes orders. Dropped without [`stop`](Self::stop) it is broken off: requests under
-/// way are not answered.
+/// A running server: one that takes orders, or one for operators alone. If it is dropped without
+/// [`stop`](Self::stop), the requests under way get no answer.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -62,12 +62,15 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Begins to listen. The handler's bus should be a [`Noticing`](crate::Noticing) with the same
-    /// `ends`, and so should those of the other handlers of this process: an end that passes no such bus
-    /// is met by a look at the store alone.
+    /// Begins to listen, for orders and, with [`Settings::operators`], for operators. `submission` stores the
+    /// orders; they are read from `store`.
+    ///
+    /// The bus of `submission` should be a [`Noticing`](crate::Noticing) with the same `ends`, and so should
+    /// those of the other handlers of this process. The end of an order whose status passes no such bus is
+    /// found only by the looks at the store ([`Limits::look_every`](crate::Limits::look_every)).
     ///
     /// # Errors
-    /// [`StartError`]: what is set is wrong, or the address is taken.
+    /// [`StartError`]: a setting is wrong, a file cannot be used, or the address cannot be listened on.
     pub async fn start<S, B, C>(
         settings: Settings,
         submission: Arc<Submission<S, B, C>>,
@@ -95,7 +98,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Begins to listen for operators alone: no order is taken.
+    /// Begins to listen for operators alone ([`Settings::operators`]): no order is taken.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -135,9 +138,10 @@ impl Server {
         self.address
     }
 
-    /// Takes no further connection, answers what is under way, and ends. Requests that wait for an end
-    /// are told how their order stands. What takes longer than
-    /// [`Limits::stop_within`](crate::Limits::stop_within) is broken off; an order of it may be stored.
+    /// Takes no further connection, answers the requests under way, and ends. Requests that wait for the end
+    /// of an order are told how the order stands now. What takes longer than
+    /// [`Limits::stop_within`](crate::Limits::stop_within) is broken off: its sender gets no answer, and
+    /// cannot know whether its order was stored.
     pub async fn stop(mut self) {
         self.stopping.cancel();
         self.tasks.close();

@@ -22,9 +22,10 @@ pub struct Settings {
     pub tokens: Option<PathBuf>,
     /// Certificate and key; `None`: plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// The time spans of the installation, by which an order's next events are told.
+    /// The time spans of the installation. From them an answer tells when something can happen next to an
+    /// order, so they must be those of the handlers.
     pub timing: Timing,
-    /// Who answers operators, beside those who submit; `None`: nobody does.
+    /// What answers the requests of operators on the same listener. `None`: they are answered with 404.
     pub operators: Option<Arc<dyn Answers>>,
     /// The bounds.
     pub limits: Limits,
@@ -51,8 +52,8 @@ impl Settings {
 pub struct Limits {
     /// Most connections; further ones wait in the system's queue. Default: 4,096.
     pub connections: usize,
-    /// Most orders that wait to be stored or are being stored, and at least 64; further ones are
-    /// answered with 429. Default: 1,024.
+    /// Most orders that wait to be stored or are being stored; further ones are answered with 429. Less
+    /// than 64 counts as 64. Default: 1,024.
     pub orders: usize,
     /// Most bytes of bodies in memory; requests beyond it are answered with 429. Default: 64 MiB.
     pub body_bytes: usize,
@@ -65,15 +66,16 @@ pub struct Limits {
     /// Longest time from a request's beginning, or from the end of the one before it, until its
     /// headers are there. A connection on which nothing is asked for so long is closed. Default: 10 s.
     pub header_within: Duration,
-    /// Longest time for a body, and for each part of an answer to be taken. Default: 30 s.
+    /// Longest time until a body is there as a whole, and longest time for which a client may take nothing
+    /// of an answer. Default: 30 s.
     pub body_within: Duration,
-    /// Longest `?wait`. Default: 60 s.
+    /// Longest time that a request may ask for with `?wait`. Default: 60 s.
     pub wait: Duration,
     /// Longest time that requests under way have once the server is told to stop. Default: 10 s.
     pub stop_within: Duration,
-    /// How often the store is looked at by a request that waits for an end of which it may not be
-    /// told. With more than 256 of them less often, so that there are no more than 256 looks in this
-    /// time. Default: 1 s.
+    /// How often each request that waits for the end of an order reads the order's record, for ends that
+    /// it is not told of. If more than 256 requests wait, each reads less often: about 256 reads come in
+    /// this time. Default: 1 s.
     pub look_every: Duration,
     /// How often the files of tokens and TLS are looked at. Default: 2 s.
     pub files_every: Duration,

@@ -14,9 +14,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The files of TLS, in PEM. They are read again within seconds when one changes.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate, then those that lead to its root.
+    /// The file with the server's certificate, and after it the certificates between it and its root.
     pub certificate: PathBuf,
-    /// The private key of the certificate.
+    /// The file with the private key of the certificate, not encrypted.
     pub key: PathBuf,
 }
 
@@ -31,7 +31,7 @@ pub enum TlsError {
         /// Why.
         why: rustls::pki_types::pem::Error,
     },
-    /// They are read, and do not serve, or not together.
+    /// The files can be read, but the certificate or the key cannot be used, or they do not belong together.
     #[error("the certificate and its key: {0}")]
     Unfit(#[from] rustls::Error),
 }

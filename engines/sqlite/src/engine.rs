@@ -55,12 +55,12 @@ impl<T: Send, F: FnOnce(&Connection) -> rusqlite::Result<T> + Send> WriteCall fo
 /// Reads of one caller.
 type ReadCall = Box<dyn FnOnce(&Connection) + Send>;
 
-/// What a store has written since it was opened.
+/// How much a store has written since it was opened. Writes of other processes are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Calls that wrote, each a batch of its caller.
+    /// Calls that wrote; one call may have written several records.
     pub writes: u64,
-    /// Groups of such calls that were begun: each with one sync.
+    /// Transactions that were begun; the calls of one transaction share a sync.
     pub groups: u64,
 }
 

@@ -16,7 +16,7 @@ pub enum OpenError {
         /// Why, for people.
         why: std::io::Error,
     },
-    /// Another process has it open.
+    /// Another process has opened the store in this directory, and owns it.
     #[error(
         "another process has the data directory {dir}: stop it first, or name another directory"
     )]
@@ -24,13 +24,13 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// There is no store in the directory, for who does not make one.
+    /// There is no store in the directory, and the call was one that makes none.
     #[error("{dir} has no store in it: name the directory of one that has been started before")]
     Missing {
         /// The directory.
         dir: PathBuf,
     },
-    /// The file is not one of this store: another program's, or of a later version.
+    /// The file is of another program, or of a version that this one cannot read.
     #[error("{file} is not a store that this version can read: {why}")]
     Foreign {
         /// The file.

@@ -16,9 +16,12 @@ const ROWS: i64 = 500;
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 impl<C: Clock + Clone> SqliteStore<C> {
-    /// Deletes what has expired, now and from then on once in `every`, until it is dropped: it does not
-    /// end by itself. It is for the process that owns the store. Other writes have their turn between two
-    /// parts of a sweep.
+    /// Deletes what has expired, now and then again each time that `every` has passed. It never ends by
+    /// itself: drop the future to end it. Only the process that owns the store should call it. Other writes
+    /// have their turn in between. A failure is logged, and the next sweep goes on.
+    ///
+    /// # Panics
+    /// If `every` is zero.
     pub async fn sweep(&self, every: Duration) {
         let mut timer = tokio::time::interval(every);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -37,11 +40,12 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
-    /// Deletes records, details and control records that have expired, at most 500 of each. True if
-    /// there may be more. The pages that become free are used again; the file does not shrink.
+    /// Deletes records, details and control records that have expired, at most 500 of each. Returns true if
+    /// there may be more. The file does not shrink: its free pages are used again.
     ///
     /// # Errors
-    /// [`StoreError`]; what was to be deleted is read by nobody, and deleted later.
+    /// [`StoreError`] if SQLite fails or does not answer in time. What has expired is read by nobody, and a
+    /// later call deletes it.
     pub async fn delete_expired(&self) -> Result<bool, StoreError> {
         let (now_s, now) = (self.now_s(), signed(self.clock.now().0));
         self.engine

@@ -54,7 +54,8 @@ pub use schema::{file, is_taken};
 pub use snapshot::{SnapshotError, snapshot};
 
 /// The state store, the definition store, the control store and the operators' store, in one SQLite
-/// file. Clones share the file and its threads, which end with the last clone.
+/// file. Clones share the file and its threads, which end with the last clone. `C` is the clock by which
+/// records expire.
 #[derive(Debug, Clone)]
 pub struct SqliteStore<C> {
     engine: Engine,
@@ -69,8 +70,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// [`keeping_details`](Self::keeping_details) says otherwise.
     ///
     /// # Errors
-    /// [`OpenError`]: another process has the directory, it cannot be written, or the file in it is
-    /// damaged, of another program or of a later version.
+    /// [`OpenError`]: another process has the directory, it cannot be written, the file in it is damaged,
+    /// of another program or of a later version, or no thread can be started.
     pub fn open(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
         Ok(Self {
             engine: Engine::open(dir, Syncs::Every)?,
@@ -80,8 +81,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
         })
     }
 
-    /// Opens a store as [`open`](Self::open) does, for what is thrown away at the end of the process:
-    /// nothing is synced. It survives the end of the process, but not that of the machine.
+    /// Opens a store as [`open`](Self::open) does, but without syncs: what is written survives the end of the
+    /// process, and may be lost if the machine stops. It is for stores that nobody needs afterwards.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -94,8 +95,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
         })
     }
 
-    /// Opens the store in a directory beside the process that owns it, if there is one. Nothing is
-    /// created or changed by that. `retention` is as for [`open`](Self::open), and must be the owner's.
+    /// Opens the store in a directory that another process may own at the same time. Nothing is created or
+    /// changed by that. `retention` is as for [`open`](Self::open), and must be the owner's.
     ///
     /// A write of one process waits while another one has a group of its writes synced, for four to six
     /// seconds at most; then it is [`StoreError::Transient`](triad_runtime::StoreError::Transient).
@@ -130,8 +131,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
         self
     }
 
-    /// The same store as a writer has it that keeps finished records for `retention` milliseconds, by
-    /// another clock perhaps.
+    /// The same store with another retention (in milliseconds) and another clock. Only what is written
+    /// through the returned value is kept for this retention.
     #[must_use]
     pub fn keeping<D: Clock + Clone>(&self, retention: Millis, clock: D) -> SqliteStore<D> {
         SqliteStore {
@@ -142,7 +143,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
-    /// What has been written since the store was opened, by all clones.
+    /// How much has been written since the store was opened, by all clones.
     #[must_use]
     pub fn counted(&self) -> Counted {
         self.engine.counted()

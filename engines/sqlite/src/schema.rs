@@ -66,17 +66,18 @@ impl Directory {
     }
 }
 
-/// Whether a process owns the store in this directory at the moment. False where that cannot be seen.
+/// Whether a process owns the store in this directory at the moment. False too if there is no store, or if
+/// its lock file cannot be read.
 #[must_use]
 pub fn is_taken(dir: &Path) -> bool {
     let lock = File::open(dir.join(LOCK));
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The file of a store in this directory.
+/// Path of the file with the store in this directory, whether or not it exists.
 ///
-/// A process that has the store open must not open the file by itself: when it closes it, the system
-/// gives back the locks that SQLite has on it.
+/// A process that has the store open must not open this file by itself: when it closes it, the system
+/// takes away the locks that SQLite has on the file.
 #[must_use]
 pub fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)

@@ -16,33 +16,35 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Tries in a row for a lock of the file, each with a pause: ten seconds.
 const MAX_TRIES: u32 = 2_000;
 
-/// Why there is no copy.
+/// Why [`snapshot`] has made no copy that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is something at the copy's place.
+    /// There is a file already where the copy would be; it is left as it is.
     #[error("{0} is there already")]
     There(PathBuf),
-    /// SQLite cannot copy.
+    /// SQLite failed while the store was copied or the copy was checked.
     #[error("the store cannot be copied: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// The file stayed locked.
+    /// Another process kept the store's file locked for ten seconds.
     #[error("the store's file is locked by another process")]
     Locked,
-    /// The copy is not sound.
+    /// SQLite's check has found a fault in the copy; the text says which.
     #[error("the copy is damaged: {0}")]
     Damaged(String),
 }
 
-/// Copies the store in the directory `from` to the directory `to`, which must be there and have none, as it
-/// is at one moment. Others may write meanwhile and do not wait for it; what they write is not in the copy,
-/// and stays in the write-ahead log until the copy is done. `progress` is told how many pages are copied, and
-/// of how many. The copy is checked: every page, every index. Blocks the thread.
+/// Copies the store in the directory `from`, as it is at one moment, to the directory `to`, which must exist
+/// and have no store. Others may write meanwhile and do not wait for the copy; what they write is not in it,
+/// and stays in the write-ahead log until the copy is done. `progress` is called again and again, with the
+/// number of pages that are copied and the number of all. Every page and index of the copy is checked. Blocks
+/// the thread.
 ///
 /// # Errors
-/// [`SnapshotError`]; what was copied is to be deleted.
+/// [`SnapshotError`]. Except for [`SnapshotError::Open`] and [`SnapshotError::There`], a part of a copy may
+/// be left in `to`, which the caller should delete.
 pub fn snapshot(
     from: &Path,
     to: &Path,

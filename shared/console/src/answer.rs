@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-/// What an answer holds: all of it, or what comes of it as it comes.
+/// The body of an answer: all bytes at once, or a stream of server-sent events.
 pub type Body =
     Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
-/// An answer.
+/// The answer to a request of an operator.
 pub type Answer = Response<Body>;
 
 /// An answer of a media type, to be kept by nobody.

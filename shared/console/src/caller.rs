@@ -1,4 +1,4 @@
-//! Who asks, and what they may.
+//! Who sends a request, and what they may do.
 
 /// What a caller may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,14 +19,15 @@ pub struct Caller {
     pub role: Role,
 }
 
-/// SHA-256 of a token.
+/// The SHA-256 of a token's bytes.
 pub type Digest = [u8; 32];
 
-/// Who is let in, as the server in front of this knows it.
+/// The callers that are let in, as the server that has the listener knows them.
 pub trait Keys: Send + Sync {
     /// Whether whoever reaches the listener is let in without a token.
     fn is_open(&self) -> bool;
 
-    /// Whose token has this digest; `None`: it is nobody's, or has a role that is none here.
+    /// The caller whose token has this digest. `None`: there is no such token, or its owner may neither read
+    /// nor operate.
     fn of(&self, digest: &Digest) -> Option<Caller>;
 }

@@ -23,27 +23,28 @@ fn is_ours(path: &str) -> bool {
     is_in(api::ROOT) || is_in(site::ROOT)
 }
 
-/// Whoever answers the requests of operators, whatever the installation.
+/// Something that answers the requests of operators, such as a [`Console`].
 pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
-    /// Whether a path is one that is answered here.
+    /// Whether requests for this path are to be handed to [`answer`](Self::answer).
     fn is_ours(&self, path: &str) -> bool;
 
-    /// Answers a request whose body has [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES) at most. `keys` says who
-    /// is let in.
+    /// Answers a request. Its body must have at most [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES) bytes: the
+    /// server sees to that. `keys` says who is let in; a refusal or a failure is an answer, too.
     fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer>;
 
-    /// Who asks with these headers, where a browser's session does not count: a token, a proxy's header, or
-    /// whoever reaches a listener that asks for neither.
+    /// Who sends a request with these headers, judged by its token, by the header of a proxy, or by the rule
+    /// that everybody is let in. A browser's session does not count.
     ///
     /// # Errors
-    /// The answer to somebody who is not known.
+    /// If the caller is not let in: the answer that the server should send, with the status 401.
     fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>>;
 
-    /// Ends the streams of events: the server stops.
+    /// Ends all streams of events. A server calls it when it stops.
     fn stop(&self);
 }
 
-/// What a server for operators alone answers on a path that is not theirs: its root leads to the pages.
+/// The answer of a server for operators alone to a path that [`Answers::is_ours`] does not know: `/` leads to
+/// the pages, and every other path is answered with 404.
 #[must_use]
 pub fn elsewhere(path: &str) -> Answer {
     let found = match path {
@@ -53,11 +54,11 @@ pub fn elsewhere(path: &str) -> Answer {
     found.unwrap_or_else(|problem| answer::problem(&problem))
 }
 
-/// The API and the pages of one installation.
+/// The API and the pages of one installation, which has the type `I`.
 pub struct Console<I>(Arc<Desk<I>>);
 
 impl<I: Installation> Console<I> {
-    /// Over an installation.
+    /// A console over the installation `of`.
     ///
     /// # Errors
     /// [`NoRandom`] if the system gives no random numbers.

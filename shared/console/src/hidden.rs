@@ -7,13 +7,14 @@ pub(crate) const SHOWN: &str = "(hidden)";
 /// Parts of an order's record that hold what applications and services have sent.
 const PAYLOADS: [&str; 5] = ["output", "input", "details", "outputs", "search"];
 
-/// Names of fields whose values are not shown: in an order's details, in what steps ask and are answered,
-/// among an order's search keys, and in dead letters. A name counts wherever it stands, in upper or lower case.
+/// Names of fields whose values are shown to nobody: in the details and search keys of orders, in the inputs
+/// and outputs of steps, and in dead letters. A field is hidden at any depth, and in upper or lower case; the
+/// text `(hidden)` stands in place of its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden(Vec<String>);
 
 impl Hidden {
-    /// The fields of these names.
+    /// Hides the fields with these names. Blanks around a name are dropped, and empty names are left out.
     #[must_use]
     pub fn of(names: impl IntoIterator<Item = String>) -> Self {
         let names = names.into_iter().map(|name| name.trim().to_lowercase());

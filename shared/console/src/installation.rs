@@ -7,9 +7,10 @@ use triad_runtime::operator::Operator;
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore};
 
-/// The ports of one installation, as a type.
+/// An installation that a console can work on: its store, bus, clock, random numbers, acts and dead letters.
+/// [`Parts`] is one that is made of its parts.
 pub trait Installation: Send + Sync + 'static {
-    /// The store.
+    /// The store of orders, workflows and control records.
     type Store: StateStore + DefinitionStore + OperatorStore + ControlStore + Clone;
     /// The bus that acts send their messages to.
     type Bus: Bus;

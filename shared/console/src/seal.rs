@@ -10,7 +10,7 @@ use triad_core::Timestamp;
 use crate::caller::Digest;
 use crate::random::{NoRandom, random};
 
-/// Fewest bytes of the secret of a [`SessionKey`].
+/// Shortest secret of a [`SessionKey`], in bytes, inclusive.
 pub const MIN_SECRET_BYTES: usize = 32;
 
 /// Random bytes of a sealed cookie, by which no two of them are the same.
@@ -20,12 +20,12 @@ const SAID: usize = NONCE + 32 + 8;
 /// Bytes of a sealed cookie.
 pub(crate) const BYTES: usize = SAID + 32;
 
-/// The key that processes share whose sessions are sealed. Whoever has it can log in as anybody whose
-/// token's digest they know.
+/// The key for sessions in cookies, which all processes of a console must share. Whoever has it can log in as
+/// anybody whose token's digest they know. `Debug` does not show it.
 #[derive(Clone)]
 pub struct SessionKey(hmac::Key);
 
-/// The secret of a key is too short to be one.
+/// The error for a secret of fewer than [`MIN_SECRET_BYTES`] bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a secret of at least {MIN_SECRET_BYTES} bytes is needed")]
 pub struct ShortSecret;
@@ -37,10 +37,10 @@ impl std::fmt::Debug for SessionKey {
 }
 
 impl SessionKey {
-    /// The key of a secret, which has to be random.
+    /// Makes the key from a secret. The secret should be random; only its length is checked.
     ///
     /// # Errors
-    /// [`ShortSecret`] if it has fewer than [`MIN_SECRET_BYTES`].
+    /// [`ShortSecret`] if it has fewer than [`MIN_SECRET_BYTES`] bytes.
     ///
     /// # Example
     /// ```

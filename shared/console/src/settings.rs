@@ -1,4 +1,4 @@
-//! What is set once, when it starts, and the bounds of everything.
+//! The settings of the console, given once when it is made, and its bounds.
 
 use http::HeaderName;
 use triad_workflow::Millis;
@@ -7,7 +7,8 @@ use crate::hidden::Hidden;
 use crate::seal::SessionKey;
 use crate::trace::TraceUrl;
 
-/// Largest body of a request, in bytes: a corrected value of a dead letter has to fit, as a form has it.
+/// Largest body of a request, in bytes, inclusive: 3 MiB. A form with the corrected value of a dead letter
+/// has to fit into it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Most orders that one request acts on, and most dead letters.
 pub use triad_operator::bulk::MAX_AT_ONCE;
@@ -43,38 +44,40 @@ pub(crate) const SAMPLE: usize = 1_000;
 /// For how long a sample of the table is shown.
 pub(crate) const SAMPLE_FOR: Millis = Millis(15_000);
 
-/// What is set once.
+/// Settings of the API and the pages. The default lets those act who have the role for it, hides nothing,
+/// believes no header, and keeps sessions in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Whether nobody may act here, whatever their role.
     pub read_only: bool,
-    /// Fields of payloads that are not shown.
+    /// Fields of payloads whose values are not shown. Default: none.
     pub hidden: Hidden,
-    /// The header in which an authenticating proxy says who asks; they may act. Whoever reaches the
-    /// listener can send it, so it is for a listener that the proxy alone reaches. `None`: no header is
-    /// believed.
+    /// The header in which a proxy gives the name of the caller, whom it has authenticated. Such a caller
+    /// may act. Whoever reaches the listener can send this header, so set it only if nobody but the proxy
+    /// reaches the listener. A request with a token is judged by the token. `None`: no header is believed.
     pub user_header: Option<HeaderName>,
-    /// Whether browsers reach this over TLS alone, so that they are to send the session's cookie over nothing
-    /// else.
+    /// Whether browsers reach the pages only over TLS. They are then told to send the session's cookie over
+    /// TLS only.
     pub secure: bool,
-    /// Where the trace of an order is looked at; `None`: pages show its id alone.
+    /// Where the pages link to for the trace of an order. `None`: they show the trace's id without a link.
     pub trace_url: Option<TraceUrl>,
-    /// What the pages call the installation; may be empty.
+    /// The name of the installation on the pages; it may be empty.
     pub name: String,
-    /// Where the sessions of browsers are.
+    /// Where the sessions of browsers are kept.
     pub sessions: SessionForm,
-    /// Whether answers go out as a whole, so that nothing can stream: who listens to events is told what there
-    /// is, and asks again after ten seconds.
+    /// Whether an answer can only be sent as a whole, as from a function's URL. A request for events is then
+    /// answered with the events of that moment, and the browser asks again after ten seconds.
     pub whole_answers: bool,
 }
 
-/// Where the sessions of browsers are.
+/// Where the sessions of browsers are kept. A session ends after 12 hours.
 #[derive(Debug, Clone, Default)]
 pub enum SessionForm {
-    /// In the memory of this process. They end with it, and a log-out ends one wherever its cookie is.
+/// In the memory of this process. All sessions end with the process, and the oldest ends if there are more
+/// than 1,000. A log-out ends the session, so that a copy of its cookie is worth nothing.
     #[default]
     InMemory,
-    /// In the cookies, for processes that share this key and nothing else. A log-out has a browser forget its
-    /// cookie; a copy of that would count until the session's time is over.
+    /// In the cookies, for processes that share this key and nothing else. A log-out only makes the browser
+    /// forget its cookie: a copy of the cookie stays valid until the session's time is over.
     Sealed(SessionKey),
 }

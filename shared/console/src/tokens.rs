@@ -21,19 +21,20 @@ use subtle::ConstantTimeEq;
 
 use crate::caller::{self, Caller, Keys};
 
-/// Most tokens of a file.
+/// Most tokens in a file, inclusive.
 pub const MAX_TOKENS: usize = 1_000;
-/// Largest file, in bytes.
+/// Largest file of tokens, in bytes, inclusive.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Longest name of a token, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// What every token begins with, so that one which leaks is known for what it is.
 const PREFIX: &str = "triad_";
 
-/// What a token permits. None includes another.
+/// What a token permits at the front door, where no role includes another. In the console, `Read` permits to
+/// look at everything, and `Operate` to look and to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// To submit orders, and to wait for the ends of those.
+    /// To submit orders, and to wait for the ends of these orders.
     Submit,
     /// To read orders.
     Read,
@@ -69,25 +70,25 @@ impl FromStr for Role {
     }
 }
 
-/// Why a token cannot be made, or a line is none.
+/// Why a token cannot be made, or a line of a file of tokens cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The line has other than three parts.
+    /// The line has not exactly three parts: name, hash and roles.
     #[error("a line has three parts: name, SHA-256 in hex, and roles with commas")]
     Form,
-    /// The name has another form.
+    /// The name is not 1 to [`MAX_NAME_BYTES`] of the characters `a-z`, `A-Z`, `0-9`, `-`, `_`, `.` and `@`.
     #[error("a name has 1 to {MAX_NAME_BYTES} of a-z, A-Z, 0-9 and - _ . @")]
     Name,
-    /// The hash is not one.
+    /// The hash is not 64 hexadecimal digits.
     #[error("the SHA-256 of a token has 64 hex digits")]
     Hash,
-    /// There is no such role.
+    /// There is no role of this name (cut to 32 characters).
     #[error("there is no role {0:?}: submit, read, operate")]
     Role(String),
     /// No role was given.
     #[error("a token has at least one role: submit, read, operate")]
     NoRole,
-    /// Name or hash stands in the file before.
+    /// An earlier line of the file has the same name or the same hash.
     #[error("its name or its hash stands in the file twice")]
     Twice,
     /// The system gave no random numbers.
@@ -107,7 +108,7 @@ pub enum TokensError {
     /// The file has more than [`MAX_TOKENS`] tokens.
     #[error("it has more than {MAX_TOKENS} tokens")]
     TooMany,
-    /// The file has no token, which lets nobody in.
+    /// The file has no token, so it would let nobody in.
     #[error("there is no token in it")]
     Empty,
     /// A line is wrong.
@@ -120,24 +121,24 @@ pub enum TokensError {
     },
 }
 
-/// A token's entry.
+/// One line of a file of tokens: whose token it is, its hash and its roles.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose it is.
+/// Name of the token's owner.
     pub name: String,
     digest: caller::Digest,
     roles: Vec<Role>,
 }
 
 impl Entry {
-    /// Whether it has this role.
+    /// Whether the token has this role. No role includes another here.
     #[must_use]
     pub fn may(&self, role: Role) -> bool {
         self.roles.contains(&role)
     }
 }
 
-/// The tokens of a file, or of a text of its form.
+/// The tokens of a file, or of a text of the same form (see the module's description).
 #[derive(Debug)]
 pub struct Tokens(Vec<Entry>);
 
@@ -145,7 +146,7 @@ impl Tokens {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`TokensError`]: it cannot be read, or is no file of tokens.
+    /// [`TokensError`]: the file cannot be read, is too large, has no token, or has a line that is wrong.
     pub fn read(file: &Path) -> Result<Self, TokensError> {
         if std::fs::metadata(file)?.len() > MAX_FILE_BYTES {
             return Err(TokensError::TooLarge);
@@ -153,7 +154,8 @@ impl Tokens {
         std::fs::read_to_string(file)?.parse()
     }
 
-    /// Whose token this is. The time that it takes says nothing about the hashes in the file.
+    /// The entry of this token; `None` if the file has none. How long the search takes tells nothing about
+    /// the hashes in the file.
     #[must_use]
     pub fn find(&self, token: &[u8]) -> Option<&Entry> {
         self.by_digest(&Sha256::digest(token).into())
@@ -254,7 +256,8 @@ fn unhex(text: &str) -> Option<caller::Digest> {
     Some(digest)
 }
 
-/// A token that was just made: the only moment at which it can be seen.
+/// A token that was just made. The secret is kept nowhere else: it cannot be shown again later. `Debug` does
+/// not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewToken {
     /// The secret, for whoever is to use it.
@@ -275,7 +278,8 @@ impl NewToken {
     /// Makes a token of 256 random bits for this name and these roles.
     ///
     /// # Errors
-    /// [`TokenError::Name`], [`TokenError::NoRole`], or [`TokenError::Random`].
+    /// [`TokenError::Name`] if the name has another form, [`TokenError::NoRole`] if no role is given, or
+    /// [`TokenError::Random`] if the system gives no random numbers.
     ///
     /// # Example
     /// ```

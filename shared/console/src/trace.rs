@@ -5,7 +5,8 @@ use std::str::FromStr;
 /// What stands in a template for the id of a trace.
 const PLACE: &str = "{trace}";
 
-/// The address of a trace, as a template: `https://jaeger.example/trace/{trace}`.
+/// The address at which a tool shows a trace, as a template with `{trace}` in the place of the trace's id. It
+/// is parsed from a text such as `https://jaeger.example/trace/{trace}`; blanks around the text are dropped.
 ///
 /// # Example
 /// ```
@@ -20,7 +21,9 @@ pub struct TraceUrl {
     behind: String,
 }
 
-/// The text that is no template of a trace's address. It is not quoted: a login may be in it.
+/// The error for a text that is not the template of a trace's address. A template begins with `http://` or
+/// `https://` and a host, has `{trace}` exactly once, behind the host and a `/`, `?` or `#`, and has no blank
+/// or control character in it. The error does not hold the text: a password may be in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "is not the address of a trace: http or https, a host, and {PLACE} once behind it, such as \
@@ -29,7 +32,7 @@ pub struct TraceUrl {
 pub struct InvalidTraceUrl;
 
 impl TraceUrl {
-    /// The address of the trace with this id, 32 hexadecimal digits.
+    /// The address of the trace with this id, which must be 32 hexadecimal digits; this is not checked.
     #[must_use]
     pub fn of(&self, trace_id: &str) -> String {
         format!("{}{trace_id}{}", self.before, self.behind)

@@ -60,8 +60,7 @@ impl Span {
     }
 }
 
-/// Whether an agent may make one more call for a request, after `calls_made` calls of an
-/// `allowance`.
+/// Whether an agent may make one more call for a request, after `calls_made` calls of at most `allowance`.
 ///
 /// Time is checked before calls: a request without time and without calls is out of time.
 #[must_use]

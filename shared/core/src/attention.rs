@@ -29,8 +29,8 @@ impl Attention {
         }
     }
 
-    /// Why an order needs an operator, and since when: since the end of a finished order, or since
-    /// it was paused. `None` if it needs none.
+    /// Why an order needs an operator, and since when: since it finished, or since it was paused. `None` if
+    /// it does not need one.
     #[must_use]
     pub fn of(order: &Order) -> Option<(Self, Timestamp)> {
         use ProcessState::{CompensationFailed, Error};

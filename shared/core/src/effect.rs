@@ -82,7 +82,7 @@ impl From<NeedsDetails> for Unmade {
 /// Every effect of a record's last write, made again from its outbox: statuses and alerts, then
 /// wakes, then requests.
 ///
-/// Left out are requests of attempts that are not out any more.
+/// Requests of attempts that are not out any more are left out.
 ///
 /// # Errors
 /// [`Unmade::NeedsDetails`] if the details have to be read first; [`Unmade::Damaged`] if an input
@@ -110,13 +110,15 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
     Ok(effects)
 }
 
-/// Everything that must be on its way for an order to go on, made from its record alone: a wake if a
-/// Scheduler was asked to claim it, for a new order behind its status `received`, which Submission may not
-/// have sent; and the request of each attempt that is out and may be answered at `now`. For after [restorable](crate::Envelope::is_restorable) messages may have been lost: to send
-/// them once more is what any bus may do that delivers at least once. Empty for an order that has
-/// finished, or waits for time, room or an operator.
+/// The messages without which an order would not go on, made from its record alone. They are for a start
+/// after which [restorable](crate::Envelope::is_restorable) messages may have been lost; to send them once
+/// more is safe, as a bus that delivers at least once may do so too.
 ///
-/// Left out is a wake that a later write has followed, and any later status: a sweep sees to both.
+/// They are: a wake, if a Scheduler was asked to claim the order; before it, for a new order, the status
+/// `received`, which Submission may not have sent; and the request of each attempt that is out and may still
+/// be answered at `now`. Empty for an order that has finished, or waits for time, room or an operator.
+///
+/// Left out are a wake that a later write has followed, and every later status: a sweep sends those.
 ///
 /// # Errors
 /// As [`of_record`].

@@ -173,22 +173,22 @@ pub(crate) fn direction_of_deferral(order: &Order, index: usize) -> Option<Direc
         .map(Incident::direction)
 }
 
-/// Attempts of which neither the timeline nor a state tells.
+/// Successive attempts at one step of which neither the timeline nor the step's state tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untold {
-    /// The step.
+    /// The step that they were attempts at.
     pub step: StepId,
-    /// Whether they were attempts at the compensation, or at the action and its probe.
+    /// True if they were attempts at the compensation, false if at the action or its probe.
     pub at_compensation: bool,
-    /// The first of them.
+    /// Number of the first of these attempts.
     pub from: Attempt,
-    /// The last of them, at least `from`.
+    /// Number of the last of these attempts, inclusive; at least `from`.
     pub to: Attempt,
 }
 
-/// The attempts that were made and are told of nowhere: those whose lines were dropped, and those of
-/// records of earlier versions. Empty for an order that was moved to another version of its workflow:
-/// what the numbers of its attempts begin with is not known.
+/// The attempts that were made and of which nothing tells any more: their lines were dropped, or the record
+/// is of an earlier version of Triad, which wrote none. Empty for an order that was moved to another version
+/// of its workflow, because it is not known with which number its attempts began.
 #[must_use]
 pub fn untold(order: &Order) -> Vec<Untold> {
     let mut lines = order.incidents.iter();

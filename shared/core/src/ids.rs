@@ -202,8 +202,8 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A moment, in milliseconds since the Unix epoch. Stored and sent it is that number; what people and
-/// their programs read says RFC 3339, which knows a moment from a number by this type's name.
+/// A moment, in milliseconds since the Unix epoch. In stores and messages it is that number. In the JSON that
+/// operators' programs read it is RFC 3339 text.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -229,7 +229,7 @@ impl Timestamp {
     }
 }
 
-/// Most bytes of an instance's name that a claim holds.
+/// Most bytes of an instance's name that a [`ClaimId`] holds; of a longer name the rest is cut off.
 pub const MAX_INSTANCE_BYTES: usize = 96;
 
 /// Identity of one claim of one order: the value of `LockedBy`. It is unique to the attempt to
@@ -247,8 +247,8 @@ pub const MAX_INSTANCE_BYTES: usize = 96;
 pub struct ClaimId(pub String);
 
 impl ClaimId {
-    /// A claim by the instance of a name, of which at most [`MAX_INSTANCE_BYTES`] are kept. 96 of the
-    /// `random` bits make it unique.
+    /// A new claim id for the instance with this name, of which at most [`MAX_INSTANCE_BYTES`] are kept. 96
+    /// of the 128 `random` bits make the id unique.
     #[must_use]
     pub fn by(instance: &str, random: [u64; 2]) -> Self {
         let [a, b] = random;
@@ -256,8 +256,8 @@ impl ClaimId {
         Self(format!("{name}/{a:016x}{:08x}", b >> 32))
     }
 
-    /// The name of the instance that made the claim: function and sandbox, or program, host and
-    /// process. `None` for a claim from before claims held names.
+    /// The name of the instance that made the claim: function and sandbox, or program, host and process.
+    /// `None` if the id holds no name, as in claims of earlier versions of Triad.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         self.0.rsplit_once('/').map(|(instance, _)| instance)
@@ -270,18 +270,19 @@ impl fmt::Display for ClaimId {
     }
 }
 
-/// Identity of a campaign: one act of an operator on many orders. As text `c-` and 16 hexadecimal digits.
+/// Identity of a campaign: one act of an operator on many orders. As text `c-` and 16 hexadecimal digits,
+/// such as `c-00c0ffee00c0ffee`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CampaignId(u64);
 
-/// A text that is no [`CampaignId`].
+/// The error of reading a [`CampaignId`]: the text, given here, is not `c-` and 16 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no id of a campaign, such as c-00c0ffee00c0ffee")]
 pub struct InvalidCampaignId(pub String);
 
 impl CampaignId {
-    /// A new one; the `random` bits make it unique.
+    /// A new id, made of 64 `random` bits, which make it unique.
     #[must_use]
     pub fn new(random: u64) -> Self {
         Self(random)

@@ -9,7 +9,8 @@ use crate::ids::{Direction, IdempotencyKey};
 use crate::input;
 use crate::order::Order;
 
-/// One call that a step makes of its service, as the record has it now.
+/// A call that a step may make of its service: its action, probe or compensation, as the record has it now.
+/// Whether it was made is not told here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceCall {
     /// Whether it is the action, the probe or the compensation.
@@ -31,7 +32,7 @@ pub struct ServiceCall {
 /// them. The keys are those of the present round.
 ///
 /// # Errors
-/// [`NeedsDetails`] where an input depends on the details and they are not in `ctx`.
+/// [`NeedsDetails`] if an input depends on the details and they are not in `ctx`.
 ///
 /// # Panics
 /// If the workflow in `ctx` has no such step.

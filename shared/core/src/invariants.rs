@@ -11,20 +11,22 @@ use crate::order::{IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::step::{StepRecord, StepState, Work};
 
-/// An invariant that a record or a write does not keep.
+/// An invariant that does not hold, and where that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
-    /// Name of the invariant, as in [`OF_RECORD`] and [`OF_WRITE`].
+    /// Name of the invariant: one of [`OF_RECORD`] or [`OF_WRITE`], or one that only the simulated world
+    /// checks.
     pub invariant: &'static str,
-    /// For a person: the order, its version and state, and its steps.
+    /// What was seen, for people. Of a record or a write: the order's id, version and state, and its steps
+    /// with their inputs and outputs, which may be confidential.
     pub seen: String,
 }
 
 type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
-/// Every invariant of a record by itself: a name, and a function that is true where it holds. Names
-/// that begin with `g` and a digit are guarantees of the design, such as G1.
+/// Every invariant that one record has to keep by itself: its name, and a function that is true where the
+/// record keeps it. A name that begins with `g` and a digit belongs to a guarantee of the design, such as G1.
 pub const OF_RECORD: [(&str, OfRecord); 14] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
@@ -121,8 +123,8 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
     }),
 ];
 
-/// Every invariant of a write: a name, and a function of the record before it and after it, which
-/// is true where the invariant holds.
+/// Every invariant that a write has to keep: its name, and a function of the record before the write and
+/// after it, which is true where the write keeps the invariant.
 pub const OF_WRITE: [(&str, OfWrite); 15] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()

@@ -30,10 +30,10 @@ pub struct Envelope {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// The hop of this message in its trace; `None` if it belongs to no trace.
     pub trace: Option<TraceContext>,
-    /// Whether the message can be made again from what is stored
-    /// ([`effect::under_way`](crate::effect::under_way)), or is asked for again by what is. A bus whose records live and die with the store's
-    /// machine may acknowledge such a message before it is durable, if everything under way is sent again
-    /// at its next start. False if nobody has said so.
+    /// Whether a loss of the message does no lasting harm: it can be made again from what is stored
+    /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus
+    /// whose records and whose store are on the same machine may acknowledge such a message before it is
+    /// durable, if everything under way is sent again at its next start. Default: false.
     pub is_restorable: bool,
 }
 
@@ -56,7 +56,12 @@ impl Envelope {
         Self::event(topic, order.as_str(), ce_type, ce_id, trace, body)
     }
 
-    /// A message with a key.
+    /// A message with this key, and `body` as its JSON value. The headers are those of a CloudEvent of type
+    /// `ce_type` and id `ce_id`. In the trace the message is a child of `trace`, whose id is made of `ce_id`.
+    /// It is not [restorable](Self::is_restorable).
+    ///
+    /// # Panics
+    /// If `body` has no form in JSON.
     pub fn event<T: Serialize>(
         topic: String,
         key: &str,
@@ -162,10 +167,10 @@ pub struct Accepted {
     pub submitted_at: Timestamp,
     /// The order's first hint in the due index.
     pub due: Timestamp,
-    /// By when the order must have finished; `None`: whenever it has.
+    /// By when the order must have finished; `None`: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// By what operators find the order; absent: by none.
+    /// The search keys by which operators find the order; absent: it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<SearchKey>,
     /// The order's details as submitted.
@@ -202,8 +207,9 @@ pub struct StepRequest {
     /// a redelivery after a crash cannot use it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
-    /// True if an earlier attempt of this round has called the remote service for this effect, or may have: then
-    /// even the first call for this request repeats one. What an operator has done again begins a round. `None` in a request of an earlier version of Triad.
+    /// True if an earlier attempt of this round has called the remote service for this effect, or may have:
+    /// then even the first call for this request repeats one. A round begins when an operator has something
+    /// done again. `None` in a request of an earlier version of Triad: see [`repeats`](Self::repeats()).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeats: Option<bool>,
     /// Upper bound of the wait after the first call, in milliseconds.
@@ -232,14 +238,14 @@ pub struct StepRequest {
 }
 
 impl StepRequest {
-    /// Whether even the first call for this request repeats an earlier one, or may. Where the request does
-    /// not say so, every attempt but the first counts as one that does.
+    /// Whether even the first call for this request repeats an earlier call, or may. If the request does not
+    /// say so, this is true for every attempt but the first.
     #[must_use]
     pub fn repeats(&self) -> bool {
         self.repeats.unwrap_or(self.attempt.0 > 1)
     }
 
-    /// The bounds of the wait between calls: after the first call, and after any call.
+    /// The upper bounds of the wait between calls: after the first call, and after any call.
     #[must_use]
     pub fn backoff(&self) -> (Millis, Millis) {
         (Millis(self.backoff_initial_ms), Millis(self.backoff_max_ms))

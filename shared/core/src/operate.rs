@@ -93,9 +93,9 @@ pub(crate) fn note_campaign(next: &mut Order, act: &OperatorAct) {
     }
 }
 
-/// The input that a step's action has now: the operator's, where one has corrected it, else the value of
-/// the definition's expressions. `None` if they have no value for this order, or the workflow has no such
-/// step. A corrected input is held against this one.
+/// The input that a step's action has now: the one that an operator has put in its place, or else what the
+/// definition's expressions come to. `None` if those have no value for this order, or the workflow has no
+/// such step. A corrected input must have the same fields and types as this one.
 ///
 /// # Errors
 /// [`NeedsDetails`] if the expressions are to be computed and the context has no details.

@@ -30,8 +30,8 @@ pub struct Order {
     pub traceparent: Option<String>,
     /// When the submission was accepted.
     pub submitted_at: Timestamp,
-    /// By what operators find the order, at most [`MAX_SEARCH_KEYS`]: what its workflow declared and its
-    /// details had when it was submitted. They stay, whatever version the order is moved to.
+    /// The search keys by which operators find the order, at most [`MAX_SEARCH_KEYS`]. They were made from
+    /// its workflow and details when it was submitted, and stay the same when it is moved to another version.
     pub search: Vec<SearchKey>,
     /// Where the order is in its life.
     pub state: ProcessState,
@@ -55,8 +55,8 @@ pub struct Order {
     /// Since when the order is set aside: it waits for room under its workflow's cap on orders in
     /// flight, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
-    /// By when the order must have finished; `None`: whenever it has. An order that is running then is
-    /// compensated, or late.
+    /// By when the order must have finished; `None`: it has no deadline. An order that is still running at
+    /// this moment is compensated, or goes on and counts as late.
     pub deadline: Option<Timestamp>,
     /// Since when the order is known to be late: its deadline has passed, and its point of no return may
     /// have happened before, so that it goes on. `None` if it is not late.
@@ -222,8 +222,9 @@ impl ProcessState {
 }
 
 impl Order {
-    /// A new process record, as Submission writes it: Pending, version 1, with nothing in the outbox:
-    /// Submission sends the status `received` and the announcement by itself. `due` is its first hint in the due index.
+    /// A new process record, as Submission writes it: Pending, at version 1, and with an empty outbox,
+    /// because Submission itself sends the status `received` and the announcement. `due` is the order's first
+    /// hint in the due index.
     #[must_use]
     pub fn new(accepted: &crate::message::Accepted, workflow: &Workflow, due: Timestamp) -> Self {
         Self {
@@ -256,7 +257,8 @@ impl Order {
         }
     }
 
-    /// The same new record, set aside since its submission, until its workflow has room for it.
+    /// The same new record, but set aside since its submission: no step starts until its workflow has room
+    /// for the order.
     #[must_use]
     pub fn aside(mut self) -> Self {
         self.set_aside = Some(self.submitted_at);
@@ -274,8 +276,9 @@ impl Order {
         }
     }
 
-    /// Whether a campaign has acted on the order: it does not act on it again. That of the last act is in the
-    /// record; an earlier one is known until [`MAX_INCIDENTS`] later acts have taken the place of its line.
+    /// Whether this campaign has acted on the order, and so must not act on it again. The last campaign is in
+    /// the record itself; an earlier one is known until [`MAX_INCIDENTS`] later acts have pushed its line out
+    /// of the timeline.
     #[must_use]
     pub fn is_acted_on_by(&self, campaign: &CampaignId) -> bool {
         let acts = self.incidents.iter().filter_map(|line| line.act.as_ref());
@@ -305,11 +308,11 @@ impl Order {
         }
     }
 
-    /// The pattern's `FailureCount`, as it is for an order of several steps: the most failures of any
-    /// one step in this round; of the compensations once the order is being compensated, of the actions
-    /// before. Each step's own count is held against its own threshold, so this says how near the order
-    /// is to the end of the Supervisor's patience; it is no sum. See [`attempts`](Self::attempts) for
-    /// that.
+    /// The pattern's `FailureCount`, for an order of several steps: the largest number of failures that any
+    /// one step has in this round. Once the order is being compensated, failures of compensations are
+    /// counted, before that those of actions. Because each step's failures are held against its own
+    /// threshold, the number says how near the order is to the end of the Supervisor's patience; it is not a
+    /// sum. For all attempts see [`attempts`](Self::attempts).
     #[must_use]
     pub fn failure_count(&self) -> u32 {
         let undo = matches!(
@@ -331,8 +334,8 @@ impl Order {
             .unwrap_or(0)
     }
 
-    /// How many attempts were made for the order in all rounds: at actions, at the questions whether
-    /// they happened, and at compensations, that which is out included.
+    /// How many attempts were made for the order in all rounds: at actions, probes and compensations, those
+    /// that are out included.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.steps.iter().map(StepRecord::attempts).sum()

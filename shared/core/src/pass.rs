@@ -140,7 +140,7 @@ pub enum End {
     Illegal(Illegal),
     /// The store has no such order.
     Absent,
-    /// Other writers were faster, once more often than the pass allows.
+    /// Other processes wrote first each time: as often as the pass allows, and once more.
     Raced,
     /// The write failed, and may have taken place all the same. Nothing was sent.
     Unwritten,

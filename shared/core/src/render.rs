@@ -94,9 +94,9 @@ pub fn request_id(key: &IdempotencyKey, direction: Direction, attempt: Attempt) 
     format!("{key}/{direction}/{attempt}")
 }
 
-/// The ids of the messages that asked for the attempts at which an order's work stands: those that are
-/// out, deferred or failed, and the last one where another is due. One for each step at most, in the
-/// order of the steps.
+/// The ids of the messages that asked for the attempts that an order is at now: those that are out, deferred
+/// or failed; and, where the next attempt is due, the one before it. At most one for each step, in the order
+/// of the steps.
 #[must_use]
 pub fn requests_at_hand(order: &Order) -> Vec<String> {
     let steps = order.steps.iter();
@@ -134,8 +134,9 @@ pub fn announcement(accepted: Accepted) -> Envelope {
     .restorable(true)
 }
 
-/// The status `rejected` of a submission that was not accepted: because too many orders are in flight,
-/// or because it can never be. It has sequence 0: no order was stored. A `reply_topic` of `None` is the topic `status`.
+/// The message with the status `rejected`, for a submission that was not accepted: too many orders are in
+/// flight, or it can never be accepted. Its sequence is 0, because no order was stored. A `reply_topic` of
+/// `None` means the topic `status`.
 #[must_use]
 pub fn rejected(
     order: &OrderId,
@@ -171,9 +172,9 @@ pub fn received(order: &Order) -> Envelope {
 /// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
 /// remote service were made for the request.
 ///
-/// It is [restorable](Envelope::is_restorable): while it is not acted on its attempt is out, and is asked for
-/// again. Where it ends an order that no index has from then on, the Scheduler has it made durable first
-/// ([`Task::Write`](crate::pass::Task::Write)).
+/// The message is [restorable](Envelope::is_restorable): until the Scheduler has handled it, its attempt is
+/// out, and the request can be sent again. Before a write that ends an order and takes it out of every index,
+/// the Scheduler has the reply made durable ([`Task::Write`](crate::pass::Task::Write)).
 #[must_use]
 pub fn reply(
     request: &StepRequest,

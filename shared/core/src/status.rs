@@ -10,7 +10,7 @@ pub enum Status {
     Received,
     /// A Scheduler has claimed the order for the first time.
     Started,
-    /// A step is completed. Only of workflows that ask for it.
+    /// A step is completed. Sent only for workflows with `progress: true`.
     StepCompleted,
     /// An attempt at a step failed, and the step is tried again.
     Retrying,
@@ -26,7 +26,8 @@ pub enum Status {
     Failed,
     /// An operator has set the finished order going again, forward.
     Resubmitted,
-    /// Not accepted: too many orders are in flight. Nothing was stored; submit it again later.
+    /// The order was not accepted, and nothing was stored. The message's cause says why: there is no room for
+    /// it now, or it can never be taken as it is.
     Rejected,
 }
 

@@ -101,8 +101,8 @@ pub mod attribute {
 }
 use attribute as attr;
 
-/// The hash keys of the search indexes. Which of them a key of an order is in says nothing: whoever looks
-/// for a key looks into all.
+/// Names of the attributes that are the hash keys of the search indexes. A search key of an order may be in
+/// either of them, so whoever looks for a key has to look into both.
 pub const SEARCH: [&str; MAX_SEARCH_KEYS] = [attr::SEARCH_1, attr::SEARCH_2];
 
 const HIGH: &str = "high";

@@ -97,7 +97,7 @@ pub enum SubmissionRefusal {
 }
 
 impl SubmissionRefusal {
-    /// Every code that there is, for filters and documents.
+    /// The codes of all refusals, in the order of the variants; [`code`](Self::code) answers one of these.
     pub const CODES: [&str; 15] = [
         "tombstone",
         "too-large",
@@ -184,9 +184,10 @@ impl Submission {
         }
     }
 
-    /// Whom the value of a record is about and where its application listens, read as far as they can
-    /// be from a value that is no order: for the status `rejected`. `None` without an id that a new order
-    /// may have.
+    /// The order id and the reply topic of a submission, as far as they can be read from a value that need
+    /// not be a valid order: the address of a status `rejected`. `None` if the value is too large or is not
+    /// JSON, has no order id that a new order may have, or has a reply topic that is not a text. The topic in
+    /// the answer is `None` if the value names none; whether it is allowed is not checked.
     #[must_use]
     pub fn sender(value: Option<&[u8]>) -> Option<(OrderId, Option<String>)> {
         let bytes = value.filter(|bytes| bytes.len() <= MAX_SUBMISSION_BYTES)?;
@@ -200,8 +201,8 @@ impl Submission {
         Some((id, topic))
     }
 
-    /// By when the order must have finished if it is accepted at `now`; `None` if neither it nor its
-    /// workflow says.
+    /// By when the order must have finished if it is accepted at `now`: after the shorter of its own
+    /// complete-within and its workflow's. `None` if neither has one.
     #[must_use]
     pub fn deadline(&self, workflow: &Workflow, now: Timestamp) -> Option<Timestamp> {
         let asked = [self.complete_within, workflow.complete_within];
@@ -209,9 +210,9 @@ impl Submission {
         within.map(|within| now.plus(within))
     }
 
-    /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 hex digits,
-    /// over workflow, details, reply topic, priority, and complete-within where there is one. It tells a repeated submission of an order
-    /// id from a conflicting one.
+    /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 hex digits, over
+    /// workflow, details, reply topic, priority, and complete-within if it has one. By it a repeated
+    /// submission of an order id is told from a conflicting one.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
         let mut content = vec![

@@ -46,7 +46,7 @@ impl OperatorAct {
         }
     }
 
-    /// The same act, as part of a campaign: it is done to an order once.
+    /// The same act, as part of a campaign: an order takes an act of one campaign only once.
     #[must_use]
     pub fn within(self, campaign: CampaignId) -> Self {
         Self {
@@ -69,12 +69,12 @@ pub struct Incident {
     /// The attempt; `None` if the line is about none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<Attempt>,
-    /// The last of several attempts of which the line says the same, from `attempt` on; `None` if it
-    /// is about one.
+    /// Number of the last attempt, inclusive, if the line is about several attempts that began with
+    /// `attempt`; `None` if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<Attempt>,
-    /// What the attempt asked for, where [`kind`](Self::what) does not tell: see
-    /// [`direction`](Self::direction).
+    /// What the attempt asked for, where the kind in [`what`](Self::what) does not tell it; `None` otherwise.
+    /// To read it, use [`direction`](Self::direction).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toward: Option<Direction>,
     /// When that attempt's request was made; of a wait that ended as a failure, when it began.
@@ -153,7 +153,7 @@ impl Incident {
         self.act.iter_mut().map(|act| &mut act.why).for_each(short);
     }
 
-    /// The same line, about this failure and the step of it.
+    /// The same line, with this failure, and with the failure's step as its step.
     #[must_use]
     pub fn of(self, failure: &Failure) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Incident {
 /// Lines of a timeline that a record no longer has, because there were more than [`MAX_INCIDENTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
-    /// How many lines.
+    /// How many lines were dropped.
     pub lines: u32,
     /// When the last of them was written.
     pub latest: Timestamp,

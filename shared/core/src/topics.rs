@@ -55,8 +55,8 @@ pub fn is_scheduler(topic: &str) -> bool {
     [SCHEDULER, SCHEDULER_HIGH].contains(&topic)
 }
 
-/// Whether this is a topic that Triad reads: of orders, of the Scheduler or of an agent. A dead
-/// letter comes from one of these.
+/// Whether Triad takes its input from this topic: orders, the Scheduler's messages, or an agent's requests. A
+/// dead letter is always about a record of such a topic.
 #[must_use]
 pub fn is_input(topic: &str) -> bool {
     [ORDERS, ORDERS_HIGH].contains(&topic) || is_scheduler(topic) || {

@@ -99,21 +99,21 @@ impl TraceContext {
         trace.root_of(order)
     }
 
-    /// The root of what Triad does for an order in this trace. Several orders of one submitter's trace
-    /// have a root each.
+    /// The root span of what Triad does for this order, as a child of this hop. If a submitter sends several
+    /// orders in one trace, each has its own root.
     #[must_use]
     pub fn root_of(self, order: &OrderId) -> Self {
         self.child(&format!("{order}/order"))
     }
 
-    /// A part of what is done within this hop, in the same trace and with the same flags. Its id is made
-    /// of the trace, the hop and the part's name.
+    /// The hop of one named part of the work that is done within this hop, in the same trace and with the
+    /// same flags. Its id is made of the trace, this hop and the name.
     #[must_use]
     pub fn part(self, name: &str) -> Self {
         self.child(&format!("{:016x}/{name}", self.hop))
     }
 
-    /// The same hop, with the flag that says whether the trace is recorded.
+    /// The same hop, with the flag `sampled` set or cleared: it says whether the trace is recorded.
     #[must_use]
     pub fn sampled(self, is_sampled: bool) -> Self {
         let others = self.flags & !SAMPLED;
@@ -121,7 +121,7 @@ impl TraceContext {
         Self { flags, ..self }
     }
 
-    /// Whether the trace is recorded, as whoever began it has decided.
+    /// Whether the trace is recorded: the flag `sampled`, as whoever began the trace has decided.
     #[must_use]
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0

@@ -9,17 +9,18 @@ use crate::context::Timing;
 use crate::declared::{declared, retry_after};
 use crate::ids::Direction;
 
-/// What an installation makes of a workflow at worst, each in milliseconds.
+/// How long an order of one workflow, and the discovery of a failure, may take at worst in an installation;
+/// each in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorstCase {
     /// From the complete-by of an attempt that nobody was heard of until its failure is counted: the
     /// sweep that finds it, the time for a reply that was sent in time to be read, and the sweep after
     /// that. A failure that an agent reports is counted within a sweep and the skew.
     pub detection: Millis,
-    /// From the first request until the order is Processed, where each step uses all of its attempts,
-    /// every one but the last is silent, and steps wait for those before them.
+    /// From the first request until the order is Processed, if each step uses all of its attempts, no attempt
+    /// but the last is answered, and steps wait for those before them.
     pub processed: Millis,
-    /// From when the compensation begins until the order is Compensated, where every step that can be
+    /// From the beginning of the compensation until the order is Compensated, if every step that can be
     /// compensated was completed, and each compensation uses all of its attempts.
     pub compensated: Millis,
 }

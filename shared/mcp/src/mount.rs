@@ -14,10 +14,12 @@ use triad_runtime::{Clock, Entropy};
 
 use crate::visit::Mcp;
 
-/// The path of the protocol.
+/// The path at which [`Mounted`] speaks the Model Context Protocol.
 pub const PATH: &str = "/mcp";
 
-/// The API and the pages of an installation, with the protocol beside them.
+/// The API and the pages of an installation, with the Model Context Protocol at [`PATH`] beside them. A
+/// caller of the protocol must be known in the same way as a caller of the API; a browser's session does not
+/// count.
 pub struct Mounted<C, E> {
     api: Arc<dyn Answers>,
     mcp: Arc<Mcp<C, E>>,
@@ -30,7 +32,7 @@ impl<C, E> fmt::Debug for Mounted<C, E> {
 }
 
 impl<C: Clock, E: Entropy> Mounted<C, E> {
-    /// Beside this API, which the tools ask.
+    /// Adds the protocol to `api`, which also answers what the tools ask.
     #[must_use]
     pub fn new(api: Arc<dyn Answers>, mcp: Arc<Mcp<C, E>>) -> Self {
         Self { api, mcp }

@@ -1,29 +1,29 @@
 //! The documentation, as whoever runs this has it.
 
-/// A place that speaks of what was asked for.
+/// A part of a page in which a text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The page's name.
     pub page: &'static str,
-    /// The heading that it stands under.
+    /// The heading above the text.
     pub heading: &'static str,
-    /// Lines with the text.
+    /// The lines that hold the text.
     pub lines: Vec<&'static str>,
 }
 
 /// The pages of the documentation.
 pub trait Pages: Send + Sync + 'static {
-    /// Name and title of each.
+    /// Name and title of each page.
     fn list(&self) -> Vec<(&'static str, &'static str)>;
 
-    /// One page, in Markdown; `None`: there is none of this name.
+    /// The page of this name, in Markdown; `None` if there is no such page.
     fn page(&self, name: &str) -> Option<&'static str>;
 
-    /// The places that speak of a text, in small or large letters, in the order of the pages.
+    /// The places at which a text stands, in upper or lower case, in the order of the pages.
     fn find(&self, text: &str) -> Vec<Found>;
 }
 
-/// No page at all: a program that has the documentation nowhere in it.
+/// No pages, for a program that does not contain the documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct NoPages;
 

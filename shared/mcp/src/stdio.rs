@@ -17,13 +17,13 @@ use crate::visit::Mcp;
 /// Longest line that is read, in bytes; a longer one is passed over.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// Why a conversation ended otherwise than by its end.
+/// Why [`talk`] ended before its input did.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
-    /// What the other side said first is no beginning of the protocol, or nothing can be said to it.
+    /// The first message of the other side does not begin the protocol, or no answer can be sent to it.
     #[error("the conversation has not begun: {0}")]
     Beginning(Box<ServerInitializeError>),
-    /// A bug.
+    /// The task that talks has panicked, which is a bug.
     #[error("the conversation was broken off: {0}")]
     Broken(#[from] JoinError),
 }
@@ -41,10 +41,12 @@ impl Keys for Owner {
     }
 }
 
-/// Talks until the input ends, which is no error at any time. The tools ask `api`, as `caller`.
+/// Speaks the Model Context Protocol with whoever is at the other end of `input` and `output`, one message a
+/// line, until `input` ends. The tools ask `api`, and every request is made as `caller`. It is no error if
+/// `input` ends at any time.
 ///
 /// # Errors
-/// [`StdioError`].
+/// [`StdioError`]: the protocol did not begin, or the conversation was broken off by a bug.
 pub async fn talk<C: Clock, E: Entropy>(
     mcp: Arc<Mcp<C, E>>,
     api: Arc<dyn Answers>,

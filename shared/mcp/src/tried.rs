@@ -7,9 +7,10 @@ use triad_console::Caller;
 use triad_core::Timestamp;
 use triad_workflow::Millis;
 
-/// How long a dry run permits its act: five minutes.
+/// For how long after a dry run its act is permitted: five minutes, inclusive.
 pub const VALID_FOR: Millis = Millis(300_000);
-/// Most dry runs that are kept, those that were used among them; beyond it the oldest is forgotten.
+/// Most dry runs that are kept, used ones included. For one more the oldest is forgotten, and its act is then
+/// refused.
 pub const MAX_TRIED: usize = 256;
 
 /// What was tried: a request of the API.

@@ -11,14 +11,16 @@ use crate::ask::Asking;
 use crate::pages::Pages;
 use crate::tried::Tried;
 
-/// What is set once.
+/// Settings of the MCP server; they are the same for all callers. The default allows no acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whether the tools `dry_run` and `act` are there. Who may use them the API says.
+/// Whether the tools `dry_run` and `act` are offered. This gives nobody a right: whether a caller may act
+/// is decided by the operators' API.
     pub acts: bool,
 }
 
-/// What all callers share: what is set, the documentation, and the dry runs.
+/// What all callers of the MCP server share: the settings, the documentation, and the dry runs. `C` is the
+/// clock and `E` the source of random numbers.
 pub struct Mcp<C, E> {
     pub(crate) clock: C,
     pub(crate) entropy: E,
@@ -37,7 +39,8 @@ impl<C, E> fmt::Debug for Mcp<C, E> {
 }
 
 impl<C: Clock, E: Entropy> Mcp<C, E> {
-    /// With these settings. The clock says how old a dry run is.
+    /// An MCP server with these settings and this documentation. The clock says how old a dry run is; the ids
+    /// of dry runs are drawn from `entropy`.
     #[must_use]
     pub fn new(clock: C, entropy: E, settings: Settings, pages: impl Pages) -> Arc<Self> {
         Arc::new(Self {

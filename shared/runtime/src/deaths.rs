@@ -48,7 +48,8 @@ impl fmt::Display for Mark {
     }
 }
 
-/// The text is neither `together` nor `alone=N` with N from 0 to 4294967295.
+/// The error of reading a [`Mark`]: the text is neither `together` nor `alone=N` with a whole number from 0
+/// to 4294967295.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no mark: `together` or `alone=N`")]
 pub struct NoMark;
@@ -127,7 +128,8 @@ impl Marks {
         }
     }
 
-    /// Removes all marks of these partitions (topic and number): another process handles them now.
+    /// Removes all marks of these partitions (topic and number). For partitions that another process handles
+    /// now.
     pub fn forget(&mut self, partitions: &[(String, i32)]) {
         self.0
             .retain(|partition, _| !partitions.contains(partition));

@@ -20,10 +20,10 @@ const EVERY: Millis = Millis(10 * 60_000);
 /// Time before an alert that could not be sent is tried again.
 const AGAIN_AFTER: Millis = Millis(60_000);
 
-/// What one handler of one process has met that only an operator can mend.
+/// Collects what one handler of one process meets that only an operator can mend, and alerts operators of it.
 ///
-/// At most one alert in ten minutes. They are [news](crate::news), for which the work waits 2 s at
-/// most: the record that met the trouble comes again, and with it the next try.
+/// It sends at most one alert in ten minutes, and waits for its acknowledgement for 2 s at most. If it is not
+/// acknowledged, the next may follow after one minute.
 #[derive(Debug)]
 pub struct Misconfigured {
     handler: &'static str,
@@ -39,7 +39,8 @@ struct Met {
 }
 
 impl Misconfigured {
-    /// Nothing has been met yet. `handler` is the name by which alerts call it.
+    /// A collection in which nothing has been met yet. `handler` is the name that alerts and metrics give the
+    /// handler.
     #[must_use]
     pub fn new(handler: &'static str) -> Self {
         Self {
@@ -48,7 +49,7 @@ impl Misconfigured {
         }
     }
 
-    /// Takes in what a handler says of its records.
+    /// Notes why the handler could not finish records. Answers that are [`Handled::Done`] are ignored.
     pub fn note(&self, answers: &[Handled]) {
         for answer in answers {
             if let Handled::Redeliver(why) = answer {
@@ -58,17 +59,19 @@ impl Misconfigured {
         }
     }
 
-    /// Takes in why the store did not answer.
+    /// Notes an error of the store.
     pub fn note_store(&self, why: &StoreError) {
         self.note_why(&Redelivery::Store(why.clone()));
     }
 
-    /// Takes in why a message was not sent.
+    /// Notes an error of the bus.
     pub fn note_bus(&self, why: &BusError) {
         self.note_why(&Redelivery::Unsent(why.clone()));
     }
 
-    /// Takes in why a record was not taken.
+    /// Notes why a record could not be finished. It leads to an alert only if
+    /// [`Redelivery::needs_an_operator`] is true; failures of the store and the bus are counted in the
+    /// metrics in any case.
     pub fn note_why(&self, why: &Redelivery) {
         match why {
             Redelivery::Store(why) => metric::store_failed(self.handler, why),

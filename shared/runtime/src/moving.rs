@@ -14,7 +14,7 @@ use triad_core::{Order, OrderId, Timestamp, WorkflowRef};
 
 use crate::ports::{StoreError, Unreadable};
 
-/// One of the parts of a store. Together they are all of it.
+/// One of the three parts of which a store consists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Every version of every workflow, and which one is the present version of each name.
@@ -31,18 +31,18 @@ impl Part {
     pub const ALL: [Self; 3] = [Self::Workflows, Self::Control, Self::Orders];
 }
 
-/// A process record as a store keeps it.
+/// A process record with what a store keeps beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptRecord {
     /// The record.
     pub order: Arc<Order>,
-    /// The token of its last write; 0 of one that was only created.
+    /// The token of its last write; 0 if it was created and not written since.
     pub token: u64,
     /// When it may be deleted, in seconds since the Unix epoch; `None` while it is kept.
     pub expires_s: Option<u64>,
 }
 
-/// An order's details as a store keeps them.
+/// An order's details with what a store keeps beside them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptDetails {
     /// The details, as JSON text.
@@ -53,7 +53,7 @@ pub struct KeptDetails {
     pub expires_s: Option<u64>,
 }
 
-/// One order: at least one of its two halves.
+/// One order as a store keeps it: its process record, its details, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptOrder {
     /// The order's id.
@@ -91,7 +91,8 @@ pub struct KeptControl {
 }
 
 impl KeptControl {
-    /// Whether two records are the same, apart from how a store rounds their expiry.
+    /// Whether two records are the same. Expiries are compared in whole seconds, rounded up, because a store
+    /// may round them.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let rounded = |of: &Self| Self {
@@ -118,7 +119,7 @@ pub struct KeptWorkflow {
 pub enum Kept {
     /// A version of a workflow.
     Workflow(KeptWorkflow),
-    /// This is the present version of its name.
+    /// That this version is the present one of its name.
     Present(WorkflowRef),
     /// A record of the control store.
     Control(KeptControl),
@@ -127,7 +128,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// What it is called, for people.
+    /// Its name in messages for people.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -144,29 +145,29 @@ impl Kept {
 pub struct KeptPage {
     /// What was found, in the store's own order. A page may be empty and not the last one.
     pub items: Vec<Kept>,
-    /// What of this page cannot be read. [`Unreadable::order_id`] is the key of a control record, or the
-    /// name of a workflow, where it is none of an order.
+    /// What of this page cannot be read. [`Unreadable::order_id`] holds the order's id, the key of the
+    /// control record, or the name of the workflow.
     pub unreadable: Vec<Unreadable>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
-/// What came of putting one thing into a store. None is an error.
+/// What came of putting one thing into a store. None of the three is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// Nothing stood there: it was written, or would have been.
+    /// Nothing stood in its place: it was written. In a dry run: it would have been.
     New,
-    /// The same stands there already.
+    /// The same thing stands there already; nothing was written.
     Same,
     /// Something else stands there, and was left as it is.
     Different,
 }
 
-/// Reading and filling a whole store.
+/// The port for reading a whole store, and for filling another one.
 pub trait MovingStore: Send + Sync + 'static {
     /// Reads a page of one part: at most 200 things, consistently. `page` is [`KeptPage::next`] of the page
-    /// before; `None` asks for the first one. What has expired is left out. Each thing that stands from
-    /// the first page to the last is found once; of what is written meanwhile nothing is promised.
+    /// before; `None` asks for the first one. What has expired is left out. A thing that is in the store from
+    /// the first page to the last is found once; one that is written meanwhile may be found or not.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
@@ -177,9 +178,9 @@ pub trait MovingStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<KeptPage, StoreError>> + Send;
 
-    /// Puts things into the store, each on the condition that nothing stands in its place; both halves of an
-    /// order in one transaction. With `dry_run` it is only looked at. The answer has one result for each, in
-    /// their order.
+    /// Puts things into the store, each on the condition that nothing stands in its place; the record and the
+    /// details of an order in one transaction. With `dry_run` nothing is written: the store is only read, to
+    /// say what would come of it. The answer has one result for each thing, in their order.
     ///
     /// # Errors
     /// For each: [`StoreError::Transient`] or [`StoreError::Configuration`], after which it may have been
@@ -192,7 +193,7 @@ pub trait MovingStore: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Result<Keeping, StoreError>>> + Send;
 }
 
-/// What comes of putting `own` where `standing` is.
+/// What comes of putting the thing `own` into the place where `standing` is; `None`: where nothing is.
 #[must_use]
 pub fn compared<T: PartialEq + ?Sized>(standing: Option<&T>, own: &T) -> Keeping {
     match standing {

@@ -24,7 +24,8 @@ const MAX_RACES: u32 = 7;
 /// Times that an act on a downstream is tried.
 const MAX_ROUNDS: usize = 8;
 
-/// The acts of an operator on orders and downstreams, over the ports.
+/// The acts of an operator on orders and downstreams, over the ports. `S` is the store, `B` the bus, `C` the
+/// clock, `E` the entropy.
 #[derive(Debug)]
 pub struct Operator<S, B, C, E> {
     store: S,
@@ -38,7 +39,8 @@ pub struct Operator<S, B, C, E> {
 /// What came of an act on one order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operated {
-    /// The act is written; the order as it is now. In a dry run: as it would be.
+    /// The act is written, and this is the order as it is now. In a dry run nothing is written, and this is
+    /// the order as it would be.
     Done(Box<Order>),
     /// The act is written, and the order is as it is now; but the bus has not taken all of its
     /// messages. The Supervisor sends them: nothing is left to do for it.
@@ -245,7 +247,7 @@ where
         });
     }
 
-    /// The spans of the installation, with which the acts are decided.
+    /// The time spans of the installation, from the settings; acts are decided with them.
     pub fn timing(&self) -> triad_core::Timing {
         self.settings.timing
     }

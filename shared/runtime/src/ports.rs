@@ -441,8 +441,9 @@ pub struct AttentionPage {
 }
 
 impl AttentionPage {
-    /// The name of the page that begins behind the place of a row, whether such a row is there or not:
-    /// every store takes it for [`OperatorStore::attention`].
+    /// The name of the page that begins behind the row with this moment and this order's id, whether there is
+    /// such a row or not. Every store takes it as `page` of [`OperatorStore::attention`], and of
+    /// [`OperatorStore::search`], whose rows are sorted by the moment of submission.
     #[must_use]
     pub fn behind(at: Timestamp, order: &str) -> String {
         format!("{}/{order}", at.0)

@@ -33,7 +33,7 @@ pub struct Pressure {
     pub bound: u32,
     /// How many milliseconds requests lately waited in the agent's topic before an agent took them.
     pub waited: Millis,
-    /// No call is to be made before this moment; calls may be made if it has passed.
+    /// Before this moment no call is to be made. A moment in the past means that calls may be made.
     pub shut_until: Timestamp,
     /// Orders that the process holds back and that need the downstream.
     pub waiting: usize,
@@ -44,7 +44,7 @@ pub struct Pressure {
 /// What one Scheduler process reports about every downstream that it knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// When it was made.
+    /// When the report was made, by the clock of its process.
     pub at: Timestamp,
     /// One entry for each downstream and lane that the process knows.
     pub downstreams: Vec<Pressure>,

@@ -14,8 +14,8 @@ use crate::traces::{Attribute, AttributeValue};
 /// Most notes of one call; further ones are dropped.
 const MAX_NOTES: usize = 16;
 
-/// What an implementation of [`RemoteService`] notes of one call, for its span: where it went, and with
-/// which status it was answered. Payloads and the values of headers have no place here.
+/// What an implementation of [`RemoteService`] notes about one call, to be shown in the call's span: where
+/// the call went, and with which status it was answered. Do not note payloads or the values of headers.
 #[derive(Debug, Default)]
 pub struct CallNotes {
     notes: Mutex<Vec<Attribute>>,
@@ -31,13 +31,14 @@ impl CallNotes {
         }
     }
 
-    /// Whether anybody reads the notes. Where nobody does, noting does nothing.
+    /// Whether the notes go into a span. If not, [`note`](Self::note) does nothing.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// Notes one thing, under a name of OpenTelemetry's semantic conventions. At most 16 are kept.
+    /// Notes one value, under a name of OpenTelemetry's semantic conventions. At most 16 are kept; further
+    /// ones are ignored.
     pub fn note(&self, name: &'static str, value: impl Into<AttributeValue>) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_read && notes.len() < MAX_NOTES {
@@ -76,7 +77,7 @@ pub struct Call<'a> {
     /// Number of the attempt, counted by the Scheduler from 1. For logs: an attempt may make
     /// several calls.
     pub attempt: u32,
-    /// W3C trace context of this hop (header `traceparent`); `None` if the order has none.
+    /// W3C trace context of this call, for the header `traceparent`; `None` if the order belongs to no trace.
     pub traceparent: Option<&'a str>,
 }
 
@@ -129,13 +130,14 @@ impl Fault {
     }
 }
 
-/// How an agent takes an answer that is no success, where a team says so for a service.
+/// What an answer other than success means, where a team has set that for a service. In configuration:
+/// `refused`, `may-pass` or `caller-refused`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerMeans {
     /// The service refused the request, and it had no effect: [`Fault::Permanent`].
     Refused,
-    /// It may pass, and says nothing of the effect: [`Fault::Transient`].
+    /// The failure may pass, and it is not known whether the call had its effect: [`Fault::Transient`].
     MayPass,
     /// The service does not accept the caller, and the call had no effect: [`Fault::CallerRefused`].
     CallerRefused,
@@ -154,8 +156,8 @@ pub trait RemoteService: Send + Sync + 'static {
     /// refused, [`Fault::CallerRefused`] where it does not accept the caller.
     fn call(&self, call: Call<'_>) -> impl Future<Output = Result<Value, Fault>> + Send;
 
-    /// Calls the service as [`call`](Self::call) does, and notes what the call's span shows. By default
-    /// nothing is noted.
+    /// Calls the service as [`call`](Self::call) does, and notes what the call's span is to show. An agent
+    /// calls this method; unless it is implemented, it only makes the call and notes nothing.
     ///
     /// # Errors
     /// As [`call`](Self::call).

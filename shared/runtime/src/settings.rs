@@ -32,11 +32,11 @@ pub struct Settings {
     /// Limits of single downstreams, by agent name. A downstream that is not named here has
     /// [`DownstreamSettings::default`].
     pub downstreams: BTreeMap<AgentName, DownstreamSettings>,
-    /// How long a downstream's shared record is remembered before it is read again: so long an
-    /// operator's pause takes to reach every process. Default: 2,000 ms.
+    /// How long a downstream's shared record is remembered before it is read again, and so how long an
+    /// operator's pause takes at most to reach every process. Default: 2,000 ms.
     pub refresh_downstreams: Millis,
-    /// How long work for a paused downstream or step type waits at most before it is looked at again;
-    /// at least half of it. Each look costs an order three writes. Default: 30,000 ms.
+    /// How long work for a paused downstream or step type waits before it is looked at again: from half of
+    /// this time to all of it. Each look costs an order three writes. Default: 30,000 ms.
     pub recheck_held: Millis,
     /// How many orders one Submission process lets in, in each lane, before it looks whether a
     /// Scheduler has taken earlier ones up; 0 counts as 1. The bound grows to four times this while
@@ -49,9 +49,9 @@ pub struct Settings {
     pub admission: AdmissionSettings,
     /// Most rows of the due index that a sweep reads, and takes up, at once. Default: 100.
     pub sweep_page: u32,
-    /// Rows of the due index after which a sweep begins no further page. Default: 10,000.
+    /// How many rows of the due index a sweep reads before it begins no further page. Default: 10,000.
     pub sweep_limit: usize,
-    /// Where the handlers tell the spans of their orders' traces. Default: to nobody.
+    /// Where the handlers send the spans of their orders' traces. Default: nowhere.
     pub traces: Traces,
 }
 

@@ -16,14 +16,15 @@ use kafka_protocol::error::ResponseError;
 use crate::core::{Shared, Signal};
 use crate::log::flusher::{Flush, Lsn};
 
-/// A way into the broker. Clones are the same way; it works as long as the broker runs, from any thread
-/// and under any runtime. What is asked is done on the thread that asks.
+/// A way into the broker of this process, without a socket. It works as long as the broker runs, from any
+/// thread and under any async runtime; each call is carried out on the thread that makes it. Clones are the
+/// same line.
 #[derive(Debug, Clone)]
 pub struct Line {
     core: Shared,
 }
 
-/// Why something was not done.
+/// Why a call of a [`Line`] has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// There is no such topic or partition.
@@ -32,7 +33,7 @@ pub enum LineError {
     /// The broker refuses writes to this topic.
     #[error("the topic may not be written to")]
     NotAllowed,
-    /// The batch is larger than the topic takes.
+    /// The batch is larger than [`TopicShape::max_batch_bytes`].
     #[error("the batch is larger than the topic takes")]
     TooLarge,
     /// The bytes are no record batch of the present format (magic 2).
@@ -41,10 +42,10 @@ pub enum LineError {
     /// The group has no name, or the metadata is longer than 4,096 bytes.
     #[error("the group takes no such offset")]
     NoOffset,
-    /// The disk failed or is full, or the broker's bound on bytes is reached. It may be better later.
+    /// The disk failed or is full, or the broker's bound on bytes is reached. A later try may succeed.
     #[error("the records cannot be stored now")]
     Storage,
-    /// The broker has more to do than may wait. It is better soon.
+    /// Positions were not durable in time: the broker has too much to do. A later try may succeed.
     #[error("the broker has too much to do")]
     Busy,
     /// The broker has stopped.
@@ -52,23 +53,22 @@ pub enum LineError {
     Stopped,
 }
 
-/// One record batch for one partition: the bytes of the present format (magic 2), whatever offset they
-/// name.
+/// One record batch for one partition.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// The topic.
+    /// Name of the topic.
     pub topic: Arc<str>,
-    /// The partition.
+    /// Number of the partition, from 0.
     pub partition: i32,
-    /// The batch.
+    /// The batch in Kafka's present format (magic 2). The broker sets its offsets, whatever they were.
     pub bytes: Vec<u8>,
-    /// Whether its sender can bring it back: then it is acknowledged at once, and durable soon after. It is
-    /// read at once, too, unless something before it in its partition is not durable yet. All that was
-    /// acknowledged before something durable is durable, too.
+    /// Whether the sender can make the batch again. Such a batch is acknowledged before it is durable, and
+    /// made durable soon after: a loss of power may take it. It can be read at once, unless an earlier batch
+    /// of its partition is not durable yet. Once a batch is durable, so is all that was acknowledged before.
     pub is_restorable: bool,
 }
 
-/// What is to be known of a topic before something is appended to it.
+/// What a sender must know of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicShape {
     /// How many partitions it has; they are numbered from 0.
@@ -82,7 +82,7 @@ pub struct TopicShape {
 pub struct Wanted {
     /// The topic.
     pub topic: Arc<str>,
-    /// Partitions, and the offset from which to read each.
+    /// Pairs of a partition and the offset from which to read it.
     pub positions: Vec<(i32, i64)>,
     /// Most bytes of all partitions together; a single batch that is larger still comes whole.
     pub max_bytes: usize,
@@ -100,7 +100,7 @@ pub enum Part {
         /// The offset that the next record of the partition gets.
         end: i64,
     },
-    /// The offset is before the first that is kept, or behind the last.
+    /// The offset that was asked for is before `start` or behind `end`.
     OutOfRange {
         /// The partition.
         partition: i32,
@@ -136,8 +136,8 @@ impl Line {
         shape.unwrap_or(Err(LineError::Stopped))
     }
 
-    /// Has this process shown as a member of a group until what is returned is dropped. Nothing else comes
-    /// of it.
+    /// Shows this process as a member of a group, until the returned value is dropped. This has no effect on
+    /// what is read or committed.
     ///
     /// # Errors
     /// [`LineError::Stopped`].
@@ -218,7 +218,7 @@ impl Line {
         }
     }
 
-    /// Reads records from some positions on; see [`Reading`].
+    /// A request for the records from some positions on. Nothing is read before [`Reading`] is asked.
     #[must_use]
     pub fn read(&self, wanted: Wanted) -> Reading {
         Reading {
@@ -228,7 +228,8 @@ impl Line {
         }
     }
 
-    /// What a group has committed in a topic, of the partitions of which it has committed anything.
+    /// The positions that a group has committed in a topic. Partitions in which it has committed nothing are
+    /// left out; a group or topic that does not exist has none.
     ///
     /// # Errors
     /// [`LineError::Stopped`].
@@ -237,8 +238,8 @@ impl Line {
         committed.ok_or(LineError::Stopped)
     }
 
-    /// Commits positions, all or none, and does not wait until they are durable. What is begun first is
-    /// committed first. `flush` says whether somebody is going to wait for it.
+    /// Commits positions of a group in a topic, all or none, and does not wait until they are durable.
+    /// Commits take effect in the order of the calls. `flush` is [`Flush::Now`] if somebody is going to wait.
     ///
     /// # Errors
     /// [`LineError::NoTopic`], [`LineError::NoOffset`] or [`LineError::Stopped`]: nothing was committed.
@@ -261,11 +262,11 @@ impl Line {
     }
 }
 
-/// As long as it is there, the process is shown as a member of a group.
+/// What [`Line::attend`] returns: until it is dropped, the process is shown as a member of the group.
 #[derive(Debug)]
 pub struct Attending(#[expect(dead_code, reason = "it is there")] Arc<()>);
 
-/// Positions that are committed, and may not be durable yet. Nothing is undone if it is dropped.
+/// Positions that are committed, and may not be durable yet. Dropping this value undoes nothing.
 #[derive(Debug)]
 pub struct Committing {
     core: Shared,
@@ -297,7 +298,7 @@ impl Committing {
         }
     }
 
-    /// What became of it, if that is known already.
+    /// `Some(Ok(()))` if the positions are durable; `None` if that is not known yet. Does not wait.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -308,8 +309,8 @@ impl Committing {
     }
 }
 
-/// Records that are wanted. They come as soon as one position has something to read, or is none that
-/// can be read. Nothing is lost if it is dropped.
+/// A request to read records, made by [`Line::read`]. It can be asked as often as wanted, and always reads
+/// from the same positions; dropping it loses nothing.
 #[derive(Debug)]
 pub struct Reading {
     core: Shared,
@@ -318,7 +319,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What there is to read, once there is something. The future may be dropped, and asked for anew.
+    /// Waits until at least one partition has something to read, or its offset is out of range, and returns
+    /// that. The future may be dropped and the call made again.
     ///
     /// # Errors
     /// [`LineError::NoTopic`], [`LineError::Storage`] or [`LineError::Stopped`].
@@ -339,7 +341,7 @@ impl Reading {
         }
     }
 
-    /// What there is to read now, if there is anything.
+    /// What there is to read now, without waiting; `None` if there is nothing.
     ///
     /// # Errors
     /// As [`come`](Self::come).

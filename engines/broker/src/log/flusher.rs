@@ -28,7 +28,7 @@ const MAX_GATHERED: usize = 256 << 10;
 /// Is told, on the flusher's thread, whenever more is durable or nothing will be any more.
 pub(crate) type Progress = Box<dyn Fn() + Send>;
 
-/// When something is to be durable.
+/// When a change is to be made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
     /// With the next sync: somebody waits for it.

@@ -383,21 +383,21 @@ impl StepRecord {
         }
     }
 
-    /// How many attempts were made at the step in all rounds, at the action and at the compensation,
-    /// that which is out included.
+    /// How many attempts were made at the step in all rounds, at its action, probe and compensation together.
+    /// One that is out is counted.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.actions().saturating_add(self.compensations())
     }
 
-    /// The same of the action and its probe alone.
+    /// How many attempts were made at the action and its probe, in all rounds. One that is out is counted.
     #[must_use]
     pub fn actions(&self) -> u32 {
         let present = self.state.attempt().map_or(0, |attempt| attempt.0);
         present.max(self.action.earlier)
     }
 
-    /// The same of the compensation alone.
+    /// How many attempts were made at the compensation, in all rounds. One that is out is counted.
     #[must_use]
     pub fn compensations(&self) -> u32 {
         let present = match &self.state {
@@ -410,7 +410,8 @@ impl StepRecord {
         present.max(self.compensation.earlier)
     }
 
-    /// Whether the step as a whole goes forward or is compensated. Never [`Direction::Probe`].
+    /// [`Direction::Compensate`] once the step is being compensated or was, else [`Direction::Forward`].
+    /// Never [`Direction::Probe`].
     #[must_use]
     pub fn direction(&self) -> Direction {
         match self.state {

@@ -96,7 +96,8 @@ fn pace(record: &InputRecord, taken: Timestamp, now: Timestamp) -> Pace {
 /// What tells one attempt from all others.
 type AttemptKey = (IdempotencyKey, Direction, Attempt);
 
-/// The agent handler. One process may run several agents, one for each entry of its [`Remotes`].
+/// The agent handler. One process may run several agents, one for each entry of its [`Remotes`]. `S` is the
+/// control store, `B` the bus, `C` the clock, `E` the entropy.
 pub struct Agent<S, B, C, E> {
     remotes: Remotes,
     control: S,
@@ -148,7 +149,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         }
     }
 
-    /// What each agent's calls have come to in this process, and how much of its room they use.
+    /// How much of its room each agent uses in this process, and the counts of its calls, by the agent's
+    /// name.
     pub fn usage(&self) -> BTreeMap<AgentName, Usage> {
         let all = self.counted.iter();
         all.map(|(name, counted)| (name.clone(), counted.now()))

@@ -5,34 +5,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use triad_workflow::Millis;
 
-/// Upper bounds of the classes of how long calls took, in milliseconds, inclusive. A last class has what
-/// took longer.
+/// Upper bounds, inclusive, of the classes of call times, in milliseconds. One more class behind them has the
+/// calls that took longer.
 pub const CLASSES_MS: [u64; 12] = [
     5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
 ];
 
-/// What an agent's calls came to and took. All counts are of one process, and only grow, but for
-/// [`under_way`](Self::under_way).
+/// How much of its room an agent uses, and the counts and times of its calls. All are of one process since it
+/// began, and only grow, except [`under_way`](Self::under_way).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Most calls that the process makes at once for this agent: the agent's own limit, or else that of
     /// all agents together.
     pub room: u32,
-    /// Calls that are being made.
+    /// Calls that are being made now.
     pub under_way: u32,
     /// Calls that were answered with success.
     pub succeeded: u64,
     /// Calls that the service refused for good.
     pub refused: u64,
-    /// Calls that failed for now.
+    /// Calls whose failure may pass: another call may succeed.
     pub failed: u64,
-    /// Calls that had no answer in the time that there was.
+    /// Calls that had no answer within the time that they had.
     pub unanswered: u64,
     /// Requests that were deferred: the service may not be called, or a limit is reached.
     pub deferred: u64,
-    /// How long all calls took together, in milliseconds; of those under way nothing yet.
+    /// How long all calls that have ended took together, in milliseconds.
     pub busy_ms: u64,
-    /// How many calls took so long, by [`CLASSES_MS`].
+    /// How many calls took how long: one count for each class of [`CLASSES_MS`], then that of the calls that
+    /// took longer.
     pub took: [u64; CLASSES_MS.len() + 1],
 }
 
@@ -44,13 +45,14 @@ impl Usage {
         }
     }
 
-    /// Calls that have ended.
+    /// How many calls have ended, whatever came of them.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.succeeded + self.refused + self.failed + self.unanswered
     }
 
-    /// What was counted since an earlier moment of the same process.
+    /// What was counted since `earlier`, which must be of the same process. `room` and `under_way` are those
+    /// of now.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut took = self.took;
@@ -70,15 +72,17 @@ impl Usage {
         }
     }
 
-    /// The share of its room that was in use over a span, from 0 to 1: what calls took that ended in it.
+    /// The share of its room that was in use, from 0 to 1, where `self` has the counts of a time of length
+    /// `span` (see [`since`](Self::since)). A call counts with its whole time in the span in which it ends.
     #[must_use]
     pub fn utilisation(&self, span: Millis) -> f64 {
         let room = f64::from(self.room) * span.0.max(1) as f64;
         (self.busy_ms as f64 / room).min(1.0)
     }
 
-    /// How long at most the given share of the calls took, from 0 to 1: the upper bound of the class in
-    /// which that call is. `None` without calls, and where it is in the last class.
+    /// The time within which at least this `share` of the calls ended, from 0 to 1 (values outside are taken
+    /// as 0 or 1). It is the upper bound of a class of [`CLASSES_MS`], so the true time may be shorter.
+    /// `None` if there was no call, or if the time is above the largest bound.
     #[must_use]
     pub fn took_at_most(&self, share: f64) -> Option<Millis> {
         let all: u64 = self.took.iter().sum();

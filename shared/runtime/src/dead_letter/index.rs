@@ -19,7 +19,8 @@ pub const MAX_CAUSES: usize = 1_000;
 /// The name of the group for letters whose cause is beyond [`MAX_CAUSES`].
 pub const OTHER_CAUSES: &str = "(other causes)";
 
-/// The index holds [`MAX_KNOWN`] letters and takes no more. Reading from a later moment on helps.
+/// The error of an [`Index`] that holds [`MAX_KNOWN`] letters and takes no more. To read the topic from a
+/// later moment on helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are more than {MAX_KNOWN} dead letters and replays")]
 pub struct Full;
@@ -58,8 +59,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes in a letter or a marker, in any order. `true` for a letter that is new; `false` for a
-    /// letter that is known already, and for a marker.
+    /// Takes in a letter or a marker; they may come in any order. Returns true for a letter that is new,
+    /// false for a letter that is known already and for a marker.
     ///
     /// # Errors
     /// [`Full`] if the entry is about one more letter than [`MAX_KNOWN`]; it is not counted.
@@ -127,8 +128,8 @@ impl Index {
         self.groups_of(|_, _| true)
     }
 
-    /// The same for those letters alone that `takes` of when they were replayed last and dismissed last
-    /// is true for.
+    /// As [`groups`](Self::groups), but counts only the letters for which `takes` is true. Its arguments are
+    /// when the letter was replayed last and when it was dismissed last; `None` if it never was.
     #[must_use]
     pub fn groups_of(
         &self,

@@ -9,20 +9,21 @@ use super::names;
 use super::replay::ReplayAct;
 use crate::record::InputRecord;
 
-/// Which record a letter is about: the place that the record was read from. As text: `orders/3/42`
-/// (topic, partition, offset).
+/// Which record a letter is about: the place that the record was read from. As text: `orders/3/42` (topic,
+/// partition, offset). Reading a text checks that the topic is not empty and that the numbers are whole, not
+/// that they are at least 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LetterId {
     /// Topic that the record was read from.
     pub topic: String,
-    /// Partition within the topic, from 0.
+    /// Partition within the topic; Kafka counts them from 0.
     pub partition: i32,
-    /// Offset within the partition, from 0.
+    /// Offset within the partition; Kafka counts them from 0.
     pub offset: i64,
 }
 
-/// The text that is no id of a letter: not TOPIC/PARTITION/OFFSET with a topic and two whole
-/// numbers.
+/// The error of reading a [`LetterId`]: the text, given here, is not TOPIC/PARTITION/OFFSET with a topic and
+/// two whole numbers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a dead letter: write TOPIC/PARTITION/OFFSET, such as orders/3/42")]
 pub struct InvalidLetterId(pub String);
@@ -137,7 +138,7 @@ pub enum Entry {
     Dismissed(Marker),
 }
 
-/// The record is neither a letter nor a marker: Triad has not written it.
+/// The error of a record that is neither a letter nor a marker, because Triad has not written it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the record is neither a dead letter nor a marker: {0}")]
 pub struct Unreadable(

@@ -54,15 +54,15 @@ impl Cause {
 /// Dead letters made by this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// How many dead letters this process has made since it started. A letter that had to be made again
-/// counts again. For the log: it is no figure of the installation.
+/// How many dead letters this process has made since it started, for its log. A letter that had to be made
+/// again counts again. Other processes of the installation are not counted.
 #[must_use]
 pub fn made() -> u64 {
     MADE.load(Ordering::Relaxed)
 }
 
-/// The dead letter of a record, and its alert, in this order; neither is sent yet: [`send()`] does that. The
-/// log and the metrics are told of it.
+/// Makes the dead letter of a record and its alert, in this order, and notes the letter in the log and the
+/// metrics. Neither message is sent: [`send()`] does that.
 ///
 /// Key and value are the record's own, byte for byte, up to [`MAX_VALUE_BYTES`] of the value, so
 /// that the record can be replayed after a fix. Cause and place of the record are in headers. Both

@@ -15,25 +15,25 @@ pub const MAX_BY_BYTES: usize = 128;
 /// Most bytes of the reason in [`ReplayAct::why`]; a longer one is refused.
 pub const MAX_WHY_BYTES: usize = 1024;
 
-/// Who replays a letter, why and when; kept in the letter's marker. [`ReplayAct::new`] checks the
-/// bounds.
+/// Who replays or dismisses a letter, why and when; kept in the letter's marker. [`ReplayAct::new`] checks
+/// the bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayAct {
     /// Name of the person: from 1 to [`MAX_BY_BYTES`] bytes.
     pub by: String,
     /// Reason in words: from 1 to [`MAX_WHY_BYTES`] bytes.
     pub why: String,
-    /// When the replay was acknowledged by the bus.
+    /// When the replay was acknowledged by the bus, or the letter was dismissed.
     pub at: Timestamp,
 }
 
-/// The name or the reason of a [`ReplayAct`] is empty or too long.
+/// The error of [`ReplayAct::new`]: the name or the reason is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{what} has {bytes} bytes; from 1 to {limit} are allowed")]
 pub struct InvalidAct {
     /// Which of the two: `who` or `why`.
     pub what: &'static str,
-    /// Bytes that it has, without blanks around it.
+    /// How many bytes it has, without blanks at its ends.
     pub bytes: usize,
     /// Most bytes that it may have.
     pub limit: usize,
@@ -62,7 +62,8 @@ impl ReplayAct {
     }
 }
 
-/// Why a letter cannot be replayed. All but the last pass if a value is given.
+/// Why a letter cannot be replayed. For every reason but [`Elsewhere`](Self::Elsewhere) it can be, if the
+/// caller gives a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayRefusal {
     /// The letter has only the beginning of the value, and no other value is given.

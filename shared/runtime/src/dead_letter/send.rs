@@ -4,12 +4,13 @@ use triad_core::Envelope;
 
 use crate::ports::{Bus, BusError};
 
-/// Sends dead letters with their alerts, as [`dead_letter`](super::dead_letter) makes them: an alert
-/// only once its letter is acknowledged. What an operator is told of is there to be read, and a topic
+/// Sends dead letters with their alerts, as [`dead_letter`](super::dead_letter) makes them. An alert is sent
+/// only once its letter is acknowledged: so operators can read the letter that an alert is about, and a topic
 /// of dead letters that takes nothing does not lead to an alert for each redelivery.
 ///
-/// Returns whatever is not wholly acknowledged, and why: its record is to be delivered again, which
-/// sends both again under the same ids.
+/// Each pair comes with a value of type `T`, such as the place of its record. Returned are those of which the
+/// letter or the alert was not acknowledged, and why: their records must be delivered again, which sends both
+/// messages again under the same ids.
 pub async fn send<B: Bus, T: Clone>(
     bus: &B,
     letters: Vec<(T, [Envelope; 2])>,

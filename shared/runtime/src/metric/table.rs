@@ -5,28 +5,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Unit};
 
-/// Upper bounds of the classes of every histogram, in seconds, inclusive: from the time of one sync of a
-/// disk to the longest time that a step usually has.
+/// Upper bounds, inclusive, of the classes of every histogram, in seconds. They reach from the time of one
+/// sync of a disk to the longest time that a step usually has.
 pub const BUCKETS_SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
     600.0,
 ];
 
-/// What a metric's values are.
+/// What kind of values a metric has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A count that only grows.
     Counter,
     /// A value that rises and falls.
     Gauge,
-    /// How often values of each size came, in classes with the bounds [`BUCKETS_SECONDS`].
+    /// How often values of each size occurred, in classes with the upper bounds [`BUCKETS_SECONDS`].
     Histogram,
 }
 
-/// One metric. Its name and its labels are a contract: dashboards and alarms are made on them.
+/// One metric. Its name and its labels are a contract, because dashboards and alarms depend on them.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name, as in Prometheus: with its unit at the end, and `_total` behind a counter's.
+    /// Its name, in the form of Prometheus: it ends with the unit, and the name of a counter with `_total`.
     pub name: &'static str,
     /// What its values are.
     pub kind: Kind,
@@ -35,7 +35,7 @@ pub struct Metric {
     /// The names of its labels. Their values are names from the configuration and from published
     /// workflows, or words of the code; never anything that a record brings with it.
     pub labels: &'static [&'static str],
-    /// What it counts or says, in one sentence.
+    /// What it counts or measures, in one sentence for people.
     pub help: &'static str,
 }
 
@@ -46,14 +46,15 @@ pub(super) type Value = Cow<'static, str>;
 static MEASURED: AtomicBool = AtomicBool::new(false);
 static ANY: Metadata<'static> = Metadata::new("triad", Level::INFO, None);
 
-/// Whether [`describe`] was called: otherwise nobody takes the numbers, and none are made.
+/// Whether [`describe`] was called: before that no metric is recorded.
 #[must_use]
 pub fn is_measured() -> bool {
     MEASURED.load(Ordering::Relaxed)
 }
 
-/// Tells the process's recorder every metric's unit and meaning, and has numbers made from now on. For
-/// shells, once, after they have installed their recorder.
+/// Gives the name, unit and help of every metric to the recorder of the process (that of the crate
+/// `metrics`), and turns measuring on: before this call no metric is recorded. Call it once, after the
+/// recorder is installed; without one the descriptions and all values are lost.
 pub fn describe() {
     metrics::with_recorder(|recorder| {
         for metric in ALL {

@@ -193,8 +193,9 @@ pub(crate) fn breached(invariant: &'static str) {
     table::INVARIANT_BREACHES.add(1, [invariant.into()]);
 }
 
-/// What a loop that reads a topic has before it: how long its oldest record that is not done has been
-/// there, and how many it has not read yet, where that is known.
+/// Sets the metrics of a loop that reads `topic`: the age of its oldest record that is not done (`None` sets
+/// 0), and how many records it has not read yet (`None` leaves the metric as it is, where the number is not
+/// known).
 pub fn reads(topic: &str, oldest: Option<Millis>, unread: Option<u64>) {
     if !is_measured() {
         return;

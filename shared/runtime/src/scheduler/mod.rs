@@ -40,7 +40,8 @@ const STARTED_AT_ONCE: usize = 256;
 /// Times that waiting orders are started after one batch.
 const MAX_STARTS: usize = 8;
 
-/// The Scheduler handler: handles what the topics `scheduler` and `scheduler.high` bring.
+/// The Scheduler handler: it handles the messages of the topics `scheduler` and `scheduler.high`. `S` is the
+/// store, `B` the bus, `C` the clock, `E` the entropy.
 #[derive(Debug)]
 pub struct Scheduler<S, B, C, E> {
     store: S,

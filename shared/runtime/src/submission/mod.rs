@@ -30,7 +30,11 @@ use traced::Opened;
 /// By which name alerts and metrics call this handler.
 const HANDLER: &str = "submission";
 
-/// The Submission handler: stores the orders that the topics `orders` and `orders.high` bring.
+/// The Submission handler: it takes orders from the topics `orders` and `orders.high` or directly from
+/// callers, stores each with its process record, and announces it to the Scheduler. A record of a topic that
+/// is no valid order becomes a dead letter.
+///
+/// `S` is the store, `B` the bus, `C` the clock.
 #[derive(Debug)]
 pub struct Submission<S, B, C> {
     store: S,
@@ -82,8 +86,9 @@ where
     B: Bus,
     C: Clock,
 {
-    /// A handler over its ports. It remembers about [`Settings::unstarted`] orders in each lane,
-    /// four times as many at most. Nothing is read or written yet.
+    /// A handler over its ports. It remembers about [`Settings::unstarted`] orders in each lane, to know how
+    /// many of them no Scheduler has taken up yet; four times as many at most. Nothing is read or written
+    /// yet.
     pub fn new(store: S, bus: B, clock: C, settings: Settings) -> Self {
         Self {
             definitions: Definitions::new(store.clone(), settings.refresh_definitions),
@@ -108,12 +113,12 @@ where
         answers.into_iter().map(Handled::from).collect()
     }
 
-    /// Takes orders of callers that wait for the answer, by the rules of [`handle`](Self::handle); the
-    /// answer has one entry for each, in their order. Of a record only topic, value, time and the
-    /// header `traceparent` are read.
+    /// Takes orders of callers that wait for the answer, by the rules of [`handle`](Self::handle); the answer
+    /// has one entry for each, in their order. Of a record only topic, value, time and the header
+    /// `traceparent` are read.
     ///
-    /// What is refused is told in the answer alone: no dead letter, alert or status is written. Room is
-    /// looked for once, and an order without room holds up no other.
+    /// A refusal is told in the answer alone: no dead letter, alert or status is written. Room is looked for
+    /// once; an order without room is answered with [`Submitted::Later`] and does not hold up the others.
     pub async fn submit(&self, records: &[InputRecord]) -> Vec<Submitted> {
         self.take(records, Source::Caller).await
     }

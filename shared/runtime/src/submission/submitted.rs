@@ -9,23 +9,25 @@ use crate::ports::{BusError, StoreError};
 /// What came of one submitted order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submitted {
-    /// The order is new: it is stored, and its messages are acknowledged.
+    /// The order is new and is stored. The bus has acknowledged its messages.
     Accepted(OrderId),
-    /// The same order was stored before. Where nobody had taken it up, its messages were sent again.
+    /// The same order, with the same content, was stored before. If no Scheduler had taken it up, its
+    /// messages were sent again.
     Again(OrderId),
-    /// The order can never be taken as it is: not valid, of no published workflow, or of an id under
-    /// which other content is stored.
+    /// The order can never be taken as it is: it is not valid, its workflow is not published, or its id
+    /// belongs to a stored order with other content.
     Refused(SubmissionRefusal),
-    /// There was no room for the order for as long as one may wait, and its application was told so
-    /// with the status `rejected`. Only of records of a topic. The text says which bound is reached.
+    /// There was no room for the order within the time that it may wait, and its application was told so with
+    /// the status `rejected`. Only for records of a topic, never for callers of
+    /// [`Submission::submit`](super::Submission::submit). The text says which bound is reached.
     Rejected(String),
-    /// Not taken now, and the same order may be submitted again. It is stored already where
-    /// the bus failed, and may be where the store did.
+    /// The order was not taken now; submit the same order again. It is stored already if the bus failed, and
+    /// may be stored if the store failed.
     Later(Redelivery),
 }
 
 impl Submitted {
-    /// Whether this is no [`Submitted::Later`]: nothing is left to be done.
+    /// Whether this is any other answer than [`Submitted::Later`], so that nothing is left to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
         !matches!(self, Self::Later(_))

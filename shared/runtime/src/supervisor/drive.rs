@@ -21,10 +21,10 @@ use crate::unreadable::Unreadable;
 /// No order is due later.
 const EVER: Timestamp = Timestamp(u64::MAX);
 
-/// What was driven on. All numbers are counts and start at 0.
+/// What came of [`Supervisor::drive_on`]. All numbers are counts and start at 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Driven {
-    /// Orders of the due index that were looked at.
+    /// Rows of the due index that were found; each stands for an order.
     pub alive: usize,
     /// Messages that were sent again and acknowledged.
     pub sent: usize,
@@ -43,13 +43,14 @@ struct Messages {
 }
 
 impl Driven {
-    /// Whether nothing was left out.
+    /// Whether nothing failed and every shard was read to its end.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.failed == 0 && self.unread == 0
     }
 
-    /// Writes its line into the log; where nothing was alive and nothing failed, at level `debug`.
+    /// Writes these counts into the log: as a warning if anything was left out, at level `debug` if there was
+    /// no order, else at `info`.
     pub fn log(&self) {
         let driven = self;
         if !self.is_whole() {
@@ -69,9 +70,10 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Sends again what every alive order waits for ([`effect::under_way`]). To be called once when an
-    /// installation on one machine starts; its handlers may run already. It reads the due index, a page
-    /// after the other, and the record of each alive order.
+    /// Sends again what every order that is alive waits for ([`effect::under_way`]), and writes to no record.
+    /// Call it once when an installation on one machine starts; its handlers may run already. It reads the
+    /// due index page by page, and the record of each order in it. A failure does not end it: it is logged
+    /// and counted.
     pub async fn drive_on(&self) -> Driven {
         let mut driven = Driven::default();
         for shard in 0..SHARDS {

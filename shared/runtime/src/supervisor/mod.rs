@@ -32,8 +32,8 @@ pub use drive::Driven;
 /// By which name alerts and metrics call this handler.
 const HANDLER: &str = "supervisor";
 
-/// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors
-/// may sweep at once.
+/// The Supervisor handler: each call of [`sweep`](Self::sweep) is one sweep. Several Supervisors may sweep at
+/// once. `S` is the store, `B` the bus, `C` the clock, `E` the entropy.
 #[derive(Debug)]
 pub struct Supervisor<S, B, C, E> {
     store: S,
@@ -347,7 +347,7 @@ where
 }
 
 impl Report {
-    /// Whether every shard was read to its end. Only such a sweep counts as done: after any other there
+    /// Whether every shard was read to its end. Only then does the sweep count as done: after any other there
     /// may be overdue orders of which nobody knows.
     #[must_use]
     pub fn is_whole(&self) -> bool {

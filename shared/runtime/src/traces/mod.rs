@@ -26,12 +26,13 @@ pub(crate) use told::{
     Tracing, bus_code, number, of_record, outcome_of, redelivery_code, store_code,
 };
 
-/// What a span is to those at its other end.
+/// The kind of a span, as OpenTelemetry has it: whether its work crosses a border of the process, and in
+/// which direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
     /// Work within Triad.
     Internal,
-    /// The answer to a caller.
+    /// Work that answers a caller.
     Server,
     /// A call to another system: a remote service, or the store.
     Client,
@@ -75,45 +76,46 @@ pub type Attribute = (&'static str, AttributeValue);
 /// One span: a piece of work for an order, from its begin to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSpan {
-    /// The trace, the span's own id and the flags. Two spans with one id are the same work, told twice.
+    /// The trace, the span's own id and the flags. Two spans with the same ids are the same work, told twice.
     pub context: TraceContext,
     /// The span that caused this one; `None` of a root.
     pub parent: Option<TraceContext>,
-    /// Earlier work that this span takes up again.
+    /// Earlier spans whose work this one takes up again.
     pub links: Vec<TraceContext>,
-    /// What was done; few different names.
+    /// The name of the work. There are few different names, so that spans can be grouped by them.
     pub name: Cow<'static, str>,
-    /// What it is to those at its other end.
+    /// The kind of the work.
     pub kind: SpanKind,
     /// When it began, by the clock of its machine.
     pub began: Timestamp,
     /// When it ended; not before it began.
     pub ended: Timestamp,
-    /// What is said of it.
+    /// What is known of the work, as names and values.
     pub attributes: Vec<Attribute>,
     /// The short code of the failure; `None` if there was none.
     pub failure: Option<String>,
 }
 
-/// Takes the spans that have ended.
+/// The port that takes spans when their work has ended, and keeps them or sends them on.
 pub trait TraceSink: Send + Sync + 'static {
-    /// Takes a span. It is called from the midst of handlers, so it must return at once: it neither waits
-    /// nor fails, and drops what it has no room for.
+    /// Takes a span. Handlers call this in the middle of their work, so it must return at once: it must not
+    /// wait or fail, and drops spans for which it has no room.
     fn ended(&self, span: TraceSpan);
 
-    /// Sends on what it has taken, for at most `within` milliseconds. By default it keeps nothing.
+    /// Sends on the spans that it still holds, for at most `within` milliseconds. By default this does
+    /// nothing, for sinks that hold none.
     fn flush(&self, _within: Millis) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Which orders are traced whose submitters have not decided it.
+/// Which share of the orders is traced, among those whose submitter sends no trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling(u64);
 
 impl Sampling {
     /// Traces this share of the orders, from 0 (none) to 1 (all), chosen by the id of the trace as
-    /// OpenTelemetry's `TraceIdRatioBased` does. `None` if the share is outside.
+    /// OpenTelemetry's `TraceIdRatioBased` does. `None` if the share is outside these bounds or not a number.
     #[must_use]
     pub fn of_share(share: f64) -> Option<Self> {
         let whole = 1_u64 << 63;
@@ -128,28 +130,28 @@ impl Sampling {
     }
 }
 
-/// How the engines under the handlers are called in attributes.
+/// The names that spans give to the bus, the store and the store's operations in their attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Engines {
     /// The value of `messaging.system`.
     pub bus: &'static str,
     /// The value of `db.system.name`.
     pub store: &'static str,
-    /// The operation of the store that makes a record.
+    /// Name of the store's operation that creates a record.
     pub create: &'static str,
-    /// The operation of the store that replaces a record.
+    /// Name of the store's operation that replaces a record.
     pub write: &'static str,
 }
 
 impl Engines {
-    /// Kafka and DynamoDB.
+    /// The names for Kafka and DynamoDB.
     pub const DEPLOYED: Self = Self {
         bus: "kafka",
         store: "aws.dynamodb",
         create: "TransactWriteItems",
         write: "PutItem",
     };
-    /// The embedded broker and the SQLite file of one machine.
+    /// The names for the embedded broker and the SQLite file of one machine.
     pub const ONE_MACHINE: Self = Self {
         bus: "triad",
         store: "sqlite",
@@ -158,8 +160,8 @@ impl Engines {
     };
 }
 
-/// Where handlers tell their spans: to a sink, or to nobody, which is the default and costs nothing.
-/// Clones tell the same one.
+/// Where handlers send their spans: to a sink, or nowhere, which is the default and costs nothing. Clones
+/// share the sink.
 #[derive(Clone, Default)]
 pub struct Traces(Option<Arc<On>>);
 
@@ -180,9 +182,9 @@ impl fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Tells a sink. `sampling` decides about orders whose submitter sends no trace context; where it
-    /// sends one, its own decision holds. Of an order that is not sampled the spans with a failure are
-    /// told all the same.
+    /// Spans go to `sink`. `sampling` decides about orders whose submitter sends no trace context; a
+    /// submitter that sends one has decided itself. Of an order that is not sampled only the spans with a
+    /// failure are sent. `engines` has the names for their attributes.
     pub fn to(sink: impl TraceSink, sampling: Sampling, engines: Engines) -> Self {
         Self(Some(Arc::new(On {
             sink: Box::new(sink),
@@ -191,14 +193,14 @@ impl Traces {
         })))
     }
 
-    /// Whether anybody is told.
+    /// Whether there is a sink, so that spans are made at all.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Has the sink send on what it has taken, for at most `within` milliseconds: at the end of a process,
-    /// and before a sandbox is frozen.
+    /// Has the sink send on the spans that it still holds, for at most `within` milliseconds. To be called at
+    /// the end of a process, and before a sandbox is frozen. Does nothing without a sink.
     pub async fn flush(&self, within: Millis) {
         if let Some(on) = &self.0 {
             on.sink.flush(within).await;
