@@ -25,5 +25,6 @@ pub mod item;
 pub mod lies;
 pub mod object;
 pub mod recorder;
+mod telling;
 pub mod verdict;
 pub mod wire;

@@ -61,35 +61,49 @@ pub struct Object {
     in_force: Rc<BTreeSet<String>>,
     /// Tokens of the transactions that have taken effect.
     tokens: Rc<BTreeSet<String>>,
-    /// What is left of the search's budget. At none nothing fits any more, and the search ends.
-    left: Rc<Count<u64>>,
+    budget: Budget,
+}
+
+/// The steps that are left to the searches that share it. Where a step is taken and none is left, [`Spent`] is
+/// thrown through the tester, which cannot be told to stop otherwise.
+#[derive(Debug, Clone)]
+pub struct Budget(Rc<Count<u64>>);
+
+/// The payload of the unwinding that ends a search whose budget is spent.
+#[derive(Debug)]
+pub struct Spent;
+
+impl Budget {
+    /// So many steps.
+    #[must_use]
+    pub fn of(steps: u64) -> Self {
+        Self(Rc::new(Count::new(steps)))
+    }
+
+    fn spend(&self) {
+        match self.0.get().checked_sub(1) {
+            Some(left) => self.0.set(left),
+            None => std::panic::resume_unwind(Box::new(Spent)),
+        }
+    }
 }
 
 impl Object {
-    /// An object that was never written, for a search of so many steps.
+    /// An object that was never written.
     #[must_use]
-    pub fn absent(budget: u64) -> Self {
+    pub fn absent(budget: Budget) -> Self {
         Self {
             cells: [None, None, None],
             in_force: Rc::default(),
             tokens: Rc::default(),
-            left: Rc::new(Count::new(budget)),
+            budget,
         }
     }
 
-    /// The same object for another search.
+    /// The same object, whose steps are taken from this budget.
     #[must_use]
-    pub fn again(&self, budget: u64) -> Self {
-        Self {
-            left: Rc::new(Count::new(budget)),
-            ..self.clone()
-        }
-    }
-
-    /// Whether the budget was enough.
-    #[must_use]
-    pub fn is_spent(&self) -> bool {
-        self.left.get() == 0
+    pub fn within(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     fn at(&self, cell: Cell) -> Option<&Item> {
@@ -201,7 +215,7 @@ impl SequentialSpec for Object {
 
     /// Carries an unanswered operation out: it has its effect, or none.
     fn invoke(&mut self, call: &Self::Op) -> Self::Ret {
-        self.left.set(self.left.get().saturating_sub(1));
+        self.budget.spend();
         let is_done = match &call.asked {
             Asked::Put { puts, token } => self.put(call, puts, token.as_deref()),
             Asked::Read(_) | Asked::Seen(_) | Asked::Other(_) => false,
@@ -214,11 +228,7 @@ impl SequentialSpec for Object {
     }
 
     fn is_valid_step(&mut self, call: &Self::Op, answer: &Self::Ret) -> bool {
-        let left = self.left.get().saturating_sub(1);
-        self.left.set(left);
-        if left == 0 {
-            return false;
-        }
+        self.budget.spend();
         if self.fits(call, answer) {
             return true;
         }

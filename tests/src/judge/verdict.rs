@@ -8,9 +8,11 @@
 //! part begins with what the one before may have made of the object: all of that, because several
 //! orders may explain a part and end differently. So to explain the parts one after the other is to
 //! explain the whole, and a part that is not explained convicts. After an operation without an
-//! answer nothing is cut. What passes a bound is not decided, and that is no acquittal.
+//! answer nothing is cut. An operation whose answer follows from those of others is left out.
+//! What passes a bound is not decided, and that is no acquittal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -19,11 +21,12 @@ use serde::Serialize;
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 
 use super::history::{Answer, Asked, Cell, Item, Moment, Operation};
-use super::object::{Call, Object};
+use super::object::{Budget, Call, Object, Spent};
 use super::recorder::read;
+use super::telling::telling;
 
-/// Steps of one search.
-const STEPS: u64 = 5_000_000;
+/// Steps of all searches for one object: half a minute in a build without optimisation.
+const STEPS: u64 = 3_000_000;
 /// Ends that one part may have.
 const ENDS: usize = 32;
 /// Operations of one search.
@@ -170,7 +173,7 @@ fn one(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
         }
     }
     judged.objects += 1;
-    match history(&all, &mut judged.longest) {
+    match history(&all, &Budget::of(STEPS), &mut judged.longest) {
         End::Explained => return,
         End::Undecided(why) => return judged.undecided.add(object, || why),
         End::Unexplained => {}
@@ -178,7 +181,7 @@ fn one(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
     // Without what was seen elsewhere: is it the store's history, or what followed from it?
     let seen = |o: &Operation| matches!(o.asked, Asked::Seen(_));
     let stored: Vec<Operation> = all.iter().filter(|o| !seen(o)).cloned().collect();
-    match history(&stored, &mut judged.longest) {
+    match history(&stored, &Budget::of(STEPS), &mut judged.longest) {
         End::Explained => judged.unfounded.add(object, || culprit(&all)),
         End::Unexplained => judged.unexplained.add(object, || culprit(&stored)),
         End::Undecided(why) => judged.undecided.add(object, || why),
@@ -186,17 +189,18 @@ fn one(object: &str, mut all: Vec<Operation>, judged: &mut Judged) {
 }
 
 /// Decides on a whole history, in its order of beginning, part by part.
-fn history(all: &[Operation], longest: &mut usize) -> End {
-    let mut states = vec![Object::absent(STEPS)];
+fn history(all: &[Operation], budget: &Budget, longest: &mut usize) -> End {
+    let all = &telling(all);
+    let mut states = vec![Object::absent(budget.clone())];
     let mut from = 0;
     for to in cuts(all) {
         let part = &all[from..to];
         *longest = (*longest).max(part.len());
         let (mut after, mut undecided) = (Vec::new(), None);
         for before in &states {
-            match search(before, part) {
+            match search(before, part, budget) {
                 End::Explained if to == all.len() => return End::Explained,
-                End::Explained => match ends(before, part) {
+                End::Explained => match ends(before, part, budget) {
                     Ok(ends) => after.extend(ends),
                     Err(why) => undecided = Some(why),
                 },
@@ -217,7 +221,7 @@ fn history(all: &[Operation], longest: &mut usize) -> End {
 /// What a part, which is explained, may have made of an object. Every write that took effect is in
 /// every explanation; which of those to one cell was the last is not: each is asked for, by reads
 /// behind the part.
-fn ends(before: &Object, part: &[Operation]) -> Result<Vec<Object>, String> {
+fn ends(before: &Object, part: &[Operation], budget: &Budget) -> Result<Vec<Object>, String> {
     let puts = || {
         let done = part.iter().filter(|o| o.answer == Answer::Done);
         done.filter_map(|o| match &o.asked {
@@ -263,7 +267,7 @@ fn ends(before: &Object, part: &[Operation]) -> Result<Vec<Object>, String> {
                 answer: Answer::Found(Some(item)),
             });
         }
-        match explain(before, &longer) {
+        match explain(before, &longer, budget) {
             Ok(Some(end)) => found.push(end),
             Ok(None) => {}
             Err(why) => return Err(why),
@@ -292,8 +296,8 @@ fn cuts(all: &[Operation]) -> Vec<usize> {
 }
 
 /// One search.
-fn search(object: &Object, all: &[Operation]) -> End {
-    match explain(object, all) {
+fn search(object: &Object, all: &[Operation], budget: &Budget) -> End {
+    match explain(object, all, budget) {
         Ok(Some(_)) => End::Explained,
         Ok(None) => End::Unexplained,
         Err(why) => End::Undecided(why),
@@ -301,22 +305,24 @@ fn search(object: &Object, all: &[Operation]) -> End {
 }
 
 /// What an explanation makes of an object; none where there is no explanation.
-fn explain(object: &Object, all: &[Operation]) -> Result<Option<Object>, String> {
+fn explain(before: &Object, all: &[Operation], budget: &Budget) -> Result<Option<Object>, String> {
     let unanswered = all.iter().filter(|o| o.answer == Answer::Unknown).count();
     if all.len() > LONGEST || unanswered > UNANSWERED {
         let many = all.len();
         return Err(format!("{many} operations, {unanswered} without an answer"));
     }
-    let object = object.again(STEPS);
-    let order = tester(&object, all)?.serialized_history();
-    if order.is_none() && object.is_spent() {
-        return Err(format!(
-            "{} operations, not decided in {STEPS} steps",
-            all.len()
-        ));
-    }
+    let tester = tester(&before.clone().within(budget.clone()), all)?;
+    let order = match catch_unwind(AssertUnwindSafe(|| tester.serialized_history())) {
+        Ok(order) => order,
+        Err(thrown) if thrown.is::<Spent>() => {
+            let many = all.len();
+            return Err(format!("{many} operations, not decided in {STEPS} steps"));
+        }
+        Err(thrown) => resume_unwind(thrown),
+    };
     Ok(order.map(|order| {
-        let mut after = object.again(STEPS);
+        // One step an operation, or two.
+        let mut after = before.clone().within(Budget::of(STEPS));
         for (call, answer) in order {
             if *answer == Answer::Unknown || !after.is_valid_step(&call, &answer) {
                 after.invoke(&call);
@@ -366,6 +372,7 @@ fn tester(object: &Object, all: &[Operation]) -> Result<Tester, String> {
 
 /// The operation with whose answer a history cannot be explained any more.
 fn culprit(all: &[Operation]) -> String {
+    let budget = Budget::of(STEPS);
     let mut ends: Vec<&Operation> = all.iter().filter(|o| o.answer != Answer::Unknown).collect();
     ends.sort_by_key(|o| o.ended);
     let is_explained = |until: usize| {
@@ -381,7 +388,7 @@ fn culprit(all: &[Operation]) -> String {
                 },
             })
             .collect();
-        matches!(history(&begun, &mut 0), End::Explained)
+        matches!(history(&begun, &budget, &mut 0), End::Explained)
     };
     // What explains a history explains its beginnings.
     let (mut low, mut high) = (0, ends.len().saturating_sub(1));

@@ -242,6 +242,113 @@ fn a_part_that_began_wrongly_is_searched_again_with_those_before_it() {
     }
 }
 
+/// Unconditional writes of a control record, all at once, of these digests.
+fn at_once(digests: impl Iterator<Item = u64>) -> Vec<Operation> {
+    let write = |digest: u64| {
+        let asked = Asked::Put {
+            puts: vec![Put {
+                cell: Cell::Control,
+                item: control_item(digest),
+                condition: None,
+            }],
+            token: None,
+        };
+        during(1, 1_000, asked, Answer::Done)
+    };
+    digests.map(write).collect()
+}
+
+fn control_item(digest: u64) -> Item {
+    Item {
+        digest: digest.to_string(),
+        ..record(1, None)
+    }
+}
+
+fn control_read(from: u64, to: u64, digest: u64) -> Operation {
+    let item = Some(control_item(digest));
+    during(from, to, Asked::Read(Cell::Control), Answer::Found(item))
+}
+
+#[test]
+fn of_those_that_found_what_was_put_once_two_say_everything() {
+    let mut all = at_once(0..2);
+    all.extend((0..40).map(|n| control_read(10 + n, 900 - 2 * n, 1)));
+    let left = |all: &[Operation]| {
+        let told = telling(all);
+        let left = told.iter().filter(|o| matches!(o.asked, Asked::Read(_)));
+        left.map(|o| o.began.at_us).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        left(&all),
+        [49],
+        "the last to ask was the first to be answered"
+    );
+    all.push(control_read(2, 12, 1));
+    assert_eq!(left(&all), [49, 2]);
+    assert!(is_explained(&all));
+    // The period of 0 would have to lie within that of 1.
+    all.push(control_read(20, 30, 0));
+    assert!(!is_explained(&all));
+    // What is put twice may stand for two periods.
+    let mut twice = at_once([0, 1, 1].into_iter());
+    twice.extend(
+        [(2, 12, 1), (20, 30, 0), (40, 50, 1), (41, 60, 1)].map(|(f, t, d)| control_read(f, t, d)),
+    );
+    assert_eq!(left(&twice), [2, 20, 40, 41]);
+    assert!(is_explained(&twice));
+}
+
+#[test]
+fn a_refused_write_found_what_it_was_refused_for() {
+    let (one, two) = (record(1, None), record(2, None));
+    let refused = |from, to, version, found: &Item| {
+        let held = ConditionHeld::No(Some(found.clone()));
+        during(
+            from,
+            to,
+            on(version, &record(9, None)),
+            Answer::Refused(vec![held]),
+        )
+    };
+    let mut all = written();
+    all.extend([
+        refused(5, 20, 1, &two),
+        refused(6, 19, 1, &two),
+        refused(7, 18, 1, &two),
+    ]);
+    assert_eq!(
+        telling(&all).len(),
+        3,
+        "the last to ask was the first to be answered"
+    );
+    assert!(is_explained(&all));
+    // It is no reason for a refusal.
+    all.insert(3, refused(5, 30, 2, &two));
+    assert_eq!(telling(&all).len(), 4);
+    assert!(!is_explained(&all));
+    all[3] = refused(5, 30, 2, &one);
+    assert!(!is_explained(&all), "it was gone by then");
+}
+
+#[test]
+fn a_search_ends_with_its_budget_and_the_budget_is_for_all_searches() {
+    let mut all = at_once(0..9);
+    all.push(control_read(1_001, 1_002, 99));
+    let (budget, longest) = (Budget::of(1_000), &mut 0);
+    let end = history(&all, &budget, longest);
+    assert!(matches!(end, End::Undecided(_)));
+    let easy = at_once(0..1);
+    assert!(matches!(
+        history(&easy, &budget, longest),
+        End::Undecided(_)
+    ));
+    assert!(matches!(
+        history(&easy, &Budget::of(1_000), longest),
+        End::Explained
+    ));
+}
+
 #[test]
 fn an_expired_item_may_vanish_and_no_other() {
     let expiring = |at: u64| {
