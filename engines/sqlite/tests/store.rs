@@ -2,8 +2,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write as _};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr as _;
 use std::sync::{Arc, Mutex};
@@ -307,9 +307,19 @@ fn a_directory_that_cannot_be_made_is_named() {
     assert!(why.to_string().contains("file"), "{why}");
 }
 
-/// Puts bytes into the file of a store.
-fn overwrite(dir: &Path, at: u64, bytes: &[u8]) {
+/// The file of a store that is closed, with all that the store holds. The store's two connections may be
+/// closed at the same time; then neither is the last, and what was written is still in the write-ahead log.
+fn whole_file(dir: &Path) -> PathBuf {
     let file = dir.join("state.sqlite");
+    let db = Connection::open(&file).unwrap();
+    let is_busy = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    assert_eq!(is_busy, Ok(0), "nobody else has it open");
+    file
+}
+
+/// Puts bytes into the file of a store that is closed.
+fn overwrite(dir: &Path, at: u64, bytes: &[u8]) {
+    let file = whole_file(dir);
     let mut file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
     file.seek(SeekFrom::Start(at)).unwrap();
     file.write_all(bytes).unwrap();
@@ -339,12 +349,7 @@ async fn a_record_that_was_damaged_is_reported_and_the_others_are_read() {
     create(&store, ["one", "two-is-damaged", "three"].map(String::from)).await;
     drop(store);
     // The file is small: the id stands in it as it is, in the table and in its indexes.
-    let file = dir.path().join("state.sqlite");
-    let mut bytes = Vec::new();
-    std::fs::File::open(&file)
-        .unwrap()
-        .read_to_end(&mut bytes)
-        .unwrap();
+    let bytes = std::fs::read(whole_file(dir.path())).unwrap();
     let steps = b"\"step\":\"a\"";
     let places: Vec<usize> = (0..bytes.len() - steps.len())
         .filter(|at| &bytes[*at..*at + steps.len()] == steps)
