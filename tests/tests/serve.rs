@@ -208,7 +208,8 @@ async fn one_directory_has_one_process() {
 #[tokio::test]
 async fn every_wrong_setting_is_told_at_once() {
     let place = Place::new().await;
-    let wrong = json!({"http": "everywhere", "kafka": "0.0.0.0:9092", "partitions": 0, "retention": "soon"});
+    let wrong = json!({"http": "everywhere", "kafka": "0.0.0.0:9092", "partitions": 0, "retention": "soon",
+        "sweep_every": "0s"});
     let config = place.configure(&wrong);
     let ran = triad(&["serve", "--config", &config], &[], b"")
         .await
@@ -217,6 +218,7 @@ async fn every_wrong_setting_is_told_at_once() {
         "TRIAD_HTTP",
         "TRIAD_KAFKA",
         "TRIAD_PARTITIONS",
+        "TRIAD_SWEEP_EVERY",
         "TRIAD_RETENTION",
     ] {
         assert!(ran.err.contains(name), "{name}: {}", ran.err);

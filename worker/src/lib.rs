@@ -10,7 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use triad_workflow::Millis;
 
 use heartbeat::Counts;
 
-/// What the names of the handlers' groups begin with.
+/// The prefix of the names of all consumer groups of a worker, such as `triad-scheduler`.
 pub const GROUPS: &str = "triad-";
 /// Orders of one lane that Submission takes up at once: few, for while their transactions are written
 /// the Schedulers' writes wait.
@@ -44,25 +44,42 @@ const CAMPAIGN_TIME: Millis = Millis(20_000);
 /// Longest wait for the last spans at the end.
 const LAST_SPANS: Millis = Millis(2_000);
 
-/// Which handlers a worker runs.
+/// Why a time between two sweeps is refused.
+const NO_SPAN: &str = "the time between two sweeps must be above zero";
+
+/// Reads the time between two sweeps as a user writes it, such as `10s`.
+///
+/// # Errors
+/// The text is not a duration, is longer than 366 days, or is zero.
+pub fn sweep_every(text: &str) -> Result<Millis, String> {
+    let span = Millis::try_from(text.to_owned())?;
+    match span {
+        Millis(0) => Err(NO_SPAN.to_owned()),
+        span => Ok(span),
+    }
+}
+
+/// One kind of handler that a worker can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Function {
-    /// Submission: stores orders and announces them to the Scheduler.
+    /// Submission: it stores orders and announces them to the Scheduler.
     Submission,
-    /// The Scheduler: claims orders and runs their steps.
+    /// The Scheduler: it claims orders and runs their steps.
     Scheduler,
-    /// The agents: call the remote services.
+    /// The agents: they call the remote services.
     Agent,
-    /// The Supervisor: takes up overdue orders.
+    /// The Supervisor: it takes up overdue orders and carries out operators' campaigns.
     Supervisor,
 }
 
-/// Runs the named handlers until `stop`, then finishes the work that was begun; waits at most 5 s
-/// for messages that are not acknowledged, and 2 s for spans of traces. `remotes` are the services that agents call,
-/// `sweep_every` is the time between two sweeps of the Supervisor.
+/// Runs the handlers named in `functions` until `stop` is cancelled, then finishes the work that was begun.
+/// At the end it waits at most 5 s for messages that are not acknowledged, and 2 s for spans of traces.
+/// `remotes` are the services that agents call. `sweep_every` is the time between two sweeps of the
+/// Supervisor, and between its turns at operators' campaigns.
 ///
 /// # Errors
-/// The first error with which a loop ended; all other loops are then stopped.
+/// The first error with which a loop ended, or that a loop panicked. `stop` is then cancelled, so that all
+/// other loops end. If `sweep_every` is zero, nothing is begun.
 pub async fn run<S: WholeStore, B: Broker>(
     wiring: Wiring<S, B>,
     remotes: Remotes,
@@ -74,11 +91,11 @@ pub async fn run<S: WholeStore, B: Broker>(
     run_with(submission, wiring, remotes, functions, sweep_every, stop).await
 }
 
-/// As [`run`], with a Submission that others use too: so that orders from elsewhere stand in the same
-/// backlog as those of the topic.
+/// Does what [`run`] does, with the Submission handler `submitting`, which the caller may use too. Orders
+/// that the caller submits through it then wait in the same backlog as those of the topic.
 ///
 /// # Errors
-/// As [`run`].
+/// The same as those of [`run`].
 pub async fn run_with<S: WholeStore, B: Broker>(
     submitting: Arc<SubmissionHandler<S, B::Bus>>,
     wiring: Wiring<S, B>,
@@ -87,6 +104,7 @@ pub async fn run_with<S: WholeStore, B: Broker>(
     sweep_every: Duration,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    ensure!(!sweep_every.is_zero(), NO_SPAN);
     let mut loops: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let counts = Arc::new(Counts::default());
     let named = functions.to_vec();

@@ -47,7 +47,7 @@ struct Arguments {
     )]
     functions: Vec<Function>,
     /// Time between the Supervisor's sweeps
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = triad_worker::sweep_every)]
     sweep_every: Millis,
     /// Offer metrics to Prometheus at http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS", env = "TRIAD_METRICS")]

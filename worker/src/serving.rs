@@ -1,4 +1,5 @@
-//! What a worker serves, and which agents nobody serves: said, so that orders do not wait unseen.
+//! Lines of the log about what a worker serves, and about agents that nobody serves, so that somebody learns
+//! of orders that wait for them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +17,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Longest look.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether there is anything to serve.
+/// Checks that a worker with these handlers and these remote services has anything to do.
 ///
 /// # Errors
-/// [`ConfigError`] where the agents alone were asked for and none is named.
+/// [`ConfigError`] if `functions` names nothing but [`Function::Agent`] and `remotes` has no service.
 pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigError> {
     let agents_alone = functions.iter().all(|f| *f == Function::Agent);
     if agents_alone && remotes.names().next().is_none() {
@@ -30,7 +31,8 @@ pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// Says what this worker serves.
+/// Writes into the log which handlers this worker runs and, if the agents are among them, each agent of
+/// `config` with its address, or a warning if there is none.
 pub fn say(functions: &[Function], config: &Config) {
     tracing::info!(?functions, "running");
     if !functions.contains(&Function::Agent) {
@@ -45,9 +47,9 @@ pub fn say(functions: &[Function], config: &Config) {
     }
 }
 
-/// Looks once a minute until `stop` for agents that the present workflows name and nobody serves, and warns
-/// of each once; that somebody serves it after all is said, too. The agents that this worker serves itself,
-/// with `functions`, are not looked for.
+/// Looks once a minute, until `stop` is cancelled, for agents that the present workflows name and nobody
+/// serves. The log gets a warning when an agent is first found so, and a line when somebody serves it again.
+/// If `functions` has [`Function::Agent`], the agents of the configuration are taken as served.
 pub async fn watch<S: WholeStore, B: Broker>(
     wiring: Wiring<S, B>,
     functions: Vec<Function>,

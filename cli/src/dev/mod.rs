@@ -118,7 +118,7 @@ pub struct DevArgs {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..=64))]
     pub partitions: i32,
     /// Time between two sweeps of the Supervisor
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = triad_worker::sweep_every)]
     pub sweep_every: Millis,
     /// Reply topics that orders may name, such as reply.shop
     #[arg(long, value_name = "TOPIC")]

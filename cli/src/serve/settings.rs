@@ -133,15 +133,21 @@ impl Settings {
         };
         let partitions = number("TRIAD_PARTITIONS", 4, 1..=100);
         let log_bytes = number("TRIAD_LOG_BYTES", 64 << 20, 1 << 20..=1 << 40);
-        let mut span = |name: &str, default: Millis| {
-            let set = get(name).map_or(Ok(default), Millis::try_from);
+        let mut span = |name: &str, default: Millis, read: fn(&str) -> Result<Millis, String>| {
+            let set = get(name).map_or(Ok(default), |text| read(&text));
             set.unwrap_or_else(|why| {
                 problems.push(format!("{name}: {why}"));
                 default
             })
         };
-        let sweep_every = span("TRIAD_SWEEP_EVERY", Millis(1_000));
-        let log_retention = span("TRIAD_LOG_RETENTION", A_DAY);
+        let sweep_every = span(
+            "TRIAD_SWEEP_EVERY",
+            Millis(1_000),
+            triad_worker::sweep_every,
+        );
+        let log_retention = span("TRIAD_LOG_RETENTION", A_DAY, |text| {
+            Millis::try_from(text.to_owned())
+        });
         let tls = match (get("TRIAD_TLS_CERTIFICATE"), get("TRIAD_TLS_KEY")) {
             (Some(certificate), Some(key)) => Some(TlsFiles {
                 certificate: certificate.into(),

@@ -35,6 +35,8 @@ use crate::watched::Watched;
 /// Most bytes of one connection that are read and not yet taken, in a buffer that is as large as what is
 /// sent needs. It bounds no body.
 const BUFFER: usize = 64 * 1024;
+/// Most of [`Limits::stop_within`](crate::Limits::stop_within) that counts.
+const LONGEST_STOP: Duration = Duration::from_hours(24);
 /// Wait before the next connection is taken when one could not be: the process has too many files open.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -116,7 +118,7 @@ impl Server {
             broken_off: CancellationToken::new(),
             tasks: TaskTracker::new(),
             handing_over,
-            within: front.limits.stop_within,
+            within: front.limits.stop_within.min(LONGEST_STOP),
         }
     }
 

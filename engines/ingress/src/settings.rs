@@ -71,7 +71,8 @@ pub struct Limits {
     pub body_within: Duration,
     /// Longest time that a request may ask for with `?wait`. Default: 60 s.
     pub wait: Duration,
-    /// Longest time that requests under way have once the server is told to stop. Default: 10 s.
+    /// Longest time that requests under way have once the server is told to stop; more than a day counts as
+    /// a day. Default: 10 s.
     pub stop_within: Duration,
     /// How often each request that waits for the end of an order reads the order's record, for ends that
     /// it is not told of. If more than 256 requests wait, each reads less often: about 256 reads come in

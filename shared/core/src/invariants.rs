@@ -17,8 +17,8 @@ pub struct Breach {
     /// Name of the invariant: one of [`OF_RECORD`] or [`OF_WRITE`], or one that only the simulated world
     /// checks.
     pub invariant: &'static str,
-    /// What was seen, for people. Of a record or a write: the order's id, version and state, and its steps
-    /// with their inputs and outputs, which may be confidential.
+    /// What was seen, for people. Of a record or a write: the order's id, version and state, and the state of
+    /// each step, without inputs and outputs.
     pub seen: String,
 }
 
@@ -286,13 +286,24 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
     Breach {
         invariant,
         seen: format!(
-            "order {} version {} in {}: {:?}",
+            "order {} version {} in {}: {}",
             order.id,
             order.version,
             order.state.name(),
-            order.steps
+            steps(order)
         ),
     }
+}
+
+/// The steps of an order for people: `reserve completed (1 attempts at it, 0 at its compensation), …`. Inputs
+/// and outputs are left out, because this is written to logs.
+fn steps(order: &Order) -> String {
+    let one = |step: &StepRecord| {
+        let (name, state) = (&step.step, step.state.name());
+        let (actions, undo) = (step.actions(), step.compensations());
+        format!("{name} {state} ({actions} attempts at it, {undo} at its compensation)")
+    };
+    order.steps.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn by_operator(order: &Order) -> bool {

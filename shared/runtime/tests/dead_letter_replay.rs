@@ -193,7 +193,11 @@ fn what_triad_has_not_written_is_neither_letter_nor_marker() {
 
 #[test]
 fn ids_are_topic_partition_and_offset() {
-    for bad in ["", "orders", "orders/1", "/1/2", "orders/x/2", "orders/1/"] {
+    let no_numbers = ["orders/x/2", "orders/1/", "orders/-1/2", "orders/1/-2"];
+    for bad in ["", "orders", "orders/1", "/1/2"]
+        .into_iter()
+        .chain(no_numbers)
+    {
         assert!(bad.parse::<LetterId>().is_err(), "{bad}");
     }
     let id: LetterId = "orders/1/2".parse().unwrap();

@@ -23,7 +23,7 @@ pub struct LetterId {
 }
 
 /// The error of reading a [`LetterId`]: the text, given here, is not TOPIC/PARTITION/OFFSET with a topic and
-/// two whole numbers.
+/// two whole numbers, neither of them negative.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a dead letter: write TOPIC/PARTITION/OFFSET, such as orders/3/42")]
 pub struct InvalidLetterId(pub String);
@@ -58,7 +58,8 @@ impl FromStr for LetterId {
                 partition: partition.parse().ok()?,
                 offset: offset.parse().ok()?,
             };
-            (!topic.is_empty()).then_some(id)
+            let is_place = !topic.is_empty() && id.partition >= 0 && id.offset >= 0;
+            is_place.then_some(id)
         };
         parse().ok_or_else(|| InvalidLetterId(text.to_owned()))
     }

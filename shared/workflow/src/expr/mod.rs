@@ -66,8 +66,8 @@ impl Expression {
     /// Parses an expression and checks the bounds of this module.
     ///
     /// # Errors
-    /// For the author: a syntax error, an unknown variable, a step that is not named outright, or a
-    /// bound that is exceeded.
+    /// What is wrong, for the author: a syntax error, an unknown variable, a step whose name is not written
+    /// as it is but computed, or a bound that is exceeded.
     ///
     /// # Example
     /// ```
@@ -126,8 +126,9 @@ impl Expression {
         &self.steps
     }
 
-    /// The values that the expression reads of the order, each as the names on the way to it, such as
-    /// `["steps", "charge", "reference"]`. What is read by a computed name is given up to there.
+    /// The values that the expression reads of `order`, `details`, `steps` and `output`, each as the names
+    /// that lead to it, such as `["steps", "charge", "reference"]`. If a name is computed, the list ends
+    /// before it.
     #[must_use]
     pub fn reads(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
@@ -148,9 +149,8 @@ impl Expression {
     /// Computes the expression's value in a scope.
     ///
     /// # Errors
-    /// [`EvalError`] if a field is missing or types do not fit, or if the scope's work would pass
-    /// [`MAX_WORK`]: that of this expression and of those that were computed in the same scope
-    /// before.
+    /// [`EvalError`] if a field is missing, if types do not fit, or if the work of this expression and of all
+    /// that were computed in the same scope before would be more than [`MAX_WORK`].
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
         let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
@@ -164,10 +164,10 @@ impl Expression {
         value.json().map_err(|e| self.error(e.to_string()))
     }
 
-    /// Computes a condition in a scope.
+    /// Computes the expression as a condition in a scope, and returns its value.
     ///
     /// # Errors
-    /// [`EvalError`] as of [`Expression::evaluate`], or if the value is neither true nor false.
+    /// [`EvalError`] as for [`Expression::evaluate`], and if the value is neither true nor false.
     pub fn holds(&self, scope: &Scope) -> Result<bool, EvalError> {
         match self.evaluate(scope)? {
             Value::Bool(b) => Ok(b),
@@ -317,8 +317,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// A scope of the four variables. `steps` are the outputs by step id; an `output` of `None` is
-    /// null.
+    /// A scope with the four variables. `order` is made by [`Scope::order`]; `details` are the order's
+    /// details as submitted; `steps` has the outputs of steps by step id, null for a skipped step. `output`
+    /// is the output of the step that is compensated; expressions see `None` as null.
     #[must_use]
     pub fn new<'a>(
         order: &Value,
@@ -347,7 +348,8 @@ impl Scope {
         }
     }
 
-    /// What expressions see as `order`: `id`, `workflow` and `priority`, which is `high` or `normal`.
+    /// The value that expressions see as `order`: an object with `id`, `workflow` (the name) and `priority`,
+    /// which is `high` if `is_high`, else `normal`.
     #[must_use]
     pub fn order(id: &str, workflow: &str, is_high: bool) -> Value {
         let priority = if is_high { "high" } else { "normal" };
@@ -426,6 +428,11 @@ mod tests {
         let ways = e.reads();
         let ways: Vec<String> = ways.iter().map(|way| way.join("/")).collect();
         assert_eq!(ways, ["steps/a/x", "steps/b-c/y", "steps/d/z"]);
+        let e = Expression::compile("{details.key: [steps.a.x]}").unwrap();
+        assert_eq!(
+            e.reads(),
+            [["details", "key"].as_slice(), &["steps", "a", "x"]]
+        );
     }
 
     /// The worst of what the bounds let through still runs in a test thread's 2 MiB, unoptimised.

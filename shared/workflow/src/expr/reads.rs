@@ -1,6 +1,6 @@
 //! Which values an expression reads.
 
-use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
 /// The values that an expression reads, each as the names on the way to it.
 pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
@@ -11,9 +11,11 @@ pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
         return;
     }
     match &node.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Map(_) | Expr::Struct(_) => {}
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
         Expr::Select(select) => reads(&select.operand, found),
         Expr::List(list) => list.elements.iter().for_each(|e| reads(e, found)),
+        Expr::Map(map) => map.entries.iter().for_each(|e| of_entry(&e.expr, found)),
+        Expr::Struct(of) => of.entries.iter().for_each(|e| of_entry(&e.expr, found)),
         Expr::Call(call) => {
             let target = call.target.iter().map(AsRef::as_ref);
             target.chain(&call.args).for_each(|e| reads(e, found));
@@ -21,6 +23,16 @@ pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
         Expr::Comprehension(over) => {
             reads(&over.iter_range, found);
             reads(&over.loop_step, found);
+        }
+    }
+}
+
+fn of_entry(entry: &EntryExpr, found: &mut Vec<Vec<String>>) {
+    match entry {
+        EntryExpr::StructField(field) => reads(&field.value, found),
+        EntryExpr::MapEntry(entry) => {
+            reads(&entry.key, found);
+            reads(&entry.value, found);
         }
     }
 }
