@@ -28,7 +28,7 @@ pub enum StartError {
     /// The file with the tables cannot be opened or read.
     #[error("the tables in {path} cannot be opened: {reason}")]
     Open {
-        /// The file, or `memory` where there is none.
+        /// Path of the file, or `memory` if the tables are in memory.
         path: String,
         /// Why it cannot be opened, for people.
         reason: String,
@@ -51,9 +51,9 @@ pub struct Embedded {
 
 impl Embedded {
     /// Starts the engine at this address; port 0 takes a free one. There is no authentication, so
-    /// it should be a loopback address, which is not checked here. With a directory the tables are
-    /// in its file `dynamodb.sqlite`, and a write that was acknowledged survives `kill -9`. Without
-    /// one they are in memory and end with the engine.
+    /// it should be a loopback address, which is not checked here. If `data` is a directory, the tables
+    /// are in its file `dynamodb.sqlite`, and a write that was acknowledged survives `kill -9`. If it is
+    /// `None`, the tables are in memory and end with the engine.
     ///
     /// # Errors
     /// [`StartError::Open`] if the file cannot be opened, [`StartError::Listen`] if the port
@@ -95,9 +95,9 @@ impl Embedded {
         self.addr
     }
 
-    /// The direct line, for AWS's SDK in this process. It knows only the operations that Triad
-    /// uses; others get a `ValidationException`. After the engine has stopped, calls fail as
-    /// connections do.
+    /// The direct line: an HTTP client for AWS's SDK in this process, which reaches the engine without a
+    /// socket. It knows only the operations that Triad uses; others get a `ValidationException`. After the
+    /// engine has stopped, calls fail like those on a connection that is refused.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
         self.direct.http_client()

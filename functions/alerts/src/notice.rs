@@ -25,7 +25,7 @@ pub struct Notice {
 
 impl Notice {
     /// The message about a record of the topic `alerts`; `None` if the record has no value or an
-    /// empty one. `console` is where the operators' pages are; without it there is no link.
+    /// empty one. `console` is the address of the operators' pages; with `None` the message has no link.
     ///
     /// A value that is not an alert of Triad is told as well, with the kind `unknown`.
     pub fn of(record: &InputRecord, console: Option<&ConsoleUrl>) -> Option<Self> {

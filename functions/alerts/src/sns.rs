@@ -20,7 +20,7 @@ pub struct Sns {
 
 impl Sns {
     /// A client for the topic with this ARN, with the time limits of [`Account::load`]. Nothing is
-    /// sent yet. Notices link to the pages at `console`.
+    /// sent yet. Notices link to the pages at `console`; with `None` they have no link.
     pub async fn connect(topic: String, console: Option<ConsoleUrl>, account: &Account) -> Self {
         Self {
             client: Client::new(&account.load().await),

@@ -108,7 +108,8 @@ impl fmt::Debug for AgentConfig {
 /// Reads agents as `TRIAD_AGENTS` has them: a JSON object of agents by name.
 ///
 /// # Errors
-/// Every problem, each with its agent and its setting. No value that may be a secret is in one.
+/// Every problem, each with its agent and its setting, or one if the text is not a JSON object. No value that
+/// may be a secret is in one.
 pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
     let form = r#"is not a JSON object such as {"payment": {"base_url": "https://…"}}"#;
     let agents = match serde_json::from_str(text) {
@@ -122,10 +123,10 @@ pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>
     read(agents)
 }
 
-/// Reads agents from a JSON object of their settings by name.
+/// Reads agents from a JSON object that has the settings of each agent under its name.
 ///
 /// # Errors
-/// As [`parse`].
+/// Every problem, each with its agent and its setting. No value that may be a secret is in one.
 pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
     let mut read = BTreeMap::new();
     let mut problems = Vec::new();

@@ -51,14 +51,14 @@ pub struct Config {
     /// Whether the event source mapping takes partial batch responses (`TRIAD_BATCH_RESPONSES`:
     /// `partial`, the default, or `whole`).
     pub partial_batch_responses: bool,
-    /// Where the spans of traces go (OpenTelemetry's variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`).
-    /// `None`: nowhere. [`export_traces`](crate::export_traces) has the handlers tell them.
+    /// Where the spans of traces are sent (OpenTelemetry's variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`).
+    /// `None`: nowhere. Handlers send spans only after [`export_traces`](crate::export_traces) was called.
     pub traces: Option<TraceConfig>,
 }
 
 impl Config {
     /// Reads the configuration through `lookup`, which gives a variable's value by its name, as
-    /// [`environment`](crate::environment) does. AWS, where it is used, is `account`.
+    /// [`environment`](crate::environment) does. `account` is used for every call to AWS.
     ///
     /// # Errors
     /// [`ConfigError`] with every setting that is missing, cannot be read or is out of its bounds.

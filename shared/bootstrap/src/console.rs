@@ -23,19 +23,23 @@ use crate::letters::KafkaLetters;
 use crate::reader::{ConfigError, Reader};
 use crate::wiring::Wiring;
 
-/// What is set of the console, beside the [`Config`](crate::Config) of every function.
+/// Settings of the console behind a function's URL, in addition to the [`Config`](crate::Config) of every
+/// function. The variable that each is read from is in brackets.
 #[derive(Debug)]
 pub struct ConsoleConfig {
-    /// Who is let in (`TRIAD_CONSOLE_TOKENS`: lines as `triad token` prints them).
+    /// The tokens that let callers in (`TRIAD_CONSOLE_TOKENS`: lines as `triad token` prints them; needed).
     pub tokens: Tokens,
-    /// Whether nobody may act (`TRIAD_CONSOLE_READ_ONLY`: true or false; absent: false), fields that are not
-    /// shown (`TRIAD_CONSOLE_HIDDEN`, with commas), what pages call the installation (`TRIAD_CONSOLE_NAME`),
-    /// and the key of the sessions (`TRIAD_CONSOLE_KEY`: a random text that every sandbox has and nobody else).
+    /// Whether nobody may act (`TRIAD_CONSOLE_READ_ONLY`: true or false; absent: false), the fields whose
+    /// values are not shown (`TRIAD_CONSOLE_HIDDEN`, separated by commas; absent: none), the name of the
+    /// installation on the pages (`TRIAD_CONSOLE_NAME`; absent: empty), and the key of the sessions
+    /// (`TRIAD_CONSOLE_KEY`, needed: a random text that every sandbox has and nobody else). Cookies are for
+    /// TLS only, and every answer is sent as a whole.
     pub settings: Settings,
 }
 
 impl ConsoleConfig {
-    /// Reads the settings; `lookup` gives a variable's value by its name.
+    /// Reads the settings. `lookup` returns the value of the variable with this name; `None` if it is not
+    /// set.
     ///
     /// # Errors
     /// [`ConfigError`] with every setting that is missing or wrong. The key is not quoted.
@@ -74,7 +78,8 @@ impl ConsoleConfig {
     }
 }
 
-/// Who answers the requests to the URL, and who is let in.
+/// The console behind a function's URL: it answers the requests of operators who have a token. Clones share
+/// it.
 #[derive(Clone)]
 pub struct AtUrl {
     operators: Arc<dyn Answers>,
@@ -82,7 +87,8 @@ pub struct AtUrl {
 }
 
 impl AtUrl {
-    /// The console over the clients of a function, with the Model Context Protocol beside it, to look alone.
+    /// Makes the console over the clients of a function. The Model Context Protocol is offered beside it,
+    /// with the tools that look and without those that act.
     ///
     /// # Errors
     /// [`NoRandom`] if the system gives no random numbers.
@@ -104,7 +110,8 @@ impl AtUrl {
         })
     }
 
-    /// Answers a request, as a whole.
+    /// Answers a request, with the whole body. A path that is neither the console's nor that of the Model
+    /// Context Protocol is answered as [`elsewhere`] does. A refusal or a failure is an answer, too.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let path = request.uri().path();
         match self.operators.is_ours(path) {
@@ -131,7 +138,8 @@ async fn whole(answer: Answer) -> Response<Bytes> {
     Response::from_parts(head, body)
 }
 
-/// Runs the function that answers the requests to its URL, until its process ends.
+/// Runs a function whose requests to its URL `console` answers, until its process ends. Metrics and spans are
+/// sent before each answer. `wiring` should be the one that `console` was made from.
 ///
 /// # Errors
 /// [`RunError::Runtime`] if Lambda's Runtime API fails.

@@ -7,20 +7,26 @@ use crate::config::Config;
 use crate::reader::ConfigError;
 use crate::traces::TraceConfig;
 
-/// How spans are sent.
+/// When the spans of traces are sent to their endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
-    /// By a task that runs beside the handlers.
+    /// A task that runs beside the handlers sends them again and again. For long-running processes.
     Beside,
-    /// Only when they are flushed, as in a sandbox that is frozen between two invocations.
+    /// They are sent only when the process flushes them. For functions, whose sandbox is frozen between two
+    /// invocations.
     Flushed,
 }
 
-/// Has the handlers of this configuration tell their spans to its endpoint; without one nothing is done.
-/// To be called within a Tokio runtime, before the handlers are made.
+/// Sets in `config` that handlers which are made from it send their spans to its endpoint
+/// ([`Config::traces`]). If it has no endpoint, they send none. `engines` are the names of bus and store in
+/// the spans. Call it before the handlers are made and, for [`Sending::Beside`], within a Tokio runtime.
 ///
 /// # Errors
-/// [`ConfigError`] if the endpoint or a header cannot be used. No secret is in it.
+/// [`ConfigError`] if the endpoint or a header cannot be used, or no HTTP client can be made. No secret is
+/// in it.
+///
+/// # Panics
+/// With [`Sending::Beside`] and an endpoint, outside of a Tokio runtime.
 pub fn export_traces(
     config: &mut Config,
     engines: Engines,
@@ -31,11 +37,16 @@ pub fn export_traces(
     Ok(())
 }
 
-/// Where spans are told for this configuration: to its endpoint, as the process of this name, or to
-/// nobody. To be called within a Tokio runtime.
+/// Makes what handlers tell their spans to: the endpoint in `config`. With `None` the spans go nowhere.
+/// `instance` is the name of this process in the spans, `engines` are the names of bus and store there. For
+/// [`Sending::Beside`], call it within a Tokio runtime.
 ///
 /// # Errors
-/// [`ConfigError`] if the endpoint or a header cannot be used. No secret is in it.
+/// [`ConfigError`] if the endpoint or a header cannot be used, or no HTTP client can be made. No secret is
+/// in it.
+///
+/// # Panics
+/// With [`Sending::Beside`] and an endpoint, outside of a Tokio runtime.
 pub fn traces_to(
     config: Option<&TraceConfig>,
     instance: &str,

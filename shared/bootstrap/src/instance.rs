@@ -13,7 +13,8 @@ pub(crate) fn name(lookup: &dyn Fn(&str) -> Option<String>) -> String {
         .unwrap_or_else(of_process)
 }
 
-/// The same, by the environment of this process.
+/// The name of this process in records and logs, from its environment: `TRIAD_INSTANCE`, or else on Lambda
+/// `function@sandbox` (the sandbox is the end of its log stream's name), or else `program@host:process`.
 #[must_use]
 pub fn instance_name() -> String {
     name(&environment)

@@ -39,11 +39,11 @@ static METRICS: OnceLock<Embedded> = OnceLock::new();
 /// in to Kafka and makes the clients, all in Lambda's init phase.
 ///
 /// # Errors
-/// [`RunError::Init`] if the configuration is wrong (all problems are in the message), the Kafka
-/// credentials cannot be had, or librdkafka refuses the settings.
+/// [`RunError::Init`] if the namespace of the metrics cannot be used, the configuration is wrong (all
+/// problems are in the message), the Kafka credentials cannot be read, or librdkafka refuses the settings.
 ///
 /// # Panics
-/// When one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
+/// If one of these happens outside of Lambda, as [`triad_lambda::init()`] does.
 pub async fn start() -> Result<Wiring, RunError> {
     logging::start(logging::Form::Json, environment("TRIAD_LOG").as_deref());
     triad_lambda::init(async {
@@ -73,8 +73,9 @@ pub async fn start() -> Result<Wiring, RunError> {
     .await
 }
 
-/// Prints what was measured since the last call, for CloudWatch to count. At the end of an invocation: a
-/// sandbox may be frozen or taken away afterwards.
+/// Prints what was measured since the last call to standard output, for CloudWatch to count. Call it at the
+/// end of each invocation: the sandbox may be frozen or taken away afterwards. Without
+/// `TRIAD_METRICS_NAMESPACE`, nothing is printed.
 pub fn tell_metrics() {
     let Some(metrics) = METRICS.get() else { return };
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -105,10 +106,10 @@ impl Turn {
     }
 }
 
-/// Runs a function that takes Kafka batches, until its process ends. The handler answers one
-/// [`Handled`] for each record, in their order; a record without an answer fails. Records that
-/// cannot be read from the event are dead-lettered and not given to the handler; a partition with a
-/// record of which a process has died is given record by record.
+/// Runs a function that takes Kafka batches, until its process ends. `handle` gets the records of one
+/// invocation, and answers one [`Handled`] for each, in their order; a record without an answer fails.
+/// Records that cannot be read from the event are dead-lettered and not given to the handler. If a process
+/// has died while it worked on a record, the records of its partition are given one by one.
 ///
 /// # Errors
 /// [`RunError::Runtime`] if Lambda's Runtime API fails.
@@ -146,8 +147,8 @@ where
     .await
 }
 
-/// Sends the spans of an invocation, before it is answered and its sandbox frozen: for half a second at
-/// most, and no longer than the handler had.
+/// Sends the spans that wait. Call it before the invocation is answered, because its sandbox may be frozen
+/// afterwards. It takes at most half a second, and ends at the invocation's deadline.
 pub async fn flush_spans(traces: &Traces, invocation: &Invocation) {
     let left = invocation.deadline.remaining().min(LAST_SPANS);
     // The sink keeps to its bound; that of the invocation does not depend on it.

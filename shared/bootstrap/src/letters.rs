@@ -14,13 +14,13 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub struct KafkaLetters(KafkaConfig);
 
 impl KafkaLetters {
-    /// The topic on these brokers. Nothing is asked of them yet.
+    /// The topic `dead-letter` on these brokers. Nothing is asked of them yet.
     pub fn of(kafka: KafkaConfig) -> Self {
         Self(kafka)
     }
 }
 
-/// The records that the topic held when it was opened.
+/// The records that the topic `dead-letter` held when it was opened, to be read once.
 pub struct Records(HeldRecords);
 
 impl LetterTopic for KafkaLetters {

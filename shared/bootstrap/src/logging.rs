@@ -22,8 +22,9 @@ pub fn start(form: Form, filter: Option<&str>) {
     }
 }
 
-/// The log that [`start`] starts, written to another place, and not started yet. The lines have the
-/// form that the metric filters of `infra/` look for.
+/// Makes the log that [`start`] starts, but with its lines written to `to`, and does not start it. `form`
+/// and `filter` mean the same as there. In [`Form::Json`] the lines have the form that the metric filters of
+/// `infra/` look for.
 pub fn lines<W>(
     form: Form,
     filter: Option<&str>,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use triad_workflow::Millis;
 
-/// Every setting that is missing or wrong.
+/// The error of a configuration that cannot be used: every setting that is missing or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError(
     /// One line for each problem; each begins with the setting's name. Values that may be secrets

@@ -20,7 +20,8 @@ impl Served {
     /// Asks the brokers for the members of their consumer groups. Takes at most about `within`.
     ///
     /// # Errors
-    /// Those of [`group_members`].
+    /// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or does not
+    /// let the client in, [`KafkaError::Settings`] if librdkafka refuses the settings.
     pub async fn look(kafka: &KafkaConfig, within: Duration) -> Result<Self, KafkaError> {
         let kafka = kafka.clone();
         // It blocks.
@@ -31,7 +32,8 @@ impl Served {
         }
     }
 
-    /// How many processes read this agent's requests of normal priority.
+    /// How many processes read this agent's requests of normal priority: the members of all groups whose name
+    /// ends with `agent.<name>`.
     #[must_use]
     pub fn by(&self, agent: &AgentName) -> usize {
         let topic = format!("agent.{agent}");
@@ -39,7 +41,7 @@ impl Served {
         groups.map(|(_, members)| members).sum()
     }
 
-    /// Those of these agents whose requests nobody reads.
+    /// Returns those of `agents` whose requests nobody reads, in their order.
     #[must_use]
     pub fn by_nobody(&self, agents: impl IntoIterator<Item = AgentName>) -> Vec<AgentName> {
         let agents = agents.into_iter();
@@ -47,7 +49,7 @@ impl Served {
     }
 }
 
-/// The agents that a workflow names, for steps and for compensations.
+/// The agents that a workflow names for its steps and for their compensations.
 #[must_use]
 pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
     let steps = workflow.steps.iter();
@@ -58,12 +60,12 @@ pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
     named.cloned().collect()
 }
 
-/// The agents that the present versions of all published workflows name, each with the workflows that
-/// need it. A definition that cannot be compiled is left out: its orders say so. The table of definitions
-/// is read whole; it is small.
+/// The agents that the present versions of all published workflows name, each with the names of the workflows
+/// that need it. A definition that is missing or cannot be compiled is left out: its orders tell of it. All
+/// definitions in `store` are looked at; they are few.
 ///
 /// # Errors
-/// [`StoreError`] if it cannot be read.
+/// [`StoreError`] if the versions or a definition cannot be read.
 pub async fn needed_agents<S>(
     store: &S,
 ) -> Result<BTreeMap<AgentName, BTreeSet<WorkflowName>>, StoreError>

@@ -1,5 +1,5 @@
-//! The spans of an installation that everybody who writes a process record must be told alike:
-//! functions, workers and operators.
+//! The time spans of an installation for which all programs that write process records (functions, workers
+//! and operators' tools) must have the same values.
 
 use triad_core::Timing;
 use triad_workflow::Millis;

@@ -11,21 +11,23 @@ use crate::reader::{ConfigError, Reader};
 /// The share of orders that are traced where nobody says another: one in a hundred.
 const DEFAULT_SHARE: f64 = 0.01;
 
-/// Where spans go. `Debug` shows no value of a header.
+/// Where and how the spans of traces are sent. The variable that each setting is read from is in brackets.
+/// `Debug` shows neither the endpoint nor the value of a header.
 #[derive(Clone)]
 pub struct TraceConfig {
-    /// The URL of the posts: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or else
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT` with `/v1/traces` behind it.
+    /// The `http` or `https` URL to which spans are posted (`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or else
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` with `/v1/traces` behind it). It may hold a secret.
     pub endpoint: String,
-    /// Headers of every post (`OTEL_EXPORTER_OTLP_TRACES_HEADERS`, or else `OTEL_EXPORTER_OTLP_HEADERS`:
-    /// `name=value`, comma-separated).
+    /// Headers of every post, as names and values (`OTEL_EXPORTER_OTLP_TRACES_HEADERS`, or else
+    /// `OTEL_EXPORTER_OTLP_HEADERS`: `name=value`, separated by commas; absent: none). The values are
+    /// secrets.
     pub headers: Vec<(String, String)>,
-    /// The service's name (`OTEL_SERVICE_NAME`; absent: `triad`).
+    /// The name of the service in the spans (`OTEL_SERVICE_NAME`; absent: `triad`).
     pub service: String,
-    /// Which orders are traced whose submitters have not decided it (`OTEL_TRACES_SAMPLER_ARG`, a share
-    /// from 0 to 1; absent: 0.01).
+    /// Which share of the orders is traced whose submitters have not decided about it
+    /// (`OTEL_TRACES_SAMPLER_ARG`, from 0 to 1; absent: 0.01).
     pub sampling: Sampling,
-    /// Longest single post (`OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds; absent: 10,000).
+    /// Longest single post (`OTEL_EXPORTER_OTLP_TIMEOUT`, in milliseconds from 1 to 60,000; absent: 10,000).
     pub timeout: Duration,
 }
 
@@ -42,11 +44,13 @@ impl fmt::Debug for TraceConfig {
 }
 
 impl TraceConfig {
-    /// Reads where spans go alone, for those who need nothing else of the configuration. `lookup` gives a
-    /// variable's value by its name.
+    /// Reads only these settings, for programs that need nothing else of the configuration. `lookup` returns
+    /// the value of the variable with this name; `None` if it is not set. Returns `None` if no endpoint is
+    /// named, or `OTEL_SDK_DISABLED` is `true`.
     ///
     /// # Errors
-    /// [`ConfigError`] with every variable that cannot be used.
+    /// [`ConfigError`] with every variable that cannot be used, such as an `OTEL_EXPORTER_OTLP_PROTOCOL`
+    /// other than `http/protobuf`.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, ConfigError> {
         let mut r = Reader::new(lookup);
         let read = Self::of(&mut r);

@@ -20,26 +20,26 @@ pub type Store = DynamoStore<SystemClock>;
 /// The bus in production: Kafka.
 pub type Bus = KafkaBus;
 
-/// A store with all the ports. Its clones are the same store.
+/// A store that implements all ports that the handlers and operators need. Its clones are the same store.
 pub trait WholeStore: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone {}
 
 impl<S: StateStore + DefinitionStore + ControlStore + OperatorStore + Clone> WholeStore for S {}
 
-/// The Scheduler in production, over a store and a bus.
+/// The Scheduler with the real clock and random numbers, over the store `S` and the bus `B`.
 pub type SchedulerHandler<S = Store, B = Bus> = Scheduler<S, B, SystemClock, SystemEntropy>;
 
-/// The Submission in production, over a store and a bus.
+/// The Submission with the real clock, over the store `S` and the bus `B`.
 pub type SubmissionHandler<S = Store, B = Bus> = Submission<S, B, SystemClock>;
 
 /// The clients of one process. Handlers are made over them, and share them.
 ///
-/// The store and the broker are those of a deployment unless somebody says others. So who deploys names
-/// none, and links no other.
+/// `S` is the store, and `B` the broker that records are read from. By default they are those of a
+/// deployment, DynamoDB and Kafka, so that a deployed program names no types and links no other engine.
 #[derive(Clone)]
 pub struct Wiring<S = Store, B: Broker = KafkaConfig> {
-    /// The state store, the definition store and the control store.
+    /// The store of orders, workflows and control records.
     pub store: S,
-    /// Where the consumer loops read.
+    /// The broker from which the consumer loops read.
     pub broker: B,
     /// The bus; all handlers of the process send through this one.
     pub bus: B::Bus,
@@ -48,7 +48,7 @@ pub struct Wiring<S = Store, B: Broker = KafkaConfig> {
 }
 
 impl Wiring {
-    /// Makes the clients. Nothing is asked of Kafka or DynamoDB yet.
+    /// Makes the clients for Kafka and DynamoDB. Nothing is asked of either yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -61,8 +61,8 @@ impl Wiring {
 }
 
 impl<S: WholeStore> Wiring<S> {
-    /// The clients of a process with this store; the configuration's tables and their endpoint are not
-    /// looked at. Nothing is asked of Kafka yet.
+    /// The clients of a process with this store, and with Kafka. The tables in `config` and their endpoint
+    /// are not used. Nothing is asked of Kafka yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -73,8 +73,9 @@ impl<S: WholeStore> Wiring<S> {
 }
 
 impl<S: WholeStore, B: Broker> Wiring<S, B> {
-    /// The clients of a process with this store and this broker. Where the configuration says that others
-    /// are is looked at only for what is asked of Kafka itself, such as who serves an agent.
+    /// The clients of a process with this store and this broker; `bus` is what the handlers send through. The
+    /// addresses of DynamoDB in `config` are not used, and those of Kafka only for questions to Kafka itself,
+    /// such as who serves an agent.
     pub fn with(store: S, broker: B, bus: B::Bus, config: Config) -> Self {
         Self {
             store,
@@ -121,7 +122,7 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
         )
     }
 
-    /// The acts of an operator, over these clients.
+    /// What carries out the acts of an operator on orders and downstreams, over these clients.
     #[must_use]
     pub fn operator(&self) -> Operator<S, B::Bus, SystemClock, SystemEntropy> {
         Operator::new(
@@ -133,7 +134,8 @@ impl<S: WholeStore, B: Broker> Wiring<S, B> {
         )
     }
 
-    /// What carries operators' campaigns on, over these clients: the Supervisor's other part.
+    /// What carries out operators' campaigns, over these clients. Programs that run the Supervisor run it,
+    /// too.
     #[must_use]
     pub fn campaigns(&self) -> Campaigns<S, B::Bus, SystemClock, SystemEntropy> {
         let operator = self.operator();

@@ -73,8 +73,8 @@ pub struct Settings {
 /// Where the sessions of browsers are kept. A session ends after 12 hours.
 #[derive(Debug, Clone, Default)]
 pub enum SessionForm {
-/// In the memory of this process. All sessions end with the process, and the oldest ends if there are more
-/// than 1,000. A log-out ends the session, so that a copy of its cookie is worth nothing.
+    /// In the memory of this process. All sessions end with the process, and the oldest ends if there are more
+    /// than 1,000. A log-out ends the session, so that a copy of its cookie is worth nothing.
     #[default]
     InMemory,
     /// In the cookies, for processes that share this key and nothing else. A log-out only makes the browser

@@ -124,7 +124,7 @@ pub enum TokensError {
 /// One line of a file of tokens: whose token it is, its hash and its roles.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
-/// Name of the token's owner.
+    /// Name of the token's owner.
     pub name: String,
     digest: caller::Digest,
     roles: Vec<Role>,

@@ -17,7 +17,7 @@ use crate::note::Partition;
 /// dead-lettered.
 pub const MAX_PANICS: u32 = 3;
 
-/// Cause code of letters about records with which the handler has panicked [`MAX_PANICS`] times.
+/// The cause code of dead letters about records for which the handler has panicked [`MAX_PANICS`] times.
 pub const HANDLER_PANICKED: &str = "handler-panicked";
 
 /// What a loop has to get done.

@@ -8,10 +8,11 @@ use triad_runtime::deaths::Mark;
 
 use crate::note::{Note, Partition};
 
-/// Which partitions have gone, which marks others came with, and of which records are in hand.
+/// What a consumer and its loop tell each other after a rebalance: which partitions have gone, with which
+/// marks others have come, and for which partitions it is noted that records are in hand.
 ///
-/// The consumer tells what a rebalance has done ([`revoke`](Self::revoke), [`meet`](Self::meet)) and
-/// takes back what is noted before partitions go ([`take_notes_back`](Self::take_notes_back)); the loop
+/// The consumer tells what a rebalance has done ([`revoke`](Self::revoke), [`meet`](Self::meet)), and
+/// takes the notes back before partitions go ([`take_notes_back`](Self::take_notes_back)); the loop
 /// does the rest. Bound: a few entries for each partition of one topic.
 #[derive(Debug, Default)]
 pub struct Assignment(Mutex<State>);
@@ -27,17 +28,20 @@ struct State {
 }
 
 impl Assignment {
-    /// Keeps that partitions have gone.
+    /// Tells the loop that these partitions are no longer its consumer's.
     pub fn revoke(&self, partitions: impl IntoIterator<Item = Partition>) {
         self.lock().revoked.extend(partitions);
     }
 
-    /// Keeps the marks on partitions that have come.
+    /// Tells the loop which marks an earlier consumer has left on partitions that have come, each with the
+    /// record that it is about.
     pub fn meet(&self, marks: impl IntoIterator<Item = (LetterId, Mark)>) {
         self.lock().met.extend(marks);
     }
 
-    /// What takes back all that is noted and nobody has answered: none of it is in hand any more.
+    /// Forgets all notes of records that are in hand and not answered yet, and returns the notes that take
+    /// them back: each says of its partition that nothing is in hand. The caller has to commit them
+    /// ([`Consumer::note`](crate::Consumer::note)).
     pub fn take_notes_back(&self) -> Vec<Note> {
         let noted = std::mem::take(&mut self.lock().noted);
         let back = noted.into_iter().map(|(partition, position)| Note {

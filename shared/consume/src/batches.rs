@@ -36,8 +36,8 @@ use crate::watch::Watch;
 /// How often a consumer is polled while a handler is at work.
 const POLL_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs a handler that takes batches over both lanes, until `stop`. The batches in hand are
-/// finished first.
+/// Runs the handler `handle`, which takes batches, over both lanes until `stop` is cancelled. The batches
+/// that are in hand then are finished first.
 ///
 /// A batch holds 1 to [`WorkerConfig::max_records`] records of one lane. At most two batches are in
 /// hand, one of each lane, so the handler may be called twice at the same time. The records are
@@ -45,7 +45,8 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// their order; a record without an answer counts as one to redeliver.
 ///
 /// # Errors
-/// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any more. All other failures are retried.
+/// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any
+/// more. All other failures are retried.
 pub async fn run_batches<B, F, R>(
     config: WorkerConfig<B>,
     stop: CancellationToken,

@@ -8,88 +8,89 @@ use crate::assignment::Assignment;
 use crate::found::Found;
 use crate::note::{Note, Partition};
 
-/// Where records come from, and where dead letters go.
+/// A broker that the loops run on: they read records from it, and send dead letters to it.
 pub trait Broker: Clone + Send + Sync + 'static {
-    /// What reads a topic.
+    /// The type of a consumer that reads one topic.
     type Consumer: Consumer;
-    /// What sends.
+    /// The type of the bus that messages are sent through.
     type Bus: Bus + Clone;
-    /// Why no consumer can be made.
+    /// The error that says why no consumer can be made.
     type Error: std::fmt::Display;
 
-    /// Whether the broker ends with this process, and no other process handles what is in it. Then what
-    /// handlers had in memory, and the last of what was acknowledged as
-    /// [restorable](triad_core::Envelope::is_restorable), is gone at a start, and every alive order is to
-    /// be driven on.
+    /// Whether the broker ends with this process, and no other process handles its records. If so, every
+    /// start finds what handlers had in memory lost, and perhaps the last messages that were acknowledged as
+    /// [restorable](triad_core::Envelope::is_restorable); the process must then drive every alive order on.
     const ENDS_WITH_US: bool = false;
 
-    /// A consumer that reads one topic as a member of a group: from where the group has committed, or
-    /// from the topic's first record where it has not.
+    /// Makes a consumer that reads one topic as a member of a group. It begins each partition where the
+    /// group has committed, or with the topic's first record if the group has committed nothing.
     ///
     /// # Errors
-    /// If the settings are wrong or the topic is refused. A broker that does not answer yet is none:
-    /// the consumer goes on trying.
+    /// [`Self::Error`] if the settings are wrong or the topic is refused. A broker that does not answer yet
+    /// is no error: the consumer goes on trying.
     fn join(&self, group: &str, topic: &str) -> Result<Self::Consumer, Self::Error>;
 
-    /// Something to send dead letters and their alerts with.
+    /// Makes a bus through which dead letters and their alerts are sent.
     ///
     /// # Errors
-    /// [`BusError::Permanent`] if it cannot be made.
+    /// [`BusError::Permanent`] if the bus cannot be made.
     fn bus(&self) -> Result<Self::Bus, BusError>;
 
-    /// Waits until what was sent is acknowledged or refused, for at most `within`; the thread is blocked
-    /// meanwhile.
+    /// Blocks the thread until every message that was sent through `bus` is acknowledged or refused, for at
+    /// most `within`.
     fn flush(bus: &Self::Bus, within: Duration);
 
-    /// Where it is, for the log.
+    /// The address of the broker, for the log.
     fn address(&self) -> &str;
 }
 
-/// A member of a consumer group that reads one topic. Offsets are committed by whoever reads, and no
-/// sooner than it says.
+/// A member of a consumer group that reads one topic. It commits an offset only when its owner says so.
 ///
-/// One task reads it; offsets may be stored and committed from others meanwhile.
+/// One task reads from it; other tasks may store and commit offsets meanwhile.
 pub trait Consumer: Send + Sync + 'static {
-    /// What comes next. Nothing is lost if the future is dropped.
+    /// Waits for what comes next. Nothing is lost if the future is dropped.
     ///
     /// Records of a partition come in their order, each once as long as the partition stays with this
     /// consumer.
     fn next(&self) -> impl Future<Output = Found> + Send;
 
-    /// What is at hand, without waiting. It also keeps the consumer in its group: it is called at least
-    /// every 30 s, whatever a handler does.
+    /// What comes next if it is here already, without waiting; `None` if nothing is. The call also keeps the
+    /// consumer in its group: a loop calls it at least every 30 s, whatever a handler does.
     fn at_hand(&self) -> Option<Found>;
 
-    /// Hands over nothing more of a partition, or goes on with it behind what was handed over last. A
-    /// partition that has gone elsewhere is passed over. One that comes (back) is not paused.
+    /// If `paused` is true, hands over nothing more of this partition; if it is false, goes on behind the
+    /// record that was handed over last. Does nothing for a partition that is no longer this consumer's. A
+    /// partition that comes, or comes back, is not paused.
     fn pause(&self, partition: &Partition, paused: bool);
 
-    /// Says that everything before `next` of a partition is done, which the next commit tells the group.
-    /// A partition that has gone elsewhere is passed over.
+    /// Notes that every record of this partition with an offset below `next` is done. The next commit tells
+    /// the group. Does nothing for a partition that is no longer this consumer's.
     fn store(&self, partition: &Partition, next: i64);
 
-    /// Begins to commit what is stored, and does not wait for it. One that fails is made up for by the
-    /// next one.
+    /// Begins to commit the stored offsets, and does not wait for the answer. If the commit fails, the next
+    /// one makes up for it.
     fn commit(&self);
 
-    /// How soon after a record is done a commit is worth its price, where that is sooner than
-    /// [`COMMIT_EVERY`](crate::COMMIT_EVERY): what is done and not committed is done again after a death.
+    /// How soon after a record is done its offset should be committed. `None`, the default: within
+    /// [`COMMIT_EVERY`](crate::COMMIT_EVERY). What is done and not committed is done again if the process
+    /// dies, so a broker on which commits are cheap gives a shorter time.
     fn commits_after(&self) -> Option<Duration> {
         None
     }
 
-    /// Commits what is stored, and waits for it, for at most 5 s; the thread is blocked meanwhile. A
-    /// failure is logged: the records come again.
+    /// Commits the stored offsets and blocks the thread until the commit is answered, for at most 5 s. A
+    /// failure is only logged: the records are then delivered again.
     fn commit_and_wait(&self);
 
-    /// Commits positions with what is in hand from there on, which whoever gets the partition next is
-    /// told ([`Assignment::take_met`]). Waits as [`commit_and_wait`](Self::commit_and_wait) does.
+    /// Commits the position of each note, and with it which records are in hand. The next consumer of the
+    /// partition is told of them ([`Assignment::meet`]). Blocks as [`commit_and_wait`](Self::commit_and_wait)
+    /// does.
     fn note(&self, notes: &[Note]);
 
-    /// Records that lie in the consumer's partitions and were not handed over yet, as far as it knows without
-    /// asking the broker; for metrics. `None` where it knows of no partition.
+    /// How many records of the consumer's partitions were not handed over yet, as far as it knows without
+    /// asking the broker; for metrics. `None` if it knows this of no partition.
     fn unread(&self) -> Option<u64>;
 
-    /// What the loop and the consumer tell each other of the partitions.
+    /// What this consumer and its loop tell each other about partitions that come and go.
     fn assignment(&self) -> &Assignment;
 }

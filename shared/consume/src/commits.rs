@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::broker::Consumer;
 
-/// How often stored offsets are committed.
+/// How often stored offsets are committed, unless a consumer says a shorter time: 250 ms.
 pub const COMMIT_EVERY: Duration = Duration::from_millis(250);
 
 /// How often they are committed though nothing was stored since: a commit may have failed, and a broker's
@@ -12,7 +12,7 @@ pub const COMMIT_EVERY: Duration = Duration::from_millis(250);
 /// broker nothing.
 const COMMIT_AGAIN_EVERY: Duration = Duration::from_secs(5);
 
-/// Longest wait for a commit, where its answer is waited for.
+/// Longest wait for the answer to a commit, in the calls that wait for it: 5 s.
 pub const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// When the stored offsets of a consumer are to be committed, without waiting for it.

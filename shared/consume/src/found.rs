@@ -2,18 +2,18 @@
 
 use triad_runtime::InputRecord;
 
-/// What a consumer has.
+/// What a consumer hands over to its loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// A record.
+    /// The next record of a partition.
     Record(InputRecord),
-    /// What cannot be read; what comes next of its partition is behind it.
+    /// Records that cannot be read. The next record of their partition comes from behind them.
     Unreadable(Unreadable),
-    /// Something is wrong.
+    /// The consumer has met an error.
     Failed {
-        /// What it is, for the log.
+        /// What the error is, for the log.
         reason: String,
-        /// The consumer cannot be used any more. Otherwise it goes on by itself.
+        /// True if the consumer cannot be used any more. If false, it goes on by itself.
         is_fatal: bool,
     },
 }
@@ -21,14 +21,14 @@ pub enum Found {
 /// Records of one partition that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// The partition.
+    /// Number of the partition, from 0.
     pub partition: i32,
-    /// The offset of the first of them.
+    /// The offset of the first record that cannot be read.
     pub first: i64,
-    /// The first offset that can be read again, or the partition's end.
+    /// The offset from which on records can be read again, or the end of the partition.
     pub next: i64,
-    /// Why, for people.
+    /// Why they cannot be read, for people.
     pub reason: String,
 }

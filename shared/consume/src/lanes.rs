@@ -33,10 +33,10 @@ pub const LONGEST_YIELD: Duration = Duration::from_secs(5);
 /// Wait after a read that failed.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Which topics a worker's loop reads, and in which consumer groups.
+/// Which topics a worker's loop reads, and in which consumer groups. `B` is the broker that has the topics.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig<B> {
-    /// Where the topics are.
+    /// The broker that has the topics.
     pub broker: B,
     /// Consumer group of the normal lane. The group of the high lane has this name with `.high`
     /// after it.

@@ -41,8 +41,8 @@ const WATCHED_FOR: Duration = Duration::from_secs(5);
 /// How often a consumer is polled while all room is taken.
 const POLL_EVERY: Duration = Duration::from_secs(30);
 
-/// Runs a handler that takes single records over both lanes, until `stop`. Records that are under
-/// way then have 5 s to end; those that are not done come again.
+/// Runs the handler `handle`, which takes single records, over both lanes until `stop` is cancelled. Records
+/// that are under way then have 5 s to end; those that are not done are delivered again later.
 ///
 /// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most
 /// seven eighths of these, but at least one, so that a high record finds room however slow normal
@@ -50,7 +50,8 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// dead-lettered. The record is shared with the handler, and not copied.
 ///
 /// # Errors
-/// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any more. All other failures are retried.
+/// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any
+/// more. All other failures are retried.
 pub async fn run_stream<B, F, R>(
     config: WorkerConfig<B>,
     stop: CancellationToken,

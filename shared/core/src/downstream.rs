@@ -154,8 +154,9 @@ impl Downstream {
         }
     }
 
-    /// The record with another breaker. If the breaker's name differs, `last` says so, with the
-    /// reason `why`, as a change that is still to be told to operators.
+    /// The record with another breaker. If the breaker's state (see [`Breaker::name`]) is another one than
+    /// before, `last` becomes this change, with the reason `why` for people, which operators are still to be
+    /// told of.
     #[must_use]
     pub fn with_breaker(&self, breaker: Breaker, why: &str, now: Timestamp) -> Self {
         let mut next = Self {

@@ -57,9 +57,9 @@ pub struct Unheard {
     pub expires: Timestamp,
 }
 
-/// The attempts of an order that the Supervisor is to revoke: each passed its complete-by by the
-/// skew, was met so before, got no reply for [`hear_within`](crate::Timing::hear_within) since, and
-/// has its calls counted in the ledger.
+/// The attempts of an order that the Supervisor is to revoke: each has passed its complete-by by the skew,
+/// was found so by an earlier look at the order, got no reply for [`hear_within`](crate::Timing::hear_within)
+/// since then, and has its calls counted in the ledger.
 ///
 /// Empty for a finished order. An attempt whose mark may have been deleted already ([`KEPT`]) is
 /// left out: it counts as taken.

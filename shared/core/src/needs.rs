@@ -10,7 +10,7 @@ use crate::input;
 use crate::order::{Order, ProcessState};
 use crate::step::StepState;
 
-/// The agents that an order still has to ask, on its present way: forward, or back in compensation.
+/// The agents that an order still has to ask in its present direction: forward, or back in compensation.
 /// Empty for a finished order. A step that waits is left out if its condition is already known to
 /// be false.
 ///

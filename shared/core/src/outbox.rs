@@ -55,8 +55,8 @@ pub const MAX_ENTRIES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "send", rename_all = "kebab-case")]
 pub enum Emission {
-    /// Nothing: records of earlier versions have it. Submission announces a new order by itself, for as
-    /// long as the record is at its first version.
+    /// Sends nothing. It stands in records that earlier versions of Triad have written. Submission announces
+    /// a new order by itself, for as long as the record is at its first version.
     Announce,
     /// Ask the Scheduler to claim the order again.
     Retry,

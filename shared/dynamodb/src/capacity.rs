@@ -7,9 +7,11 @@ use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 /// Capacity units that calls have consumed, by DynamoDB's own figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Units {
-    /// Write capacity units, those of indexes included, to a hundredth of a unit.
+    /// Write capacity units, those of indexes included, to a hundredth of a unit; 0 if only calls are
+    /// counted.
     pub write: f64,
-    /// Read capacity units, those of indexes included, to a hundredth of a unit.
+    /// Read capacity units, those of indexes included, to a hundredth of a unit; 0 if only calls are
+    /// counted.
     pub read: f64,
     /// How many calls were counted.
     pub calls: u64,
@@ -33,7 +35,7 @@ pub(crate) enum Kind {
 }
 
 impl Capacity {
-    /// A meter that asks for the figures and starts at 0.
+    /// A meter that starts at 0 and has DynamoDB tell with each call how many capacity units it consumed.
     #[must_use]
     pub fn metered() -> Self {
         Self {

@@ -36,8 +36,8 @@ const LONGEST_WAIT: Millis = Millis(800);
 /// Records of one page of [`StateStore::list`].
 const LIST_PAGE: i32 = 500;
 
-/// The state store, the definition store and the control store, in DynamoDB tables. Clones share
-/// the client.
+/// The state store, the definition store and the control store, in DynamoDB tables. `C` is the clock by which
+/// records expire. Clones share the client.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<C> {
     pub(crate) client: Client,

@@ -46,8 +46,8 @@ pub struct HttpSettings {
     pub call_timeout: Duration,
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// What statuses mean that this service uses in its own way. For the others see the README's
-    /// section "The contract of a remote service".
+    /// The meanings of statuses (300 to 599) that this service uses in its own way. For the others see the
+    /// README's section "The contract of a remote service".
     pub statuses: BTreeMap<u16, AnswerMeans>,
 }
 
@@ -63,8 +63,7 @@ pub enum HttpSettingsError {
     /// No HTTP client can be made; the text says why.
     #[error("no HTTP client can be made: {0}")]
     Client(String),
-    /// A meaning is given to a status that is none of an answer without success: below 300 or above
-    /// 599.
+    /// [`HttpSettings::statuses`] gives a meaning to this status, which is not from 300 to 599.
     #[error("{0} in its statuses is not from 300 to 599")]
     Status(u16),
 }
@@ -101,8 +100,8 @@ impl HttpService {
     /// Makes the client; the service is not called yet. Connecting may take at most 2 s.
     ///
     /// # Errors
-    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Header`] or
-    /// [`HttpSettingsError::Client`], by the setting that is wrong.
+    /// [`HttpSettingsError::BaseUrl`], [`HttpSettingsError::Status`] or [`HttpSettingsError::Header`], by the
+    /// setting that is wrong; [`HttpSettingsError::Client`] if no HTTP client can be made.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let wrong = || HttpSettingsError::BaseUrl;
         let mut base = Url::parse(&settings.base_url).map_err(|_| wrong())?;
@@ -224,8 +223,9 @@ impl RemoteService for HttpService {
     }
 }
 
-/// The headers by which a service knows what a call is about, whoever makes it: all of the contract but
-/// how long the answer is waited for.
+/// The headers of the contract that tell a service what a call is about, as names and values: content type,
+/// idempotency key, order, step, direction, attempt and, for an undo, the key that it undoes. Those that say
+/// how long the answer is waited for ([`TIME_LEFT`], [`DEADLINE`]) are not among them.
 #[must_use]
 pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let mut headers = vec![

@@ -34,7 +34,8 @@ pub struct MskTokens {
 }
 
 impl MskTokens {
-    /// Makes tokens with this account's credentials, for brokers in its region.
+    /// A source of tokens that are signed with this account's credentials, for brokers in its region. Nothing
+    /// is read yet.
     #[must_use]
     pub fn new(account: Account) -> Self {
         Self { account }

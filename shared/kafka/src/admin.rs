@@ -81,8 +81,9 @@ async fn why_not(config: &KafkaConfig, error: RdError) -> KafkaError {
     }
 }
 
-/// Asks for the cluster's metadata until a broker answers. Blocks the thread for at most `within`, and
-/// [`REASON_WITHIN`](crate::REASON_WITHIN) to find out why none does; it ends at once where the brokers refuse the login.
+/// Asks for the cluster's metadata until a broker answers. Blocks the thread for at most `within`, and then
+/// for [`REASON_WITHIN`](crate::REASON_WITHIN) at most to find out why no broker answers. It ends at once if
+/// the brokers refuse the login.
 ///
 /// # Errors
 /// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried, or
@@ -91,11 +92,12 @@ pub fn wait_for_broker(config: &KafkaConfig, within: Duration) -> Result<(), Kaf
     topics_seen(config, within).map(drop)
 }
 
-/// The names of the topics that there are, and that the login may see: what [`wait_for_broker`] is answered
-/// with.
+/// Asks until a broker answers, as [`wait_for_broker`] does, and returns the names of the topics that exist
+/// and that the login may see. Blocks the thread as long as that function does.
 ///
 /// # Errors
-/// Those of [`wait_for_broker`].
+/// [`KafkaError::Unreachable`] or [`KafkaError::Login`], with the addresses that were tried, or
+/// [`KafkaError::Settings`] if librdkafka refuses the settings.
 pub fn topics_seen(config: &KafkaConfig, within: Duration) -> Result<BTreeSet<String>, KafkaError> {
     let client: BaseConsumer<Context> = config
         .client(&[("group.id", "triad-reader")])

@@ -34,7 +34,8 @@ impl Broker for KafkaConfig {
     }
 }
 
-/// A member of a consumer group, for the loops of `triad-consume`.
+/// A member of a Kafka consumer group that reads one topic, for the loops of `triad-consume`. A
+/// [`KafkaConfig`] makes it, by [`Broker::join`](triad_consume::Broker::join).
 pub struct GroupConsumer(Source);
 
 impl Consumer for GroupConsumer {

@@ -40,9 +40,8 @@ pub const PUBLISH_WITHIN_WHEN_LATE: Duration = Duration::from_secs(1);
 /// Clones share the producer.
 ///
 /// A publish waits for [`PUBLISH_WITHIN`] at most for room in the queue, and ends once none of its
-/// messages has been acknowledged for so long. After
-/// what librdkafka calls a fatal error (the brokers have lost what was sent, or know another
-/// producer under its id) a new producer takes the place of the old one.
+/// messages has been acknowledged for so long. After what librdkafka calls a fatal error (the brokers have
+/// lost what was sent, or know another producer under its id) a new producer takes the place of the old one.
 #[derive(Clone)]
 pub struct KafkaBus(Arc<Shared>);
 

@@ -17,7 +17,7 @@ use triad_consume::Assignment;
 use crate::error::KafkaError;
 use crate::tokens::{Token, Tokens};
 
-/// How long the reason is waited for when a call has failed: events may be behind it.
+/// Longest wait for the reason of a failed call, which librdkafka reports by an event of its own: 500 ms.
 pub const REASON_WITHIN: Duration = Duration::from_millis(500);
 /// Events that are looked at between two waits for them.
 const POLLS: u32 = 100;

@@ -37,7 +37,8 @@ pub enum KafkaError {
     Fatal(String),
 }
 
-/// The error of a topic that is not there.
+/// Makes the error that says that the topic does not exist at the addresses `brokers`, or that the login may
+/// not see it: a [`KafkaError::Refused`] that says what to do.
 #[must_use]
 pub fn no_topic(topic: &str, brokers: &str) -> KafkaError {
     KafkaError::Refused(format!(

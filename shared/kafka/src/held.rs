@@ -122,12 +122,12 @@ impl HeldRecords {
         Self::from(consumer, config, topic, held, starts)
     }
 
-    /// Opens what none of these groups has taken from a topic: from the furthest of the positions that they
-    /// have committed in each partition, or from its beginning where none has committed any. The groups are
-    /// not joined. Blocks the thread, for at most `within` for each answer of a broker.
+    /// Opens the records of a topic that none of these groups has taken. Each partition is read from the
+    /// furthest position that one of the groups has committed, or from its beginning if none has committed
+    /// any. The groups are not joined. Blocks the thread, for at most `within` for each answer of a broker.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The same as those of [`open`](Self::open).
     pub fn unread(
         config: &KafkaConfig,
         topic: &str,

@@ -16,9 +16,9 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The moment `margin` before `lambda_ms` (milliseconds since the Unix epoch), at which Lambda
-    /// ends the invocation. If that has passed, no time remains. For timers it is at most a day
-    /// ahead.
+    /// The deadline that is `margin` before the moment `lambda_ms` (milliseconds since the Unix epoch) at
+    /// which Lambda ends the invocation. If the deadline has passed, no time remains. For timers it is at
+    /// most a day ahead.
     pub fn before(lambda_ms: u64, margin: Duration) -> Self {
         let margin_ms = u64::try_from(margin.as_millis()).unwrap_or(u64::MAX);
         let epoch_ms = lambda_ms.saturating_sub(margin_ms);
@@ -31,7 +31,7 @@ impl Deadline {
         }
     }
 
-    /// The moment `by` before this one. For timers it is never before now.
+    /// The deadline that is earlier than this one by `by`. For timers it is never before now.
     #[must_use]
     pub fn earlier(&self, by: Duration) -> Self {
         let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
@@ -82,7 +82,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a batch of `records` records, of which none is done yet.
+    /// The notes for a batch of `records` records, of which none is done yet.
     pub fn new(records: usize) -> Self {
         Self {
             done: Arc::new(Mutex::new(vec![false; records])),

@@ -14,8 +14,8 @@ use crate::tried::Tried;
 /// Settings of the MCP server; they are the same for all callers. The default allows no acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-/// Whether the tools `dry_run` and `act` are offered. This gives nobody a right: whether a caller may act
-/// is decided by the operators' API.
+    /// Whether the tools `dry_run` and `act` are offered. This gives nobody a right: whether a caller may act
+    /// is decided by the operators' API.
     pub acts: bool,
 }
 

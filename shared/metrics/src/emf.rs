@@ -23,7 +23,7 @@ const FIRST_CLASS: i32 = -52;
 /// Number of the class of the largest values, 725 s and more.
 const LAST_CLASS: i32 = 47;
 
-/// Metrics that are told a second time, and the labels by which they are then.
+/// Metrics that are reported a second time, for alarms: each with the fewer labels that it has then.
 pub const SUMMED: [(&metric::Metric, &[&str]); 5] = [
     (&metric::ORDERS_ENDED, &["state"]),
     (&metric::DEAD_LETTERS, &[]),
@@ -35,20 +35,21 @@ pub const SUMMED: [(&metric::Metric, &[&str]); 5] = [
 /// Longest namespace, in bytes.
 const MAX_NAMESPACE: usize = 255;
 
-/// Why nothing is told.
+/// Why no metrics can be reported to CloudWatch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbeddedError {
-    /// CloudWatch takes no such namespace.
+    /// The namespace, which is given here, is not one that CloudWatch takes: it must have 1 to 255 letters,
+    /// digits, blanks and the characters `.`, `-`, `_`, `/`, `#` and `:`.
     #[error(
         "{0:?} is no namespace of CloudWatch: it has 1 to 255 letters, digits, blanks and . - _ / # :"
     )]
     Namespace(String),
-    /// The process has a recorder of metrics already.
+    /// The process has another recorder of metrics already.
     #[error("metrics are recorded already")]
     Recorded,
 }
 
-/// What was measured and not yet told. Clones share it.
+/// A recorder that keeps what was measured until [`lines`](Self::lines) takes it. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Embedded {
     namespace: Arc<str>,
@@ -64,10 +65,12 @@ enum Measured {
 }
 
 impl Embedded {
-    /// Has everything of this process measured from now on, under this namespace of CloudWatch.
+    /// Makes a recorder for this namespace of CloudWatch and installs it as the recorder of the whole
+    /// process, which can have only one.
     ///
     /// # Errors
-    /// [`EmbeddedError`].
+    /// [`EmbeddedError::Namespace`] if CloudWatch does not take the namespace, [`EmbeddedError::Recorded`] if
+    /// the process has a recorder already.
     pub fn start(namespace: &str) -> Result<Self, EmbeddedError> {
         let embedded = Self::new(namespace)?;
         metrics::set_global_recorder(embedded.clone()).map_err(|_| EmbeddedError::Recorded)?;
@@ -75,10 +78,11 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// Takes what it is told, and is nobody's recorder yet.
+    /// Makes a recorder for this namespace of CloudWatch, and does not install it: only what it is given
+    /// directly is recorded.
     ///
     /// # Errors
-    /// [`EmbeddedError::Namespace`].
+    /// [`EmbeddedError::Namespace`] if CloudWatch does not take the namespace.
     pub fn new(namespace: &str) -> Result<Self, EmbeddedError> {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || " .-_/#:".contains(c);
         if !(1..=MAX_NAMESPACE).contains(&namespace.len()) || !namespace.chars().all(is_allowed) {
@@ -90,8 +94,9 @@ impl Embedded {
         })
     }
 
-    /// The lines that tell what was measured since the last call, without line ends, and forgets it. `at`
-    /// is now, in milliseconds since 1970.
+    /// Takes what was measured since the last call, and returns it as log lines (JSON, without line ends):
+    /// one for each set of labels, none if nothing was measured. `at` is the present time, in milliseconds
+    /// since the Unix epoch.
     #[must_use]
     pub fn lines(&self, at: u64) -> Vec<String> {
         let held = std::mem::take(&mut *self.lock());

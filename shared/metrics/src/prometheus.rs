@@ -30,26 +30,27 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// Wait before the next connection is taken when one could not be: the process has too many files open.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// Why there is no endpoint.
+/// Why [`Endpoint::start`] has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// The address cannot be listened on: it is taken, or is not of this machine.
+    /// The address cannot be listened on, for instance because it is taken or not one of this machine.
     #[error("metrics cannot be offered on {address}: {error}")]
     Listen {
         /// The address that was asked for.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// The process has a recorder of metrics already.
+    /// The process has another recorder of metrics already.
     #[error("metrics are recorded already")]
     Recorded,
-    /// The classes of histograms are refused.
+    /// The recorder refuses the classes into which the values of histograms are put.
     #[error("metrics cannot be recorded: {0}")]
     Classes(#[from] BuildError),
 }
 
-/// The endpoint. Dropped without [`serve`](Self::serve) nothing is answered.
+/// The HTTP endpoint that Prometheus reads metrics from. It answers nothing until [`serve`](Self::serve) is
+/// called.
 #[derive(Debug)]
 pub struct Endpoint {
     listener: TcpListener,
@@ -58,11 +59,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Listens on an address (port 0: any that is free), and has everything measured from now on. Once
-    /// for a process.
+    /// Listens on an address (port 0 takes a free one), and installs a recorder that measures the whole
+    /// process from now on. A process can have only one recorder.
     ///
     /// # Errors
-    /// [`EndpointError`].
+    /// [`EndpointError::Listen`] if the address cannot be listened on, [`EndpointError::Recorded`] if the
+    /// process has a recorder already, [`EndpointError::Classes`] if the classes of histograms are refused.
     pub async fn start(address: SocketAddr) -> Result<Self, EndpointError> {
         let refused = |error| EndpointError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(refused)?;
@@ -86,7 +88,7 @@ impl Endpoint {
         self.address
     }
 
-    /// Answers until `stop`. What is being answered then is broken off.
+    /// Answers requests until `stop` is cancelled. Answers that are under way then are broken off.
     pub async fn serve(self, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}

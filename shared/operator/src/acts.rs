@@ -15,12 +15,15 @@ use crate::correction::{Correction, Difference, differences};
 use crate::outcome::Outcome;
 use crate::settling::lacking;
 
-/// Does one operation on many orders, one after the other, and reports each; rate, dry run and
-/// `stop` are as in [`each`].
+/// Does `operation` on many orders, one after the other, and calls `report` with what came of each. `how` has
+/// the rate, and whether this is a dry run; `stop` and the answer are as of [`each`].
+///
+/// An order of which a step is to be settled with an output is not acted on if the output lacks what other
+/// steps read of it: see [`Outcome::OutputLacks`].
 ///
 /// # Errors
-/// What `report` returns; no further order is acted on. The failure of one order is in its
-/// [`Line`].
+/// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
+/// no error: it is in the order's [`Line`].
 pub async fn operate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,
@@ -76,11 +79,11 @@ where
     operator.operate(id, operation, dry_run).await.into()
 }
 
-/// The input that a step of an order has now; `None` if its expressions have no value, or the workflow has
-/// no such step.
+/// Computes the input that a step of an order has now; `None` if its expressions have no value, or the
+/// workflow has no such step.
 ///
 /// # Errors
-/// The [`Outcome`] of an act that cannot read the order: it is not found, or the store failed.
+/// [`Outcome::NotFound`] if there is no such order, [`Outcome::Failed`] if the order cannot be read.
 pub async fn input_of<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
@@ -102,21 +105,22 @@ where
 /// Which step is done again with a corrected input, how it is corrected, and who says so and why.
 #[derive(Debug, Clone, Copy)]
 pub struct Corrected<'a> {
-    /// The step.
+    /// The step whose input is corrected.
     pub step: &'a StepId,
-    /// What its input becomes.
+    /// How the new input is made from the present one.
     pub correction: &'a Correction,
-    /// Who, and why.
+    /// Who does it, and why.
     pub act: &'a OperatorAct,
 }
 
-/// Resubmits many orders with a corrected input of one step, one after the other: each from its own
-/// present input. `show` gets what differs before it is acted on, and is called in a dry run too; rate,
-/// dry run and `stop` are as in [`each`].
+/// Resubmits many orders with a corrected input of one step, one after the other. Each order's new input is
+/// made from its own present one. Before an order is acted on, and in a dry run too, `show` is called with
+/// the differences between the two inputs; afterwards `report` is called with what came of it. `how` has the
+/// rate, and whether this is a dry run; `stop` and the answer are as of [`each`].
 ///
 /// # Errors
-/// What `report` returns; no further order is acted on. The failure of one order is in its
-/// [`Line`].
+/// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
+/// no error: it is in the order's [`Line`].
 #[expect(
     clippy::too_many_arguments,
     reason = "they are those of every act, and what is shown before it"
@@ -149,8 +153,8 @@ where
     each(clock, orders, how, stop, one, report).await
 }
 
-/// Resubmits one order with a corrected input of one step, made from the present one. `show` gets what differs
-/// before it is acted on.
+/// Resubmits one order with a corrected input of one step, made from the present one. `show` gets what
+/// differs before it is acted on.
 pub(crate) async fn correct<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
@@ -187,12 +191,13 @@ where
     operator.operate(id, &operation, dry_run).await.into()
 }
 
-/// Moves many orders to the version `to` of their workflow, one after the other, and reports each;
-/// rate, dry run and `stop` are as in [`each`]. `act` says who does it and why.
+/// Moves many orders to the version `to` of their workflow, one after the other, and calls `report` with
+/// what came of each. `act` says who does it and why; `how` has the rate, and whether this is a dry run;
+/// `stop` and the answer are as of [`each`].
 ///
 /// # Errors
-/// What `report` returns; no further order is acted on. The failure of one order is in its
-/// [`Line`].
+/// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
+/// no error: it is in the order's [`Line`].
 pub async fn migrate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     clock: &impl Clock,

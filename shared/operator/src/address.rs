@@ -1,7 +1,8 @@
-//! Addresses of the operators' pages, for whoever links to one: the pages themselves, the notice of an
-//! alert, a line of a log.
+//! Addresses of the operators' pages, for everything that links to one: the pages themselves, the notice of
+//! an alert, a line of a log.
 //!
-//! They are texts alone. What answers there is the console; its tests hold every address against it.
+//! This module only makes texts. The console answers requests for these addresses; its tests check that it
+//! answers each of them.
 
 use std::str::FromStr;
 
@@ -9,7 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use triad_core::message::{Alert, AlertKind};
 use triad_runtime::dead_letter::LetterId;
 
-/// What the path of every page begins with.
+/// The beginning of every page's path, without a slash at its end.
 pub const ROOT: &str = "/console";
 
 /// What stands in a part of a path as it is.
@@ -19,7 +20,8 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// A text as one part of a path, or as a value of a query: what has a meaning there is percent-encoded.
+/// Encodes a text so that it can be one part of a path, or a value of a query: characters that have a meaning
+/// there are percent-encoded.
 ///
 /// # Example
 /// ```
@@ -37,17 +39,18 @@ pub enum Place<'a> {
     Order(&'a str),
     /// The campaign with this id.
     Campaign(&'a str),
-    /// The downstream of this name, among the others.
+    /// The downstream of this name: its row in the page of all downstreams.
     Downstream(&'a str),
     /// The dead letter with this id.
     DeadLetter(LetterId),
 }
 
 impl<'a> Place<'a> {
-    /// The page that shows what an alert is about; `None` where no page does.
+    /// The page that shows what an alert is about; `None` if there is no such page, or the alert does not
+    /// name the thing.
     ///
-    /// Of alerts that name no order it reads the alert's id: `dead-letter/<letter>`,
-    /// `downstream/<agent>/<moment>`, `campaign/<campaign>/<moment>`.
+    /// For an alert that is not about an order, the name is taken from the alert's id:
+    /// `dead-letter/<letter>`, `downstream/<agent>/<moment>`, `campaign/<campaign>/<moment>`.
     #[must_use]
     pub fn of_alert(alert: &'a Alert) -> Option<Self> {
         match alert.kind {
@@ -66,7 +69,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The path of the page.
+    /// The path of the page, beginning with [`ROOT`]; for a downstream with `#` and the id of its row.
     #[must_use]
     pub fn path(&self) -> String {
         match self {
@@ -87,13 +90,14 @@ fn named<'a>(id: &'a str, beginning: &str) -> Option<&'a str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The id of a downstream's row in its page.
+/// The HTML id of a downstream's row in the page of all downstreams.
 #[must_use]
 pub fn row(downstream: &str) -> String {
     format!("downstream-{}", in_path(downstream))
 }
 
-/// Where browsers reach the pages of an installation.
+/// The address at which browsers reach the pages of an installation. It is read from a text: `http` or
+/// `https`, a host and perhaps a port, and no other path than [`ROOT`].
 ///
 /// # Example
 /// ```
@@ -104,7 +108,8 @@ pub fn row(downstream: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsoleUrl(String);
 
-/// The text that is no address of a console. It is not quoted: a login may be in it.
+/// The error for a text that is not the address of a console. It does not show the text, which may have a
+/// password in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "is not the address of a console: http or https, a host and perhaps a port, and no other path than \
@@ -113,7 +118,7 @@ pub struct ConsoleUrl(String);
 pub struct InvalidConsoleUrl;
 
 impl ConsoleUrl {
-    /// The whole address of a page.
+    /// The whole address of a page, such as `https://triad.example/console/orders/7`.
     #[must_use]
     pub fn of(&self, place: &Place<'_>) -> String {
         format!("{}{}", self.0, place.path())

@@ -1,8 +1,9 @@
 //! The audit: every act of an operator that records keep, of orders, downstreams and campaigns.
 //!
-//! Order records keep their acts longest of all lines ([`triad_core::timeline`]), and are gone with their
-//! retention. A downstream's record has what holds it, and its last change; all changes are in the topic of
-//! events. What was done about dead letters is in their topic.
+//! An order's record keeps its acts longer than its other lines ([`triad_core::timeline`]), until it
+//! expires. A downstream's record has only what operators have set and not taken back, and its last change;
+//! all its changes are in the topic of alerts. What was done about dead letters is in their own topic. Of
+//! campaigns only those in the list are told of: at most 200.
 
 use serde::Serialize;
 use triad_core::order::IncidentKind;
@@ -15,20 +16,20 @@ use crate::campaign::desk;
 use crate::downstreams::{DownstreamError, Published, view};
 use crate::skipped::Skipped;
 
-/// One act.
+/// One act of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// When.
+    /// When the act was done.
     pub at: Timestamp,
-    /// What it was on.
+    /// The order, downstream or campaign that the act was on.
     #[serde(flatten)]
     pub on: On,
     /// What was done, by its name in records, such as `resubmitted` or `forced open`.
     pub what: String,
-    /// Who, and why.
+    /// Who did the act, and why.
     #[serde(flatten)]
     pub operator: OperatorAct,
-    /// What it says of a step; `None` if it is about none.
+    /// The step that the act is about; `None` if it is about no single step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
     /// What was changed, such as the corrected input; `None` if the act says it all.
@@ -36,47 +37,48 @@ pub struct Line {
     pub note: Option<String>,
 }
 
-/// What an act is on.
+/// The thing that an act was on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum On {
     /// An order.
     Order {
-        /// Which.
+        /// The order's id.
         order_id: OrderId,
     },
     /// A downstream.
     Downstream {
-        /// Which.
+        /// The name of the downstream's agent.
         downstream: AgentName,
     },
     /// A campaign: it was started, stopped or resumed.
     Campaign {
-        /// Which.
+        /// The campaign's id.
         campaign_id: CampaignId,
     },
 }
 
-/// Why the audit ends early.
+/// Why [`export`] ended before its last line. `E` is the error of the caller's `report`.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError<E> {
-    /// The store failed.
+    /// The store failed, or the record of a campaign or a downstream cannot be read ([`StoreError::Item`]).
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A definition that is needed to know the downstreams cannot be read.
+    /// The workflows, which name the downstreams, cannot be read.
     #[error(transparent)]
     Downstreams(#[from] DownstreamError),
-    /// What the caller's report returned.
+    /// The caller's `report` returned this error.
     #[error("{0}")]
     Report(E),
 }
 
-/// Hands every act at or after `since` to `report`: campaigns first, then downstreams, then the orders as the
-/// store has them. It reads the whole table of process records, page by page. Records that cannot be read are
-/// counted in the answer.
+/// Calls `report` with every act that was done at or after `since`: acts on campaigns first, then on
+/// downstreams, then on orders, in the store's order of the orders. It reads the whole table of process
+/// records, page by page. Returns the orders' records that cannot be read.
 ///
 /// # Errors
-/// [`AuditError`].
+/// [`AuditError`]: the store failed, a record that is not an order's or a definition cannot be read, or
+/// `report` returned an error. Lines that were reported before stay reported.
 pub async fn export<S, E>(
     store: &S,
     since: Timestamp,

@@ -13,26 +13,27 @@ use triad_runtime::Clock;
 use crate::outcome::{Outcome, Verdict};
 use crate::pace::{Pacer, Rate};
 
-/// Most orders that one request or command takes from a filter: what is more is a campaign's work, which nobody's
-/// terminal or connection ends ([`crate::campaign`]).
+/// Most orders that one request or command takes from a filter, inclusive. For more there are campaigns
+/// ([`crate::campaign`]), which do not end with a terminal or a connection.
 pub const MAX_AT_ONCE: usize = 1_000;
 
 /// How fast to act on many orders, and whether only to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
-    /// Most orders a second, in a dry run too.
+    /// Most orders that are acted on in a second. It holds in a dry run too.
     pub rate: Rate,
-    /// Whether only to find out what would be done, and to write nothing.
+    /// If true, nothing is written or sent, and what is reported is what would come of the act.
     pub dry_run: bool,
 }
 
-/// What came of one order. As JSON an object with `order_id`, `result` (`done`, `refused` or
-/// `failed`), `text`, `dry_run` and `unsent` (whether the Supervisor sends messages of it).
+/// What came of an act on one order. As JSON an object with `order_id`, `result` (`done`, `refused` or
+/// `failed`), `text` (for people), `dry_run`, and `unsent` (whether messages of the act are left to the
+/// Supervisor).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// The order that the act was on.
     pub order: OrderId,
-    /// What came of the act; in a dry run: what would.
+    /// What came of the act; in a dry run: what would come of it.
     pub outcome: Outcome,
     /// Whether this was a dry run: nothing was written.
     pub dry_run: bool,
@@ -50,25 +51,26 @@ impl Serialize for Line {
     }
 }
 
-/// How many orders came to which verdict, and whether all orders had their turn.
+/// How many orders came to which verdict, and how many were not acted on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Orders on which the act is done; in a dry run: would be.
+    /// Orders on which the act was done; in a dry run: would be done.
     pub done: usize,
     /// Orders that were refused or not found; nothing was written.
     pub refused: usize,
     /// Orders on which the act failed; trying again is safe.
     pub failed: usize,
-    /// Of those done: orders whose messages the bus has not taken. The Supervisor sends them.
+    /// How many of `done` have messages that the bus has not taken. The Supervisor sends these.
     pub unsent: usize,
-    /// Orders that were not acted on, because it ended before their turn.
+    /// Orders that were not acted on: `stop` completed before their turn, or the bus did not take the
+    /// messages of the order before them.
     pub left: usize,
     /// Whether `stop` completed before every order was acted on.
     pub stopped: bool,
 }
 
 impl Tally {
-    /// Orders that were acted on or tried: the sum of the three counts.
+    /// How many orders had their turn: the sum of `done`, `refused` and `failed`.
     #[must_use]
     pub fn orders(&self) -> usize {
         self.done + self.refused + self.failed
@@ -83,15 +85,16 @@ impl Tally {
     }
 }
 
-/// Acts on every order with `act`, one after the other, no faster than the rate, and calls `report`
-/// after each. When `stop` completes, it ends before the next order, and so it does after an order whose
-/// messages the bus has not taken: each further one would wait for the bus in vain. To run it again is
-/// safe.
+/// Acts on every order with `act`, one after the other, no faster than the rate in `how`, and calls `report`
+/// after each. It does not tell `act` whether this is a dry run: the caller does.
 ///
-/// One order is in hand at a time.
+/// When `stop` completes, it ends before the next order; give [`std::future::pending`] to act on all. It
+/// also ends after an order whose messages the bus has not taken, because each further one would wait for
+/// the bus in vain. [`Tally::left`] says how many orders are left then. To run it again is safe if `act` is.
 ///
 /// # Errors
-/// What `report` returns; no further order is acted on then. The failure of an act is in its line.
+/// The error that `report` returns; no further order is acted on then. The failure of an act is no error: it
+/// is in the order's [`Line`].
 pub async fn each<A, R, E>(
     clock: &impl Clock,
     orders: Vec<OrderId>,

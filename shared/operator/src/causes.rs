@@ -20,7 +20,7 @@ pub const MAX_CAUSES: usize = 10_000;
 /// The orders that are in one state with one cause, counted, with one example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CauseGroup {
-    /// What the orders need an operator for. As JSON the state's name.
+    /// The state of the orders. As JSON the state's name, such as `Error`.
     #[serde(serialize_with = "name")]
     pub state: Attention,
     /// The fingerprint of the cause ([`Failure::fingerprint`]); empty for orders without a cause,
@@ -47,7 +47,8 @@ pub struct Causes {
     pub groups: Vec<CauseGroup>,
     /// How many orders belong to no group in `groups`, because [`MAX_CAUSES`] were full.
     pub others: u64,
-    /// Whether there are rows that were not looked at, because of a bound.
+    /// Whether rows of the index were not looked at, because the bound of [`among`] was reached. False for
+    /// [`causes`].
     #[serde(skip)]
     pub more: bool,
     /// Rows that could not be read. They are counted in no group.
@@ -55,14 +56,15 @@ pub struct Causes {
     pub skipped: Skipped,
 }
 
-/// Counts orders that need an operator, by state and cause: those in Error and CompensationFailed
-/// that fit the filter or, if it names a state, those in that state.
+/// Counts the orders that need an operator and fit the filter, by state and cause. If the filter names no
+/// state, orders in Error and CompensationFailed are counted; else those in its state. `now` is the moment
+/// up to which ages are counted.
 ///
 /// Only the attention index is read, and no record, so an order that has just changed may still be
 /// counted where it was. In memory are at most [`MAX_CAUSES`] groups and one page of each shard.
 ///
 /// # Errors
-/// The store's own, if a page of the index cannot be read.
+/// [`StoreError`] if a page of the index cannot be read.
 pub async fn causes<S: OperatorStore>(
     store: &S,
     filter: &Filter,
@@ -71,10 +73,11 @@ pub async fn causes<S: OperatorStore>(
     among(store, filter, now, usize::MAX).await
 }
 
-/// Most rows that are looked at for a page of causes.
+/// Most rows of the index that the console looks at, by [`among`], for a page of causes.
 pub const MAX_ROWS: usize = 20_000;
 
-/// As [`causes`], among the `most` rows of the index that have waited longest.
+/// As [`causes`], but at most `most` rows of the index are looked at, whether they fit or not: those of the
+/// orders that have waited longest. [`Causes::more`] says whether there were more rows.
 ///
 /// # Errors
 /// As [`causes`].

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use triad_workflow::{Workflow, hash::canonical_json};
 
-/// What has changed, a line for each step and one for the rest; none if the two are the same.
+/// The differences between two versions of a workflow, as lines for people: one for what is not about a
+/// step, one for each step that was added, changed or removed, and one if the steps have another order.
+/// Empty if there are no differences.
 pub fn changes(before: &Workflow, after: &Workflow) -> Vec<String> {
     let (before, after) = (parts(before), parts(after));
     let mut lines = Vec::new();

@@ -10,13 +10,14 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Correction {
-    /// This is the new input.
+    /// The new input is this value, whatever the present one is.
     Whole(Value),
-    /// The present input, with these values in their places; applied in this order.
+    /// The new input is the present one with these values in their places. They are put in, in this order.
     Set(Vec<Set>),
 }
 
-/// One value in its place: as text `PATH=VALUE`, such as `amount=12.5` or `lines[0].sku=A-1`.
+/// A value that is put at one place of an input: as text `PATH=VALUE`, such as `amount=12.5` or
+/// `lines[0].sku=A-1`.
 ///
 /// A path is names with dots between them and positions in brackets, from 0; a name with a dot, a
 /// bracket or an equals sign in it stands in brackets and quotation marks, `["a.b"]`. The value is JSON,
@@ -35,11 +36,11 @@ enum Part {
     Item(usize),
 }
 
-/// A text that is no [`Set`].
+/// The error for a text that cannot be read as a [`Set`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not PATH=VALUE, such as amount=12.5, lines[0].sku=A-1 or [\"a.b\"]=true")]
 pub struct InvalidSet(
-    /// The text.
+    /// The text that was given.
     pub String,
 );
 
@@ -52,7 +53,7 @@ pub enum CorrectionError {
         "the present input of {0} has no value, so none of it can be set: give the whole input"
     )]
     NoPresent(
-        /// The step.
+        /// The id of the step.
         String,
     ),
     /// The present input has nothing at this place.
@@ -60,16 +61,18 @@ pub enum CorrectionError {
     NoSuchPlace {
         /// The place that was to be set.
         path: String,
-        /// What there is, for people.
+        /// What the input has there instead, for people: names of fields, a number of items, or the value.
         known: String,
     },
 }
 
 impl Correction {
-    /// The new input of `step`, from its present one; `None` where that has no value.
+    /// Makes a new input from the `present` one, which is `None` if the present input has no value. `step`
+    /// is the step's id, for the error's text.
     ///
     /// # Errors
-    /// [`CorrectionError`]: there is nothing at a place that is to be set.
+    /// Only for [`Correction::Set`]: [`CorrectionError::NoPresent`] if `present` is `None`,
+    /// [`CorrectionError::NoSuchPlace`] if the input has nothing at a place that is to be set.
     pub fn of(&self, step: &str, present: Option<&Value>) -> Result<Value, CorrectionError> {
         match self {
             Self::Whole(input) => Ok(input.clone()),
@@ -204,7 +207,7 @@ fn first_part(text: &str, is_first: bool) -> Option<(Part, &str)> {
 /// One place at which two inputs differ. As text `amount: 12 -> 12.5`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    /// The place, as [`Set`] has it; empty for the whole.
+    /// The place, in the form of the path of a [`Set`]; empty if the whole inputs differ.
     pub path: String,
     /// The value before; `None` if there was none.
     pub before: Option<Value>,
@@ -229,8 +232,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Every place at which two inputs differ, as deep as they have the same form. `None` for `before` is an
-/// input without a value.
+/// Every place at which two inputs differ. Objects are compared field by field, and lists item by item, at
+/// any depth. A `before` of `None` is an input without a value.
 #[must_use]
 pub fn differences(before: Option<&Value>, after: &Value) -> Vec<Difference> {
     let mut found = Vec::new();

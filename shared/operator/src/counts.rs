@@ -1,4 +1,4 @@
-//! Orders counted by state, at a cost that has a bound: what a page shows that is read again and again.
+//! Orders counted by state, at a bounded cost, for a page that is read again and again.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ pub struct Counts {
 pub struct Needing {
     /// The state's name.
     pub state: &'static str,
-    /// How many were counted.
+    /// How many orders were counted.
     pub orders: u64,
     /// Whether there are more than were counted.
     pub more: bool,
-    /// Since when the one that has waited longest needs an operator; `None` if there is none.
+    /// Since when the order that has waited longest needs an operator; `None` if no order was counted.
     pub oldest: Option<Timestamp>,
 }
 
@@ -37,7 +37,7 @@ pub struct Needing {
 /// and at most two of each shard of the due index: 80 reads, some 1,500 rows of each shard at most.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if a page of an index cannot be read.
 pub async fn counts<S>(store: &S, now: Timestamp) -> Result<Counts, StoreError>
 where
     S: StateStore + OperatorStore,
@@ -69,10 +69,11 @@ async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Need
     Ok(all)
 }
 
-/// What a part of the table tells: nothing but the whole of it would tell how many orders ended well.
+/// Figures of a part of the orders: the first ones in the store's own order. Exact figures of finished
+/// orders would need a reading of the whole table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sample {
-    /// How many records were looked at: the first ones, in the store's own order.
+    /// How many records were looked at.
     pub looked_at: u64,
     /// Whether there are more records than were looked at.
     pub sampled: bool,
@@ -82,21 +83,22 @@ pub struct Sample {
     pub submitted: u64,
     /// How many of them finished in the last minute.
     pub finished: u64,
-    /// Milliseconds from submission to end that half of those that are Processed took at most; `None` if
-    /// none is.
+    /// The median time from submission to end, in milliseconds, of the orders among them that are Processed;
+    /// `None` if there is no such order.
     pub p50_ms: Option<u64>,
-    /// The same of 99 in 100.
+    /// The time, in milliseconds, that 99 in 100 of these orders took at most; `None` if there is no such
+    /// order.
     pub p99_ms: Option<u64>,
 }
 
 /// The last minute, in milliseconds.
 const MINUTE: u64 = 60_000;
 
-/// Looks at the first records of the table, until `most` were looked at; it ends with the page of the table
-/// that reaches the bound.
+/// Reads the first pages of the table of orders, until at least `most` records were looked at or the table
+/// ends. Records that cannot be read are left out.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if a page of the table cannot be read.
 pub async fn sample<S: StateStore>(
     store: &S,
     most: u64,

@@ -4,24 +4,24 @@ use triad_core::WorkflowRef;
 use triad_runtime::{DefinitionStore, StoreError};
 use triad_workflow::Workflow;
 
-/// Why a definition cannot be had.
+/// Why there is no definition that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
-    /// It is not stored, or not any more.
+    /// No definition is stored for this version, or it was removed.
     #[error("the definition {0} is not stored any more")]
     Missing(WorkflowRef),
-    /// What is stored is no definition.
+    /// What is stored for this version is not a definition that this program can compile.
     #[error("the definition {0} cannot be read")]
     Unreadable(WorkflowRef),
-    /// The store failed.
+    /// The store could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The definition of a version, as an order is pinned to it. One read.
+/// Reads and compiles the version of a workflow that an order is pinned to. It costs one read.
 ///
 /// # Errors
-/// [`DefinitionError`].
+/// [`DefinitionError`]: the version is not stored, cannot be compiled, or the store failed.
 pub async fn pinned<S: DefinitionStore>(
     store: &S,
     named: &WorkflowRef,

@@ -174,7 +174,8 @@ pub struct DownstreamView {
 }
 
 impl DownstreamView {
-    /// Whether no calls are made to it: an operator says so, or its breaker does.
+    /// Whether no calls are made to the downstream, because an operator has forced its breaker open, or the
+    /// breaker is open by itself.
     #[must_use]
     pub fn is_not_called(&self) -> bool {
         match self.record.forced.as_ref().map(|f| f.to) {
@@ -185,11 +186,11 @@ impl DownstreamView {
     }
 }
 
-/// Reads one downstream, consistently. One that nobody has written about has the default record:
+/// Reads one downstream, consistently. If there is no record of it, the answer has the default record:
 /// breaker closed, nothing paused.
 ///
 /// # Errors
-/// The store's own; [`StoreError::Item`] if the record cannot be read as one of a downstream.
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if the record is not one of a downstream.
 pub async fn view(
     store: &impl ControlStore,
     agent: &AgentName,
@@ -210,12 +211,13 @@ pub struct DownstreamOutcome {
     pub operated: DownstreamOperated,
 }
 
-/// Does one action on each downstream, in alphabetical order, and calls `report` after each. In a dry
-/// run nothing is written: what is reported is what would come of it.
+/// Does `action` on each downstream of `agents`, in alphabetical order, and calls `report` after each. `act`
+/// says who does it and why. With `dry_run` nothing is written or sent, and what is reported is what would
+/// come of it.
 ///
 /// # Errors
-/// [`HoldError::Operate`] if an act fails, [`HoldError::Report`] if `report` does. Downstreams
-/// behind that one are not acted on. Trying again is safe.
+/// [`HoldError::Operate`] if an act fails, [`HoldError::Report`] if `report` does. The downstreams after
+/// that one are not acted on. Trying again is safe.
 pub async fn operate<S, B, C, N, F>(
     operator: &Operator<S, B, C, N>,
     agents: &BTreeSet<AgentName>,
@@ -244,24 +246,24 @@ where
     Ok(())
 }
 
-/// Why acting on downstreams ended before the last one.
+/// Why [`operate`] ended before the last downstream. `F` is the error of `report`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError<F> {
     /// An act failed; it may have been written.
     #[error(transparent)]
     Operate(#[from] OperateError),
-    /// What `report` returned; the act that it was about is written or refused.
+    /// The error that `report` returned. The act that it was to report is done, or was refused.
     #[error("it could not be reported")]
     Report(F),
 }
 
-/// What orders wait for at present, by downstream and lane, the one with the most waiting orders
-/// first. Only those with at least one waiting order are named. At most
+/// What orders that are not started wait for at `now`, by downstream and lane, the one with the most waiting
+/// orders first. Only those with at least one waiting order are named. At most
 /// [`PLACES`](triad_runtime::pressure::PLACES) records are read, and reports older than
 /// [`HOLDS_FOR`](triad_runtime::pressure::HOLDS_FOR) do not count.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if a record cannot be read.
 pub async fn waiting(
     store: &impl ControlStore,
     now: Timestamp,
@@ -278,7 +280,7 @@ pub async fn waiting(
 pub struct Waiting {
     /// The downstream's name, or `(the Schedulers)` where replies wait to be read.
     pub waiting_for: String,
-    /// How many wait, and what is known of the downstream.
+    /// How many orders wait, and what the Schedulers know of the downstream.
     pub pressure: Pressure,
     /// Why the orders wait.
     pub why: Why,
@@ -321,17 +323,18 @@ const DEFERRED_PAGE: u32 = 64;
 /// Orders under way of which a step is deferred, counted by the downstream that it waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Deferred {
-    /// How many orders, by downstream; one that waits for two is counted for both.
+    /// How many orders wait for each downstream. An order that waits for two is counted for both.
     pub orders: BTreeMap<AgentName, u64>,
     /// Whether further orders are under way than were looked at.
     pub more: bool,
 }
 
-/// Counts the orders whose steps are deferred, among those of each shard that are due first: at most
-/// 1,024 records are read, eventually consistently.
+/// Counts the orders of which a step is deferred, among the 64 orders that are due first in each shard of
+/// the due index: at most 1,024 records are read, eventually consistently. Records that cannot be read are
+/// left out. `published` says which agents a step needs.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if a page of the due index cannot be read.
 pub async fn deferred<S: StateStore>(
     store: &S,
     published: &Published,

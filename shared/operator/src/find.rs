@@ -24,7 +24,8 @@ const PAGE: usize = 100;
 /// Rows of the due index read at once.
 const DUE_PAGE: u32 = 1_000;
 
-/// Which orders. Every field that is set must fit; with none set, every order fits.
+/// A filter for orders. An order fits if it fits every field that is set. The default has no field set:
+/// every order fits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
@@ -46,7 +47,7 @@ pub struct Filter {
     /// Only orders with exactly this search key. `None`: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchKey>,
-    /// Only orders whose id has this text in it. `None`: any. No index has it.
+    /// Only orders whose id has this text in it, at any place. `None`: any. No index helps to find them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -56,11 +57,11 @@ pub struct Filter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StateFilter(&'static str);
 
-/// A text that is the name of no [`StateFilter`].
+/// The error for a text that is not the name of a [`StateFilter`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("is none of {}", names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownState(
-    /// The text that names no state.
+    /// The text that was given.
     pub String,
 );
 
@@ -71,7 +72,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl StateFilter {
-    /// The name as it is written in records, such as `CompensationFailed`.
+    /// The name as it is written in records, such as `CompensationFailed`, or `Paused`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0
@@ -112,8 +113,9 @@ impl fmt::Display for StateFilter {
     }
 }
 
-/// A pattern for the fingerprints of causes: with a `*` at its end it fits all that begin with the
-/// rest, else only the one that is the same. See [`Failure::fingerprint`].
+/// A pattern for the fingerprints of causes ([`Failure::fingerprint`]). A pattern with `*` at its end fits
+/// every fingerprint that begins with the text before it; another pattern fits only the fingerprint that is
+/// equal to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CausePattern(pub String);
@@ -134,7 +136,7 @@ pub struct Found {
     pub orders: Vec<Order>,
     /// Whether at least one more order fits than was asked for.
     pub more: bool,
-    /// Records and rows that were passed over, because they cannot be read. They may fit or not.
+    /// Records and rows that were left out because they cannot be read. Each may be of an order that fits.
     pub skipped: Skipped,
 }
 
@@ -145,8 +147,9 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether the due index or the attention index has every order that fits, so that finding them costs in
-    /// proportion to what is found.
+    /// Whether all orders that fit can be found through the due index or the attention index, so that the
+    /// cost grows with the number of orders in these states, and not with the number of all orders. The
+    /// search indexes do not count here.
     #[must_use]
     pub fn is_indexed(&self) -> bool {
         let is_under_way = self.state.is_some_and(StateFilter::is_of_orders_under_way);
@@ -225,16 +228,17 @@ impl Filter {
     }
 }
 
-/// Finds orders that fit, at most `limit`. With a search key the one that was submitted last comes first;
-/// else orders that need an operator come oldest first, and all others come as the store has them.
+/// Finds orders that fit the filter at `now`, at most `limit`. With a search key the order that was
+/// submitted last comes first. Without one, orders that need an operator come with the longest waiting
+/// first, and all others come in the store's order.
 ///
 /// Orders with a search key, that need an operator, or are under way, are found through an index; each
-/// record is then read and held against the filter itself. With neither a search key, a state nor a
-/// cause, and for orders that ended well, the whole table is read. In memory are at most `limit` orders and a few pages. A
-/// record that cannot be read is counted in [`Found::skipped`] and ends nothing.
+/// record is then read and held against the filter itself. With neither a search key, a state nor a cause,
+/// and for orders that ended well, the whole table is read. In memory are at most `limit` orders and a few
+/// pages. A record that cannot be read is counted in [`Found::skipped`] and ends nothing.
 ///
 /// # Errors
-/// The store's own, but not [`StoreError::Item`] about a single record.
+/// [`StoreError`] if an index or the store cannot be read. A single record that cannot be read is no error.
 pub async fn orders<S>(
     store: &S,
     filter: &Filter,
@@ -287,14 +291,16 @@ where
 /// Reads one order, consistently; `None` if there is no such order, or it has expired.
 ///
 /// # Errors
-/// The store's own, [`StoreError::Item`] included if the record cannot be read.
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if the record cannot be read, and its text
+/// then names the order.
 pub async fn by_id<S: StateStore>(store: &S, id: OrderId) -> Result<Option<Order>, StoreError> {
     let mut found = store.load(vec![id.clone()]).await;
     let found = found.pop().transpose().map_err(|e| named(&id, e))?;
     Ok(found.flatten())
 }
 
-/// The error of reading one order, with the order in it where its record is at fault.
+/// Adds the order's id to the text of an error of reading this order, if it is [`StoreError::Item`]. Other
+/// errors are not about the order, and stay as they are.
 #[must_use]
 pub fn named(id: &OrderId, error: StoreError) -> StoreError {
     match error {

@@ -17,7 +17,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Their form for programs: `details`, `outputs` by step, and `calls`.
+    /// The form for programs: an object with `details`, `outputs` (by step), and `calls`.
     #[must_use]
     pub fn json(&self) -> Value {
         let outputs: serde_json::Map<_, _> = self
@@ -34,14 +34,14 @@ impl Inputs {
     }
 }
 
-/// What one step asks, and what came back.
+/// The calls of one step, and its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepInputs {
-    /// The step.
+    /// The step's id.
     pub step: StepId,
-    /// The call of the action, of the probe and of the compensation, as far as there are such.
+    /// The calls of the step's action, probe and compensation, for those that the step has.
     pub calls: Vec<ServiceCall>,
-    /// The output of the action; `None` if it has none, or it is no longer kept since the step was
+    /// The output of the action; `None` if the step has no output yet, or no longer, because it was
     /// compensated.
     pub output: Option<Value>,
 }
@@ -55,27 +55,29 @@ pub enum InputsError {
     /// The order's details are no longer kept.
     #[error("its details are no longer kept")]
     NoDetails,
-    /// The definition that the order runs on is not stored any more, or cannot be read.
+    /// The definition that the order runs on is not stored any more, cannot be read, or has another number
+    /// of steps than the order. The text is the definition's name and hash.
     #[error("the definition {0} that it runs on cannot be read")]
     NoDefinition(String),
 }
 
-/// The form in which people and programs are shown a call.
+/// A call of a step to its service, in the form in which people and programs see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct CallView<'a> {
-    /// The step.
+    /// The step's id.
     pub step: &'a StepId,
-    /// `forward`, `probe` or `undo`, as the header `Triad-Direction` has it.
+    /// What is called: `forward` (the action), `probe` or `undo` (the compensation). The call's header
+    /// `Triad-Direction` has the same word.
     pub direction: String,
-    /// The agent.
+    /// The name of the agent that makes the call.
     pub agent: &'a str,
-    /// The action.
+    /// The name of the action that the agent is asked for.
     pub action: &'a str,
-    /// The idempotency key.
+    /// The idempotency key that the service gets with the call.
     pub idempotency_key: &'a str,
-    /// The input; `None` if it has no value now.
+    /// The input; `None` if its expressions have no value now.
     pub input: Option<&'a Value>,
-    /// Why the input has no value.
+    /// Why the input has no value, for people; `None` if it has one.
     pub why: Option<&'a str>,
 }
 
@@ -95,10 +97,11 @@ impl<'a> CallView<'a> {
     }
 }
 
-/// Reads the details of an order and its definition, and computes what its steps ask. Two reads.
+/// Reads the details of an order and its definition, and computes the inputs of its steps as they are now.
+/// It costs two reads. `timing` is the installation's.
 ///
 /// # Errors
-/// [`InputsError`].
+/// [`InputsError`]: the store failed, the details are no longer kept, or the definition cannot be used.
 pub async fn of<S>(store: &S, order: &Order, timing: Timing) -> Result<Inputs, InputsError>
 where
     S: StateStore + DefinitionStore,

@@ -30,11 +30,11 @@ pub fn moment(at: Timestamp) -> String {
 /// The last millisecond of the year 9999.
 const LAST_MS: u64 = 253_402_300_799_999;
 
-/// The object of one thing: the value's own fields, and `kind`. Every [`Timestamp`] in it, however
-/// deep, is RFC 3339 text.
+/// The JSON object for one thing: the fields of `value`, and the field `kind` with the text `kind`. Every
+/// [`Timestamp`] in it, at any depth, is written as RFC 3339 text.
 ///
 /// # Errors
-/// If the value has no form in JSON (a map with keys that are no text), or is no object.
+/// If the value has no form in JSON (a map whose keys are not texts), or is not an object.
 pub fn line(kind: &str, value: &impl Serialize) -> Result<Value, Error> {
     let mut line = of(value)?;
     let Some(fields) = line.as_object_mut() else {
@@ -44,10 +44,10 @@ pub fn line(kind: &str, value: &impl Serialize) -> Result<Value, Error> {
     Ok(line)
 }
 
-/// A value as JSON, in which every [`Timestamp`] is RFC 3339 text.
+/// A value as JSON, in which every [`Timestamp`], at any depth, is written as RFC 3339 text.
 ///
 /// # Errors
-/// If the value has no form in JSON (a map with keys that are no text).
+/// If the value has no form in JSON (a map whose keys are not texts).
 pub fn of(value: &impl Serialize) -> Result<Value, Error> {
     value.serialize(Moments)
 }

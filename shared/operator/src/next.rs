@@ -4,11 +4,11 @@ use serde::Serialize;
 use triad_core::outbox::Emission;
 use triad_core::{Direction, Order, ProcessState, StepRecord, StepState, Timestamp, Timing, Work};
 
-/// One thing that is to happen.
+/// One thing that is to happen to an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Next {
-    /// When it happens, or by when at the latest, in milliseconds since the Unix epoch; `None` if that
-    /// depends on somebody who has no time set.
+    /// When it happens, or by when at the latest, in milliseconds since the Unix epoch. `None` if no time is
+    /// set for it, as for an act of an operator.
     pub at: Option<Timestamp>,
     /// What happens, in one line for a person. The text is no contract.
     pub what: String,
@@ -32,8 +32,9 @@ fn for_an_operator(what: impl Into<String>, acts: &'static [&'static str]) -> Ne
     }
 }
 
-/// What happens next to an order, soonest first: one thing for each step that is worked on, and what
-/// becomes of the order as a whole. Never empty. `timing` is the installation's.
+/// What happens next to an order, soonest first: one thing for each step that is worked on, and what becomes
+/// of the order as a whole. A paused order, and one that is set aside, has one thing. Never empty. `timing`
+/// is the installation's.
 #[must_use]
 pub fn of(order: &Order, timing: &Timing) -> Vec<Next> {
     if let Some(hold) = &order.paused {
@@ -165,7 +166,7 @@ fn of_order(order: &Order) -> Option<Next> {
     }
 }
 
-/// Why an order that is alive does not go on at once, in a few words such as
+/// Why an order that has not finished does not go on at once, in a few words for people, such as
 /// `charge-payment deferred: breaker-open`; `None` if it waits for nothing but an answer, or has
 /// finished.
 #[must_use]

@@ -17,13 +17,13 @@ use crate::timeline::{Entry, gaps, timeline};
 pub struct TraceView {
     /// The trace's id, 32 hexadecimal digits.
     pub trace_id: String,
-    /// Whether the order's spans are sent. Of an order that is not sampled, those with a failure alone are.
+    /// Whether all of the order's spans are sent. If false, only those with a failure are.
     pub sampled: bool,
 }
 
 impl TraceView {
-    /// The trace of an order; `None` where its submitter had none and there were no traces when it was
-    /// submitted.
+    /// The trace of an order; `None` if its submitter gave none and the installation made no traces when it
+    /// was submitted.
     #[must_use]
     pub fn of(order: &Order) -> Option<Self> {
         let context = TraceContext::parse(order.traceparent.as_deref()?)?;
@@ -46,7 +46,7 @@ pub struct OrderView<'a> {
     pub workflow: &'a WorkflowRef,
     /// The order's lane: normal or high.
     pub priority: Priority,
-    /// By what the order is found, by name; left out where it has no search key.
+    /// The order's search keys: values by name. Left out if it has none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub search: BTreeMap<&'a str, &'a str>,
     /// When Submission accepted the order.
@@ -70,7 +70,7 @@ pub struct OrderView<'a> {
     /// The fingerprint of why the order failed or is compensated, by which orders are grouped and
     /// chosen; `None` if neither is so.
     pub cause: Option<String>,
-    /// The same as a whole: class, step, code and message.
+    /// The failure that `cause` is the fingerprint of, as a whole: class, step, code and message.
     pub failure: Option<&'a Failure>,
     /// The record's version: every write raises it by one.
     pub version: Version,
@@ -95,7 +95,7 @@ pub struct OrderView<'a> {
     pub timeline: Vec<Entry>,
     /// Attempts of which the history no longer tells, in words; empty for most orders.
     pub gaps: Vec<String>,
-    /// What will happen next.
+    /// What will happen to the order next, soonest first.
     pub next: Vec<Next>,
 }
 

@@ -1,4 +1,4 @@
-//! What comes of an act on one order, as one type.
+//! What came of an act on one order, as one type for all acts.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::settling::Lacking;
 /// a person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The act is done; where the order is now.
+    /// The act is done; the value says what state the order is in now.
     Done(Now),
     /// The order runs on another version of its workflow now.
     Migrated {
@@ -25,14 +25,14 @@ pub enum Outcome {
         /// Whether the bus has not taken all of its messages: the Supervisor sends them.
         unsent: bool,
     },
-    /// The input cannot be corrected so; nothing was written.
+    /// The step's input cannot be corrected in this way; nothing was written.
     NotCorrected(CorrectionError),
     /// The output that the step was to be settled with lacks what other steps read; nothing was
     /// written.
     OutputLacks {
         /// The step that was to be settled.
         step: StepId,
-        /// What is missing, at least one.
+        /// The fields that are missing, at least one.
         lacking: Vec<Lacking>,
     },
     /// The act does not fit the order's state; nothing was written.
@@ -63,7 +63,7 @@ pub struct Now {
     pub unsent: bool,
 }
 
-/// What came of an act, in one word.
+/// What came of an act, as one of three results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The act is done, or in a dry run would be.

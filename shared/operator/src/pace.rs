@@ -12,13 +12,13 @@ const CATCHES_UP_US: u64 = 100_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(NonZeroU32);
 
-/// A number that is no [`Rate`]: 0, or more than [`Rate::MAX`].
+/// The error for a number that cannot be a [`Rate`]: 0, or more than [`Rate::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a rate from 1 to {max} a second", max = Rate::MAX)]
 pub struct InvalidRate(pub u32);
 
 impl Rate {
-    /// The highest rate that is allowed, in acts a second.
+    /// The highest rate that is allowed, in acts a second, inclusive.
     pub const MAX: u32 = 10_000;
 
     /// The rate of `per_second` acts in a second.
@@ -32,7 +32,7 @@ impl Rate {
             .ok_or(InvalidRate(per_second))
     }
 
-    /// Acts in a second.
+    /// How many acts may begin in a second.
     #[must_use]
     pub fn per_second(self) -> u32 {
         self.0.get()

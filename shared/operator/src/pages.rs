@@ -18,16 +18,17 @@ use crate::merge::{Part, Place, Rows};
 use crate::search::indexes;
 use crate::skipped::Skipped;
 
-/// Most orders of one page.
+/// Most orders of one page, inclusive.
 pub const MAX_PAGE: usize = 500;
-/// Most records and index rows that are looked at for one page, but for those that come with the last read.
+/// The number of records and index rows after which the search for one page ends. The last read may bring a
+/// few more.
 pub const MAX_LOOKED_AT: usize = 2_000;
-/// Most pages of an index or the table that are read for one page.
+/// Most pages of an index or of the table that are read from the store for one page of orders.
 pub const MAX_READS: usize = 64;
 /// Records read at once.
 const BATCH: usize = 100;
 
-/// Where a page begins. It means something for the filter alone that it came from.
+/// The place where a page begins. It is only valid with the filter of the page that it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor(At);
 
@@ -53,33 +54,35 @@ pub enum PageError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The cursor belongs to another question.
+    /// The cursor came from a page of another filter.
     #[error("the cursor is of another filter")]
     Cursor,
 }
 
-/// Orders of one page.
+/// One page of the orders that fit a filter.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// The orders, at most as many as were asked for and [`MAX_PAGE`]. With a search key the one that was
-    /// submitted last comes first; else those that need an operator come oldest first, and all others as
-    /// the store has them.
+    /// The orders, at most as many as were asked for and at most [`MAX_PAGE`]. With a search key the order
+    /// that was submitted last comes first. Without one, orders that need an operator come with the longest
+    /// waiting first, and all others come in the store's order.
     pub orders: Vec<Order>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<Cursor>,
-    /// Whether a bound ended the search before the page was full: further orders may fit.
+    /// Whether a bound ended the search before the page was full, so that more orders may fit.
     pub sampled: bool,
-    /// How many records and rows were looked at.
+    /// How many records and index rows were looked at for this page.
     pub looked_at: usize,
-    /// Records and rows that were passed over, because they cannot be read.
+    /// Records and rows that were left out because they cannot be read.
     pub skipped: Skipped,
 }
 
-/// A page of the orders that fit, at most `limit`, beginning at `from`.
+/// Finds one page of the orders that fit the filter at `now`. The page has at most `limit` orders; a limit of
+/// 0 counts as 1, and one above [`MAX_PAGE`] as that. It begins at `from`, which is [`Page::next`] of the
+/// page before it; `None`: at the beginning.
 ///
 /// # Errors
-/// [`PageError::Store`], but not [`StoreError::Item`] about a single record; [`PageError::Cursor`] if
-/// `from` is of a filter that is answered in another way.
+/// [`PageError::Store`] if the store cannot be read (a single record that cannot be read is no error);
+/// [`PageError::Cursor`] if `from` came from a filter that is answered by another index.
 pub async fn page<S>(
     store: &S,
     filter: &Filter,

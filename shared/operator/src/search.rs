@@ -49,7 +49,7 @@ impl Part for Index {
     }
 }
 
-/// What new orders of one workflow are found by.
+/// The search keys that the present version of one workflow declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Declared {
     /// The workflow's name.
@@ -58,13 +58,14 @@ pub struct Declared {
     pub keys: Vec<String>,
 }
 
-/// Which search keys the present versions of all workflows declare, by workflow; those without any are left
-/// out. Orders of earlier versions may have others. A definition that cannot be read is left out, too.
+/// The search keys that the present versions of all workflows declare, sorted by workflow. Workflows without
+/// search keys are left out, and so are definitions that cannot be read. Orders of earlier versions may have
+/// other keys.
 ///
-/// It reads the definition of each workflow: ask where a search has found nothing.
+/// It reads the definition of every workflow, so it is meant for the case that a search has found nothing.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if the store cannot be read.
 pub async fn declared<S>(store: &S) -> Result<Vec<Declared>, StoreError>
 where
     S: DefinitionStore + OperatorStore,
@@ -87,8 +88,9 @@ where
     Ok(all)
 }
 
-/// Why a search may have found nothing, in a sentence; `None` where the key is declared by the workflow that
-/// was asked for, or by any.
+/// A sentence for people that says why a search for `key` may have found nothing: that the key is not
+/// declared, and which ones are. With a `workflow` only that workflow is asked for the key; with `None`, all
+/// are. The answer is `None` if the key is declared there.
 #[must_use]
 pub fn hint(declared: &[Declared], key: &SearchKey, workflow: Option<&str>) -> Option<String> {
     let asked = |of: &&Declared| workflow.is_none_or(|name| name == of.workflow.as_str());

@@ -8,11 +8,11 @@ use triad_workflow::{Expression, ReadOf, StepId, StepIndex, Workflow};
 /// As text `notify reads reference (its input)`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Lacking {
-    /// The step that reads it.
+    /// The step that reads the field.
     pub reader: StepId,
-    /// The field: names with dots between them.
+    /// The field of the output: names with dots between them.
     pub field: String,
-    /// Where it is read: `input`, `when` or `compensation`.
+    /// The part of the reading step in which the field is read: `input`, `when` or `compensation`.
     pub place: &'static str,
 }
 
@@ -27,9 +27,9 @@ impl std::fmt::Display for Lacking {
     }
 }
 
-/// Every field that a workflow surely reads of the output of the step at `settled` and that `output`
-/// does not have, each once. What is read only under a condition is not looked at: the output may be
-/// right without it.
+/// The fields that `output` lacks, each once, if the step at the position `settled` is settled with it:
+/// fields of the step's output that the workflow reads for every order. Empty if none is missing. Fields that
+/// are read only under a condition are not looked at, because the output may be right without them.
 #[must_use]
 pub fn lacking(workflow: &Workflow, settled: StepIndex, output: &Value) -> Vec<Lacking> {
     let id = workflow.steps[settled].id.as_str();

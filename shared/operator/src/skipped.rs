@@ -1,4 +1,4 @@
-//! What a search met and could not read.
+//! Records and rows that a search could not read.
 
 use triad_core::{Order, OrderId};
 use triad_runtime::ports::Unreadable;
@@ -12,9 +12,9 @@ pub const MAX_UNREADABLE: usize = 1_000;
 /// search, or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// The first ones, at most [`MAX_UNREADABLE`], each order once.
+    /// The first of these, at most [`MAX_UNREADABLE`], each order once: the order and why it cannot be read.
     pub unreadable: Vec<Unreadable>,
-    /// How many more there were; an order may be counted more than once here.
+    /// How many more there were beyond `unreadable`. An order may be counted more than once here.
     pub others: u64,
 }
 

@@ -11,37 +11,39 @@ use crate::causes::{CauseGroup, causes};
 use crate::downstreams::{DownstreamError, DownstreamView, Published, Waiting, view, waiting};
 use crate::find::Filter;
 
-/// Most causes that are shown; the others are counted.
+/// Most groups in [`Status::causes`]. The orders of the other groups are counted in [`Status::needing`].
 pub const CAUSES: usize = 10;
 /// An order that is due is overdue after this: two sweeps of the function.
 const LATE: Millis = Millis(120_000);
 /// Rows of each shard of the due index that are counted at most.
 const ROWS: u32 = 1_000;
 
-/// How an installation is.
+/// The state of an installation at one moment, in short.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
     /// Orders that are not finished, or whose end is not confirmed yet.
     pub under_way: UnderWay,
-    /// Orders that need an operator by state and cause, the most frequent first, at most [`CAUSES`].
+    /// Orders that need an operator, grouped by state and cause: the largest groups, at most [`CAUSES`], the
+    /// one with the most orders first.
     pub causes: Vec<CauseGroup>,
-    /// Orders that need an operator in all.
+    /// How many orders need an operator in all.
     pub needing: u64,
-    /// Downstreams that are not called freely: an open or half-open breaker, one set by hand, or
-    /// paused steps.
+    /// Downstreams that are not called freely: their breaker is open, half-open or forced by an operator, or
+    /// steps of theirs are paused.
     pub held: Vec<DownstreamView>,
-    /// What orders wait for, by downstream and lane.
+    /// What orders that are not started wait for, by downstream and lane.
     pub waiting: Vec<Waiting>,
 }
 
-/// Orders under way.
+/// How many orders are under way, as far as they were counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct UnderWay {
-    /// How many were counted.
+    /// How many orders were counted.
     pub orders: u64,
-    /// Whether there are more than were counted.
+    /// Whether there are more orders than were counted.
     pub more: bool,
-    /// How many of them have been due for more than two minutes: no Supervisor looks at them.
+    /// How many of the counted orders have been due for more than two minutes. If there are any, no
+    /// Supervisor may be running, or it cannot keep up.
     pub overdue: u64,
 }
 
@@ -53,23 +55,23 @@ impl Status {
     }
 }
 
-/// Why the status cannot be told.
+/// Why [`of`] cannot tell the status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The stored workflows cannot be read.
+    /// The stored workflows, which name the downstreams, cannot be read.
     #[error(transparent)]
     Downstream(#[from] DownstreamError),
 }
 
-/// Looks at an installation. Read are the attention index, at most two pages of each shard of the due
-/// index, the definitions, and one control record for each downstream: nothing that grows with the
-/// orders that ended well.
+/// Finds out the state of an installation at `now`. It reads the attention index, at most two pages of each
+/// shard of the due index, the definitions, one control record for each downstream, and the reports of what
+/// orders wait for: nothing that grows with the number of orders that ended well.
 ///
 /// # Errors
-/// [`StatusError`].
+/// [`StatusError`]: the store failed, or a stored workflow or a downstream's record cannot be read.
 pub async fn of<S>(store: &S, now: Timestamp) -> Result<Status, StatusError>
 where
     S: StateStore + OperatorStore + ControlStore + DefinitionStore,
@@ -108,10 +110,11 @@ where
     })
 }
 
-/// Counts the rows of the due index: at most two pages of each shard are read.
+/// Counts the orders under way, by the rows of the due index. At most two pages of each shard are read. `now`
+/// decides which orders are overdue.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if a page of the index cannot be read.
 pub async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
     let mut all = UnderWay::default();
     for shard in 0..SHARDS {

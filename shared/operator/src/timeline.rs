@@ -14,8 +14,8 @@ pub struct Entry {
     pub what: String,
 }
 
-/// Number of the attempt that a step is at, from 1; `None` for a step that waits or was skipped.
-/// For a step that is compensated, or was: the number of the compensation's attempt.
+/// The number of a step's last attempt at its action, from 1. For a step that is being compensated, or was,
+/// it is that of the last attempt at its compensation. `None` for a step that waits or was skipped.
 #[must_use]
 pub fn attempt(state: &StepState) -> Option<u32> {
     match state {
@@ -55,8 +55,8 @@ pub fn state_in_words(state: &StepState) -> &'static str {
     }
 }
 
-/// The calls of both legs in words: how many were made, and how many more may have been by attempts
-/// that were never answered.
+/// The calls of a step's action and compensation together, in words: `3`, or `3 to 5` if attempts that were
+/// never answered may have made up to two more.
 #[must_use]
 pub fn calls_in_words(action: Leg, compensation: Leg) -> String {
     let made = action.made.saturating_add(compensation.made);
@@ -66,8 +66,8 @@ pub fn calls_in_words(action: Leg, compensation: Leg) -> String {
     }
 }
 
-/// Everything that the record still knows, oldest first, and what it no longer knows. There are at
-/// most two entries for each step and each incident, and one each for the submission, the end and what
+/// Everything that happened to an order and that its record still knows, oldest first. There are at most two
+/// entries for each step and each incident, one for the submission, one for the end, and one that says what
 /// was dropped.
 #[must_use]
 pub fn timeline(order: &Order) -> Vec<Entry> {
@@ -129,7 +129,8 @@ fn sort(events: &mut [Event]) {
     events.sort_by_key(|(at, place, _)| (*at, *place));
 }
 
-/// What the history has lost, in words: attempts of which no line tells. Empty for most orders.
+/// Attempts of the order that no line of its timeline tells of, because the lines were dropped; one text for
+/// people for each gap. Empty for most orders.
 #[must_use]
 pub fn gaps(order: &Order) -> Vec<String> {
     let gap = |gap: Untold| {

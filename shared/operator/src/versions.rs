@@ -76,12 +76,12 @@ struct Pinned {
     finished: usize,
 }
 
-/// All stored versions of all workflows, with how many orders need each. To count the orders the
-/// whole table of process records is read, page by page; in memory are one page and the counts.
+/// Lists all stored versions of all workflows, with how many orders need each at `now`. To count the orders
+/// it reads the whole table of process records, page by page; in memory are one page and the counts.
 ///
 /// # Errors
-/// The store's own; [`StoreError::Item`] if a record cannot be read, because it may need any
-/// version.
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record cannot be read, because the
+/// order may need any version.
 pub async fn versions<S>(store: &S, now: Timestamp) -> Result<Vec<Version>, StoreError>
 where
     S: StateStore + OperatorStore,
@@ -89,10 +89,10 @@ where
     Ok(counted(store, now, usize::MAX).await?.versions)
 }
 
-/// The stored versions, with how many of a bounded part of the orders need each.
+/// The stored versions, with how many orders need each, counted among a part of the orders: see [`counted`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// The versions. Where not all orders were looked at, every version counts as needed.
+    /// The versions. If not all orders were looked at, every version counts as needed.
     pub versions: Vec<Version>,
     /// How many orders were looked at.
     pub looked_at: usize,
@@ -100,8 +100,8 @@ pub struct Counted {
     pub sampled: bool,
 }
 
-/// All stored versions of all workflows, with how many orders need each, among those that are read until
-/// at least `most` were looked at. It ends with the page of the table that reaches the bound.
+/// As [`versions`], but the orders are counted only until at least `most` of them were looked at: the reading
+/// ends with the page of the table that reaches this number.
 ///
 /// # Errors
 /// As [`versions`].
@@ -137,7 +137,8 @@ where
     })
 }
 
-/// Removes a version that [`versions`] has just called not needed.
+/// Removes a version from the store. `version` must come from [`versions`], read just before: an order that
+/// has been pinned to it since is not noticed.
 ///
 /// # Errors
 /// [`RemoveError::Needed`] if [`Version::needed`] is set, and nothing is asked of the store;
@@ -201,8 +202,8 @@ async fn pinned<S: StateStore>(
     }
 }
 
-/// The one version of a workflow whose hash begins with `version`, or the present version with
-/// `None`.
+/// Finds, among `versions`, the one version of a workflow whose hash begins with the text `version`; with
+/// `None` the present version.
 ///
 /// # Errors
 /// [`FindError::None`] if no version fits, [`FindError::Several`] if more than one does.

@@ -5,8 +5,8 @@
 //! is let in. So no more are let in than the Schedulers start: when a bounded number of them is
 //! not known to be taken up, Submission looks at the records of a few of them, others each time. A
 //! record that has gone on says that the Schedulers have come so far; those let
-//! in before it no longer count. That newer orders go on while older ones wait is no reason to
-//! stop: then it is something that only the older ones need which has no room.
+//! in before it no longer count. If newer orders go on while older ones wait, that is no reason to
+//! stop: then only something that the older ones need has no room.
 //!
 //! Nothing is counted up and down between processes, so nothing leaks: a process that starts anew
 //! lets in at most as many again. The price is one eventually consistent read of [`PROBES`] records

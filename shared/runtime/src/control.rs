@@ -1,7 +1,8 @@
 //! The control store: small shared records beside the orders.
 //!
-//! Circuit breakers and what operators have paused, the rate limits' grants, the call ledger.
-//! Each record is a JSON value under a key, and each write is conditional on its version.
+//! They hold circuit breakers and what operators have paused, the grants of rate limits, the call ledger,
+//! reports of pressure, and campaigns. Each record is a JSON value under a key, and each write is conditional
+//! on its version.
 
 use std::future::Future;
 use std::sync::Arc;

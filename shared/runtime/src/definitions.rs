@@ -12,7 +12,7 @@ use crate::ports::{DefinitionStore, StoreError};
 /// one more comes, all are forgotten, and read again as they are needed.
 pub const MAX_KEPT: usize = 256;
 
-/// Compiled workflows, read from a definition store and remembered.
+/// Compiled workflows, read from a definition store of the type `D` and remembered.
 ///
 /// A version never changes, so a compiled one is remembered without a time limit, up to
 /// [`MAX_KEPT`]. Which version of a name is the present one may change, so that is read again after

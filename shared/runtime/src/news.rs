@@ -1,5 +1,5 @@
-//! Messages that nothing waits for: an alert about the installation, a circuit breaker's change. What
-//! has them to tell goes on without them, and tells them another time.
+//! Messages that no work waits for: an alert about the installation, a circuit breaker's change. If they
+//! cannot be sent, the work goes on without them, and they are sent another time.
 
 use futures::future::{Either, select};
 use triad_core::Envelope;

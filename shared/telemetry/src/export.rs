@@ -30,7 +30,8 @@ const MAX_DOUBLINGS: u32 = 5;
 /// Least time between two lines of the log about dropped spans.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// Sends spans to an endpoint. Its clones send through the same queue.
+/// Sends spans to an endpoint, in batches out of a queue of bounded length. Clones share the queue. A span
+/// for which the queue has no room, and a batch that the endpoint does not take, are dropped and counted.
 #[derive(Clone)]
 pub struct Exporter(Arc<Inner>);
 
@@ -124,7 +125,8 @@ impl Exporter {
     /// Makes an exporter. Nothing is sent before [`start`](Self::start) or a flush.
     ///
     /// # Errors
-    /// [`ExportError`], by the setting that is wrong.
+    /// [`ExportError::Endpoint`] if the endpoint is not an `http` or `https` URL, [`ExportError::Header`] if
+    /// HTTP does not allow a header, [`ExportError::Client`] if no HTTP client can be made.
     pub fn new(settings: &ExportSettings) -> Result<Self, ExportError> {
         let endpoint = Url::parse(&settings.endpoint).map_err(|_| ExportError::Endpoint)?;
         if !matches!(endpoint.scheme(), "http" | "https") || endpoint.host().is_none() {
@@ -152,21 +154,24 @@ impl Exporter {
         })))
     }
 
-    /// Starts the task that sends what is queued, for as long as the process runs. To be called within a
-    /// Tokio runtime.
+    /// Starts the task that sends what is queued, and returns its handle. The task never ends by itself;
+    /// dropping the handle does not end it.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub fn start(&self) -> JoinHandle<()> {
         let inner = self.0.clone();
         tokio::spawn(async move { inner.run().await })
     }
 
-    /// Spans that were dropped since the start: for want of room, or because the endpoint did not take
-    /// them.
+    /// How many spans were dropped since the exporter was made, because the queue had no room or the endpoint
+    /// did not take them.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.queue.dropped()
     }
 
-    /// Spans that the endpoint has taken since the start.
+    /// How many spans the endpoint has taken since the exporter was made.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.0.sent.load(Ordering::Relaxed)

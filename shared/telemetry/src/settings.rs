@@ -1,28 +1,29 @@
-//! Where spans go.
+//! The settings of an export: where spans are sent, and as what.
 
 use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Settings of an export. `Debug` shows no value of a header.
+/// Where spans are sent, and what is sent with them. `Debug` shows no value of a header.
 #[derive(Debug, Clone)]
 pub struct ExportSettings {
-    /// The URL that batches are posted to, such as `http://collector:4318/v1/traces`.
+    /// The absolute `http` or `https` URL that batches are posted to, such as
+    /// `http://collector:4318/v1/traces`.
     pub endpoint: String,
-    /// Headers of every post, such as an API key.
+    /// Headers of every post, such as one with an API key.
     pub headers: Headers,
-    /// The resource attribute `service.name`.
+    /// Name of the service: the resource attribute `service.name` of every span.
     pub service: String,
-    /// The resource attribute `service.instance.id`.
+    /// Name of this process: the resource attribute `service.instance.id` of every span.
     pub instance: String,
-    /// The resource attribute `service.version`.
+    /// Version of the program: the resource attribute `service.version` of every span.
     pub version: String,
-    /// Longest single post, connecting included.
+    /// Longest single post, connecting included; a longer one is broken off and counts as failed.
     pub timeout: Duration,
 }
 
-/// Names and values of headers.
+/// Names and values of headers. The values are secrets: `Debug` shows the names only.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(String, String)>);
 

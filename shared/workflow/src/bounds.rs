@@ -1,10 +1,10 @@
 //! The bounds of a JSON value that is kept with an order: how large it may be, and how deep.
 //!
-//! A process record holds the outputs of its steps and the inputs that operators have corrected. The
-//! parser that reads it back ends at a nesting of 128, and such a value stands some levels deep in
-//! the record and in messages: one that is nested nearly as deep could be written and not be read.
-//! Bytes are those of the value as it is stored: numbers may grow when they are written again,
-//! `1e15` to `1000000000000000.0`.
+//! A process record holds the outputs of its steps and the inputs that operators have corrected. The parser
+//! that reads it back ends at a nesting of 128, and such a value stands some levels deep in the record and in
+//! messages: one that is nested nearly as deep could be written and not be read. Sizes in bytes are those of
+//! the value as it is stored. Numbers may grow when they are written again: `1e15` becomes
+//! `1000000000000000.0`.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! The form that a workflow asks of its orders' details: a JSON Schema, draft 2020-12.
 //!
-//! The schema is written by a team and the details by anybody, so what a check may take is bounded: the
-//! schema's size, how much it comes to with every reference replaced by what it names, and patterns by an
-//! engine that takes time in proportion to the text. Nothing is read from a network or a disk: only
+//! The schema is written by a team and the details by anybody, so the cost of a check is bounded: by the
+//! schema's size, by the number of its parts with every reference replaced by what it names, and by an engine
+//! for patterns that takes time in proportion to the text. Nothing is read from a network or a disk: only
 //! references within the schema are allowed.
 
 use std::collections::BTreeMap;
@@ -15,19 +15,20 @@ use serde_json::{Map, Value};
 
 /// Largest schema as JSON, in bytes, inclusive: 32 KiB.
 pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
-/// Most parts that a schema may come to, inclusive, with every reference replaced by what it names.
+/// Most parts that a schema may have, inclusive, when every reference is replaced by what it names.
 pub const MAX_SCHEMA_PARTS: u64 = 10_000;
-/// Most misfits of one order that are told.
+/// Most misfits of one order that [`DetailsSchema::misfits`] returns.
 pub const MAX_MISFITS: usize = 8;
 /// Largest compiled pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// A place where the details of an order do not fit.
+/// A place where the details of an order do not fit their workflow's schema. As text the path, a blank and
+/// the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// The part of the details, such as `details.items[0].price`.
     pub path: String,
-    /// What is wrong with it.
+    /// What is wrong with this part, for a person, such as `is 0, less than 1`.
     pub reason: String,
 }
 
@@ -37,7 +38,7 @@ impl fmt::Display for Misfit {
     }
 }
 
-/// The schema of a workflow. It is compiled when the first order is held against it.
+/// The schema that a workflow declares for its orders' details. It is compiled when it is first used.
 #[derive(Debug)]
 pub struct DetailsSchema {
     schema: Value,
@@ -45,7 +46,7 @@ pub struct DetailsSchema {
 }
 
 impl DetailsSchema {
-    /// A schema as written; nothing is checked yet.
+    /// Takes a schema as written. Nothing is checked yet: [`check`](Self::check) does that.
     #[must_use]
     pub fn new(schema: &Map<String, Value>) -> Self {
         Self {
@@ -60,18 +61,19 @@ impl DetailsSchema {
         &self.schema
     }
 
-    /// Whether the schema can be used.
+    /// Checks that the schema can be used: that it is a JSON Schema, and within the bounds of this module.
     ///
     /// # Errors
-    /// For the author: why not.
+    /// If it cannot be used: why not, for its author.
     pub fn check(&self) -> Result<(), String> {
         self.validator().map(|_| ())
     }
 
-    /// Where details do not fit, at most [`MAX_MISFITS`] places; empty if they fit.
+    /// The places where the details do not fit the schema, at most [`MAX_MISFITS`]. Empty if the details fit.
     ///
     /// # Errors
-    /// Why the schema cannot be used. It was checked when it was published.
+    /// If the schema cannot be used: why not. It does not happen with a schema that passed
+    /// [`check`](Self::check).
     pub fn misfits(&self, details: &Value) -> Result<Vec<Misfit>, String> {
         let validator = self.validator()?;
         if validator.is_valid(details) {

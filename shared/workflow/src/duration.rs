@@ -21,7 +21,7 @@ pub struct Millis(pub u64);
 pub const MAX_SPAN: Millis = Millis(366 * 24 * 3_600_000);
 
 impl Millis {
-    /// The span as a type of the standard library.
+    /// The same span as a [`Duration`] of the standard library.
     #[must_use]
     pub const fn as_duration(self) -> Duration {
         Duration::from_millis(self.0)

@@ -1,4 +1,4 @@
-//! Content identity of a definition.
+//! The hash by which a definition's content is identified.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use crate::model::Definition;
 
 /// The first 16 hex digits of SHA-256 over a definition's canonical JSON.
 ///
-/// Canonical JSON is the model serialized with sorted keys and without absent fields, so
-/// comments, key order and the spelling of durations do not matter, and every meaning does.
-/// 64 bits suffice: hashes are compared among the versions of one workflow name only.
+/// Canonical JSON is the model serialized with sorted keys and without absent fields. So comments, the order
+/// of keys and the spelling of durations do not change the hash, and every change of meaning does. 64 bits
+/// suffice: hashes are compared among the versions of one workflow name only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DefinitionHash(Arc<str>);

@@ -5,7 +5,7 @@
 //! each comes after all that it depends on, its expressions are compiled, and it carries the
 //! content hash by which orders pin it.
 //!
-//! Architecture invariant: nothing here does IO or reads a clock. Expressions cannot either.
+//! Architecture invariant: nothing here does IO or reads a clock, and expressions cannot do so either.
 
 pub mod bounds;
 pub mod check;

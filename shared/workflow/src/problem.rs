@@ -92,16 +92,16 @@ pub(crate) enum Focus {
     Text(Vec<String>),
 }
 
-/// A place in a file.
+/// A place in a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Line, from 1.
     pub line: usize,
     /// Column, in characters, from 1.
     pub column: usize,
-    /// How many characters from there on are meant, at least 1.
+    /// How many characters, from this column on, the place has; at least 1.
     pub width: usize,
-    /// The line as it stands in the file.
+    /// The whole line as it stands in the file.
     pub text: String,
 }
 
@@ -109,8 +109,8 @@ pub struct Place {
 const EXCERPT_CHARS: usize = 100;
 
 impl Place {
-    /// The line, and below it a mark under what is meant: two lines. `None` where the line has nothing
-    /// to be shown. Of a long line a part is shown.
+    /// Two lines of text: the line of the file, and below it a mark under the place. Of a long line only a
+    /// part is shown. `None` if the line is empty or has only blanks.
     #[must_use]
     pub fn excerpt(&self) -> Option<String> {
         if self.text.trim().is_empty() {
@@ -139,17 +139,18 @@ impl Place {
 /// One thing that is wrong with a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Id of the step; `number 2` for a step that has none; `None` if the problem is of the whole
-    /// definition.
+    /// Id of the step that the problem is about; `number 2` for the second step if it has no id; `None` if
+    /// the problem is not about one step.
     pub step: Option<String>,
-    /// Which part of the step, or of the definition, it is about, such as `supervisor.threshold`;
-    /// empty for the whole of it.
+    /// The part of the step, or of the definition, that the problem is about, such as `supervisor.threshold`;
+    /// empty if it is about the whole step or definition.
     pub path: String,
     /// For the author: what is wrong.
     pub reason: String,
-    /// For the author: what to write instead, where that can be said.
+    /// For the author: what to write instead; `None` if that cannot be said.
     pub hint: Option<String>,
-    /// Where it stands; `None` if the definition was not read from a text.
+    /// The place in the file; `None` if the definition was not read from a text, or the problem is about all
+    /// of it.
     pub place: Option<Place>,
     pub(crate) at: At,
     pub(crate) focus: Focus,
@@ -263,8 +264,9 @@ impl Problems {
 /// lengths.
 const NEAR_BYTES: usize = 64;
 
-/// The name that is nearest to a misspelt one, if it is near enough to be meant: at most a third of its
-/// letters differ. Of several, the first one.
+/// Finds, among `names`, the one that is nearest to a misspelt `name`; of several, the first one. `None` if
+/// none is near enough to be meant: at most a third of the letters may differ. Upper and lower case, `-` and
+/// `_` do not count, and names of more than 64 bytes are not compared.
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > NEAR_BYTES {
         return None;

@@ -1,4 +1,4 @@
-//! Search keys: by what an operator finds the orders of a customer, of an invoice, of a parcel.
+//! Search keys: the values by which an operator finds the orders of a customer, of an invoice, of a parcel.
 //!
 //! A workflow declares at most [`MAX_SEARCH_KEYS`] of them, each a name and an expression over an order's
 //! details. They are computed once, when the order is submitted, and found exactly: the whole value, byte
@@ -35,22 +35,23 @@ pub struct SearchKey {
     value: String,
 }
 
-/// Why a text is no [`SearchKey`].
+/// Why a text, or a name and a value, is not a [`SearchKey`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSearchKey {
-    /// There is no `=` in it.
+    /// There is no `=` in the text.
     #[error("is no search key: write its name, `=` and the whole value, such as `customer=ALFKI`")]
     NoValue,
-    /// What stands before the `=` is no name.
+    /// The text before the `=` is not a valid name.
     #[error("is no search key: {0}")]
     Name(#[from] InvalidName),
-    /// What stands behind the `=` is empty, or longer than [`MAX_VALUE_BYTES`].
+    /// The value is empty, or longer than [`MAX_VALUE_BYTES`]; the number is its length in bytes.
     #[error("is no search key: a value has 1 to {MAX_VALUE_BYTES} bytes, and this one {0}")]
     Bytes(usize),
 }
 
 impl SearchKey {
-    /// A key of its parts. The value is taken as it is: blanks count, and so do upper and lower case.
+    /// Makes a key of a name and a value. The value is taken as it is: blanks count, and so do upper and
+    /// lower case.
     ///
     /// # Errors
     /// [`InvalidSearchKey::Bytes`] if the value is empty or longer than [`MAX_VALUE_BYTES`].
@@ -68,7 +69,7 @@ impl SearchKey {
         &self.name
     }
 
-    /// The value, 1 to [`MAX_VALUE_BYTES`] bytes.
+    /// The value, which has 1 to [`MAX_VALUE_BYTES`] bytes.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
@@ -87,7 +88,7 @@ impl FromStr for SearchKey {
     /// Reads `name=value`.
     ///
     /// # Errors
-    /// [`InvalidSearchKey`] if the text is none.
+    /// [`InvalidSearchKey`] if there is no `=`, the name is not valid, or the value is empty or too long.
     ///
     /// # Example
     /// ```
@@ -134,9 +135,9 @@ impl SearchKeys {
         self.0.iter().map(|(name, _)| name)
     }
 
-    /// The keys of an order with these details, by name; none of a name for which it has no value that
-    /// can be one. All expressions together may do the work of one scope,
-    /// [`MAX_WORK`](crate::expr::MAX_WORK).
+    /// Computes the keys of an order with these details, sorted by name. A name for which the order has no
+    /// value that can be a key is left out. All expressions together may do the work of one scope,
+    /// [`MAX_WORK`](crate::expr::MAX_WORK); those beyond it have no value.
     ///
     /// # Example
     /// ```

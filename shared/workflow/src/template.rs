@@ -6,7 +6,7 @@ use crate::bounds;
 use crate::expr::{EvalError, Expression, Scope};
 use crate::problem::At;
 
-/// Largest value that one template may come to, as JSON, in bytes, inclusive: 128 KiB.
+/// Largest value that one template may give, as JSON, in bytes, inclusive: 128 KiB.
 pub const MAX_RESULT_BYTES: usize = 128 * 1024;
 
 /// A JSON value in which strings may hold expressions, `${ … }`.
@@ -38,10 +38,10 @@ pub enum Part {
 }
 
 impl Template {
-    /// Compiles a value of a definition.
+    /// Compiles a value of a definition, in which strings may hold expressions.
     ///
     /// # Errors
-    /// For the author: why the first expression does not compile, or that a `${` has no `}`.
+    /// What is wrong, for the author: why the first expression does not compile, or that a `${` has no `}`.
     pub fn compile(value: &Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::compile_text(text)?,

@@ -25,9 +25,9 @@ const OUTPUT: &str = "output";
 const MAX_SAMPLED: usize = 2;
 
 impl Workflow {
-    /// What an author should know of a definition that has passed every check: each compensation
-    /// whose input has no value, for some orders, where its step's effect is in doubt. Empty if
-    /// there is none.
+    /// Warnings for the author of a definition that has passed every check: one for each compensation whose
+    /// input has no value, for some orders, when its step's effect is in doubt. Empty if there is no such
+    /// compensation.
     ///
     /// # Example
     /// ```

@@ -14,22 +14,22 @@ pub type StepIndex = usize;
 
 pub(crate) const DEFAULT_COMPLETE_WITHIN: Millis = Millis(30_000);
 
-/// A definition that has passed every check, compiled.
-///
-/// Each step stands behind every step that it depends on.
+/// A definition that has passed every check, compiled. In its list of steps each one comes after all steps
+/// that it depends on.
 #[derive(Debug)]
 pub struct Workflow {
     /// Name of the workflow, the same for all its versions.
     pub name: WorkflowName,
-    /// Content hash of the definition; with the name, the identity that orders pin.
+    /// Content hash of the definition. Together with the name it identifies the version that an order runs
+    /// on.
     pub hash: DefinitionHash,
     /// Longest time from an order's submission to its end; `None`: as long as it takes.
     pub complete_within: Option<Millis>,
     /// Whether the submitting application is told of each completed step.
     pub progress: bool,
-    /// What the details of its orders have to fit; `None`: any do.
+    /// The schema that the details of its orders have to fit; `None`: any details are allowed.
     pub details: Option<DetailsSchema>,
-    /// By what operators find its orders.
+    /// The search keys by which operators find its orders; there may be none.
     pub search: SearchKeys,
     /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
     pub steps: Vec<Step>,
@@ -228,8 +228,9 @@ impl Workflow {
         self.steps.iter().position(|s| s.id.as_str() == id)
     }
 
-    /// The column in which each step stands where the workflow is drawn, from 0, in the order of
-    /// [`steps`](Self::steps): behind all that it comes after.
+    /// The column of each step when the workflow is drawn, from 0, in the order of [`steps`](Self::steps): 0
+    /// for a step that comes after no other, else one more than the highest column of the steps that it comes
+    /// after.
     #[must_use]
     pub fn columns(&self) -> Vec<usize> {
         let mut columns: Vec<usize> = Vec::with_capacity(self.steps.len());
@@ -246,8 +247,8 @@ impl Workflow {
         self.steps.iter().position(|s| s.is_pivot)
     }
 
-    /// Whether `later` comes after `earlier`, directly or over other steps. False for a step and
-    /// itself.
+    /// Whether the step at `later` comes after the one at `earlier`, directly or over other steps. False if
+    /// they are the same step.
     ///
     /// # Panics
     /// If `later` is not the position of a step.

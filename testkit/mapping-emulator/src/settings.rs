@@ -1,4 +1,4 @@
-//! One mapping.
+//! The settings of one mapping.
 
 use std::time::Duration;
 

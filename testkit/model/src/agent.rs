@@ -69,7 +69,7 @@ pub fn moves(world: &World) -> impl Iterator<Item = Move> + use<> {
 /// Changes the state by one move of [`moves`].
 ///
 /// # Panics
-/// Possibly, if the state does not allow the move.
+/// If the state does not allow the move, as far as that is noticed.
 pub fn act(model: &Installation, world: &mut World, it: Move) {
     let agent = std::mem::take(&mut world.agent);
     world.agent = match (it, agent) {

@@ -53,7 +53,7 @@ pub fn moves(world: &World, n: usize) -> impl Iterator<Item = Move> + use<> {
 /// Changes the state by one move of [`moves`] of Scheduler number `n`.
 ///
 /// # Panics
-/// Possibly, if the state does not allow the move.
+/// If the state does not allow the move, as far as that is noticed.
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     match it {
         Move::Take => {

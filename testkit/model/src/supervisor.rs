@@ -58,7 +58,7 @@ fn finds(model: &Installation, world: &World, n: usize) -> Option<Pass> {
 /// Changes the state by one move of [`moves`] of Supervisor number `n`.
 ///
 /// # Panics
-/// Possibly, if the state does not allow the move.
+/// If the state does not allow the move, as far as that is noticed.
 pub fn act(model: &Installation, world: &mut World, n: usize, it: Move) {
     let doing = world.supervisors[n].doing.take();
     let next = match (it, doing) {

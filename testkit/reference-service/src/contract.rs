@@ -1,8 +1,9 @@
 //! The contract that a downstream service must honour, as one function.
 //!
-//! Owns [`judge`], which says what a call does and what it is answered, given what the book knows of its keys. Architecture invariant: no IO, no clock and
-//! no change of state here; [`Book::apply`](crate::book::Book::apply) alone changes state, for a
-//! live call and for a reloaded ledger line alike.
+//! Owns [`judge`], which says what a call does and what it is answered, given what the book knows of its
+//! keys. Architecture invariant: no IO, no clock and no change of state here;
+//! [`Book::apply`](crate::book::Book::apply) alone changes state, for a live call and for a reloaded ledger
+//! line alike.
 
 use serde_json::{Map, Value};
 

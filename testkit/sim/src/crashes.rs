@@ -64,8 +64,9 @@ pub struct Crashes {
 }
 
 impl Crashes {
-    /// Whether there was anything to crash, every crash that was asked for has come, and each effect was
-    /// tried on both sides. `pairs`: also that pairs were tried.
+    /// Whether nothing was left out: the workload has effects, a crash was tried before and after each of
+    /// them, and every crash that was asked for has come. If `pairs` is true, pairs must have been tried,
+    /// too; if it is false, none may have been.
     #[must_use]
     pub fn is_whole(&self, pairs: bool) -> bool {
         self.effects > 0
@@ -75,7 +76,8 @@ impl Crashes {
     }
 }
 
-/// Runs a workload with these crashes. `trace`: the outcome has the readable list of events.
+/// Runs a workload once, with these crashes. If `trace` is true, the outcome has the readable list of
+/// events; if not, its list is empty.
 #[must_use]
 pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> Outcome {
     run_plain(0, workload.orders(), 0, crashes.to_vec(), trace)

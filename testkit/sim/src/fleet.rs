@@ -82,7 +82,7 @@ impl Totals {
         self.failed.truncate(MAX_FAILURES);
     }
 
-    /// What [`WANTED`](crate::coverage::WANTED) names and no seed has reached.
+    /// The names in [`WANTED`](crate::coverage::WANTED) that no seed has reached.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let mut coverage = Coverage::default();
@@ -92,8 +92,8 @@ impl Totals {
         coverage.missing()
     }
 
-    /// Whether no seed has failed, and the seeds together have reached everything: none at all have
-    /// shown nothing.
+    /// Whether no seed has failed and the seeds together have reached everything that they must. False if
+    /// no seed was run.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.failed.is_empty() && self.missing().is_empty()

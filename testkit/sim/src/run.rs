@@ -29,7 +29,7 @@ pub struct Options {
     /// Whether the readable list of events is kept.
     pub trace: bool,
     /// If set, this many orders of three steps are run without faults, in place of a scenario that
-    /// is drawn from the seed.
+    /// is drawn from the seed. `None`: the scenario of the seed.
     pub plain_orders: Option<usize>,
     /// If set, only this many faults happen, the first ones of the run. `None`: all.
     pub faults: Option<u64>,
@@ -102,10 +102,10 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     run_drawn(seed, None, options).0
 }
 
-/// Runs a world as its generator drew it once: a world of a kind that [`of_seed`] has.
+/// Runs a world from what [`of_seed`] has saved, without drawing it again.
 ///
 /// # Errors
-/// What of it cannot be used, in words.
+/// A text for people that says which part of `saved` cannot be used.
 pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, String> {
     let drawn = saved.drawn()?;
     Ok(run_drawn(saved.seed, Some(drawn), options).0)
@@ -116,8 +116,8 @@ fn is_one_machine(seed: u64) -> bool {
     ON_ONE_MACHINE.contains(&(seed % SPECIAL))
 }
 
-/// What the generator draws for a seed, to be kept. `None` for the worlds under load, those with one fault
-/// and those of one machine, which are not kept in files.
+/// Runs the world of a seed and returns what the generator drew for it, to be kept in a file. `None` for the
+/// worlds under load, those with one fault and those of one machine, which are not kept in files.
 #[must_use]
 pub fn of_seed(seed: u64) -> Option<Saved> {
     let is_special = [LOADED, ISOLATED].contains(&(seed % SPECIAL)) || is_one_machine(seed);
@@ -292,8 +292,8 @@ pub fn calm_ports(seed: u64) -> Ports {
     Ports::new(world, OUTSIDE)
 }
 
-/// Runs a piece of work in the world of its ports, in virtual time, and returns when the work has
-/// ended.
+/// Runs `work` in the world that `ports` belong to, in virtual time, and returns when `work` has
+/// ended. Blocks the thread.
 pub fn run_on(ports: &Ports, work: impl Future<Output = ()> + Send + 'static) {
     let world = ports.world.clone();
     let end = world.clone();

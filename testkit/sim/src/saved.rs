@@ -35,13 +35,15 @@ pub(crate) struct Drawn {
     pub then: u64,
 }
 
-/// A world in the form of its file, JSON.
+/// What the generator once drew for a world: its faults, settings and orders. Serialised as JSON it is the
+/// file of that world.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
-    /// What it reaches, by the names of [`coverage`](crate::coverage): what it is kept for.
+    /// What a run of this world must reach, by the names of [`coverage`](crate::coverage): the reason why the
+    /// world is kept.
     pub sees: Vec<String>,
-    /// The seed that it was drawn from once; of no meaning any more.
+    /// The seed that the world was once drawn from. It only names the world: a run draws nothing from it.
     pub seed: u64,
     faults: Faults,
     sizes: Sizes,

@@ -14,8 +14,8 @@ use rustix::io::{Errno, Result, pread, pwrite};
 
 use crate::note::{FileId, Note};
 
-/// Notes of what the writes of a process replace. One for each process; those of an earlier process in the same
-/// directory go on to count.
+/// The notes of what the writes of one process replace. A process must have only one. Notes that an earlier
+/// process has left in the same directory still count.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
@@ -61,7 +61,7 @@ fn read(file: impl AsFd, from: u64, to: u64) -> Result<Vec<u8>> {
 }
 
 impl Journal {
-    /// Keeps its notes in this directory, which must be there.
+    /// A journal that keeps its notes in this directory, which must exist. Nothing is read or written yet.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
         Self {
@@ -70,11 +70,12 @@ impl Journal {
         }
     }
 
-    /// Makes a change of the bytes from `from` to `to` of an open file, after what it replaces was noted. One that
-    /// cuts the file off is a change from its new length to its old one.
+    /// Notes the bytes of an open file from `from` up to, but without, `to`, then calls `change`, which
+    /// changes them, and returns its result. To cut a file off, give its new length as `from` and its old one
+    /// as `to`.
     ///
     /// # Errors
-    /// If nothing could be noted; the change is not made then.
+    /// The error of the operating system if nothing could be noted; `change` is not called then.
     pub fn change<T>(
         &self,
         file: BorrowedFd<'_>,
@@ -95,10 +96,12 @@ impl Journal {
         Ok(change())
     }
 
-    /// Makes a sync of an open file, and drops the notes of what was written before it if `is_done` says so.
+    /// Calls `sync`, which syncs an open file, and returns its result. If `is_done` says of this result that
+    /// the sync has succeeded, the notes of what was written before the call are dropped.
     ///
     /// # Errors
-    /// If the notes cannot be dropped: they would take back what is durable.
+    /// The error of the operating system if the file cannot be looked at (`sync` is not called then), or if
+    /// the notes cannot be dropped: they would take back what is durable.
     pub fn sync<T>(
         &self,
         file: BorrowedFd<'_>,
@@ -121,10 +124,11 @@ impl Journal {
         Ok(synced)
     }
 
-    /// Drops the notes of a file that has lost its last name: another one may get its number.
+    /// Drops the notes of the file at `path`, whose last name is about to be removed: another file may then
+    /// get its inode number. Without a file at `path` nothing is done.
     ///
     /// # Errors
-    /// If they cannot be dropped.
+    /// The error of the operating system if the notes cannot be dropped.
     pub fn forget(&self, path: &Path) -> Result<()> {
         let Ok(stat) = rustix::fs::lstat(path) else {
             return Ok(());

@@ -15,21 +15,23 @@ use crate::note::{FileId, Note};
 /// What a disk writes as a whole, in bytes.
 const PAGE: u64 = 4096;
 
-/// What was lost.
+/// How much [`lose`] has taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// Files that something was not synced of.
+    /// Files with writes that were not synced.
     pub files: usize,
     /// Pages of 4 KB that were written since the last sync of their file.
     pub unsynced: usize,
-    /// Those of them that are as they were at that sync again.
+    /// How many of the unsynced pages were set back to what they were at that sync.
     pub pages: usize,
 }
 
-/// Takes back a part, chosen by `seed`, of what was written below `data` and not synced, and drops all notes.
+/// Takes back a part, chosen by `seed`, of what was written and not synced in the files below the directory
+/// `data`. `notes` is the directory of the [`Journal`](crate::Journal); all notes in it are deleted. The
+/// process that wrote must have ended.
 ///
 /// # Errors
-/// If a file or a note cannot be read or written.
+/// The error of the operating system if a file or a note cannot be read, written or deleted.
 pub fn lose(data: &Path, notes: &Path, seed: u64) -> io::Result<Lost> {
     let mut random = StdRng::seed_from_u64(seed);
     // Of what is unsynced a disk may have all or nothing, and mostly has some.

@@ -42,8 +42,8 @@ pub(super) fn set_complete_by(order: &mut Order, now: Timestamp) {
     }
 }
 
-/// When somebody must look at an order; `None` if nobody must. For an order that is set aside it is
-/// the moment since when it waits, so that the oldest comes first.
+/// When the Supervisor must look at an order if nothing happens to it before; `None` if it need not. For an
+/// order that is set aside it is the moment since when the order waits, so that the oldest comes first.
 #[must_use]
 pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     if order.set_aside.is_some() {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Most bytes of an answer as Lambda takes it, in JSON: its limit of 6 MB a payload.
+/// Most bytes of an answer in the JSON form that Lambda takes, inclusive: 6 MiB, Lambda's limit of a payload.
 pub const MAX_ANSWER_BYTES: usize = 6 * 1024 * 1024;
 
 #[derive(Serialize)]

@@ -41,16 +41,16 @@ struct Http {
     method: String,
 }
 
-/// Why there is no request to hand on.
+/// Why [`parse_request`] has found no request that the handler could answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRequest {
-    /// The payload is no event of a function URL; the text is for people.
+    /// The payload is not an event of a function URL; the text says why, for people.
     #[error("not an event of a function URL: {0}")]
     Event(String),
-    /// The client has sent what cannot be taken, and is told so.
+    /// The client has sent a request that cannot be taken; it should get this answer.
     #[error("{detail}")]
     Refused {
-        /// The status of the answer.
+        /// The HTTP status of the answer: 413 for a body that is too large, otherwise 400.
         status: StatusCode,
         /// A stable word for programs.
         code: &'static str,
@@ -59,11 +59,13 @@ pub enum NoRequest {
     },
 }
 
-/// Reads the payload that Lambda hands over for a request to a function's URL. The body has `most` bytes at
-/// most; path and query are as they were sent.
+/// Reads the payload that Lambda hands over for a request to a function's URL. The body, decoded, may have
+/// `most` bytes at most. Path and query are as they were sent.
 ///
 /// # Errors
-/// [`NoRequest`]: the payload is no such event, or the client's request cannot be taken.
+/// [`NoRequest::Event`] if the payload is not such an event in version 2.0. [`NoRequest::Refused`] if the
+/// body is too large, or if the body, the method, the path, the query or a header has a form that cannot be
+/// used.
 ///
 /// ```
 /// let event = br#"{"version": "2.0", "rawPath": "/a%2Fb", "rawQueryString": "x=1",

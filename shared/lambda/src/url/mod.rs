@@ -27,7 +27,7 @@ pub use event::{NoRequest, parse_request};
 /// Serves requests to the function's URL until the process ends. Call [`init`](crate::init) before.
 ///
 /// The handler gets each request with its whole body, of `most` bytes at most, and the path and query as they
-/// were sent. Each is answered as in [`answer_http`].
+/// were sent. Each request is answered as in [`answer_http`].
 ///
 /// # Errors
 /// [`RunError::Runtime`] when the connection to the Runtime API fails. A failed invocation is answered, not
@@ -50,12 +50,13 @@ where
 
 /// Answers one request: what [`run_http`] does for each invocation, without the Runtime API.
 ///
-/// What the handler does not answer before it is dropped is answered with 504, a body of more than `most` bytes
-/// with 413, a request that is none with 400, and an answer of the handler's that is larger than
-/// [`MAX_ANSWER_BYTES`] with 500. The answer to HEAD has no body.
+/// The answer is the handler's, with these exceptions: 504 if the handler does not answer before it is
+/// dropped, 413 for a body of more than `most` bytes, 400 for a request of a form that cannot be used, and
+/// 500 if the handler's answer is larger than [`MAX_ANSWER_BYTES`]. The answer to HEAD has no body.
 ///
 /// # Errors
-/// [`FunctionError`] of kind `Triad.Event` if the event is none of a function URL.
+/// [`FunctionError`] of kind `Triad.Event` if the payload is not an event of a function URL, or of kind
+/// `Triad.Answer` if the answer cannot be written as JSON.
 pub async fn answer_http<H, F>(
     config: RunConfig,
     most: usize,

@@ -17,20 +17,21 @@ pub const MAX_ALIVE: usize = 8;
 /// Times that a lost race on a campaign is run again.
 const MAX_RACES: usize = 8;
 
-/// What an operator asks for.
+/// The campaign that an operator asks for. [`check`] says whether there can be such a campaign.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// What is to be done to each order.
+    /// The act that is done to each order.
     pub what: What,
-    /// To which orders.
+    /// Which orders it acts on. It must not be empty, and an index must find the orders: see [`check`].
     pub filter: Filter,
-    /// Who, and why.
+    /// Who starts the campaign, and why. The acts on its orders bear this name and this reason.
     pub operator: OperatorAct,
-    /// How fast, and when it stops by itself.
+    /// How fast the campaign acts, and when it stops by itself.
     pub pace: Pace,
 }
 
-/// Why a campaign is not started, stopped or resumed. Nothing was written, but for [`Self::Store`].
+/// Why a campaign is not started, stopped, resumed or found. Nothing of the campaign was changed, except that
+/// with [`Self::Store`] it may have been.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CampaignError {
     /// The store failed; the campaign may be started, stopped or resumed all the same.
@@ -47,46 +48,48 @@ pub enum CampaignError {
          Pending, Processing, Compensating, and no search key; for others act on their ids"
     )]
     NoIndex,
-    /// The share is none of 1 to 100.
+    /// The [`stop_share`](Pace::stop_share) that was asked for, which is not from 1 to 100 (in percent).
     #[error("a share from 1 to 100 of a hundred may fail again, not {0}")]
     StopShare(u8),
-    /// As many campaigns are under way as may be.
+    /// [`MAX_ALIVE`] campaigns are under way already.
     #[error(
         "{MAX_ALIVE} campaigns are under way, which is the most: stop one, or wait for one to end"
     )]
     TooMany,
-    /// Another campaign that is under way does the same to the same orders.
+    /// This campaign is under way, and has the same act and the same filter.
     #[error("campaign {0} does the same and is under way")]
     Same(CampaignId),
-    /// There is no such campaign, or it is kept no longer.
+    /// There is no campaign with this id, or its records have expired.
     #[error("there is no campaign {0}")]
     NotFound(CampaignId),
-    /// It is over or stopped already, or is under way already.
+    /// The campaign cannot be stopped, because it has ended, or cannot be resumed, because it is under way or
+    /// has acted on every order that fits.
     #[error("campaign {id} {is}")]
     Already {
         /// The campaign.
         id: CampaignId,
-        /// What it is, for a person.
+        /// Why not, as the end of a sentence about the campaign, such as `is over already`.
         is: &'static str,
     },
-    /// The processes that carry it on changed it each time; try again.
+    /// Other processes changed this campaign between each read and write, in all tries. Trying again is safe.
     #[error("campaign {0} changes too fast; try again")]
     Contended(CampaignId),
 }
 
-/// How many orders a campaign would act on at first sight.
+/// How many orders a campaign would act on, as far as they were counted by [`preview`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Preview {
-    /// Orders that fit now.
+    /// How many orders were found that fit the filter now.
     pub orders: u64,
-    /// Whether further ones may fit: a bound ended the count.
+    /// Whether more orders may fit, because the count ended at its bound.
     pub more: bool,
 }
 
-/// Counts the orders that fit a filter, up to about `most`. It costs what reading them costs.
+/// Counts the orders that fit a filter at `now`. The count ends with the page of orders that reaches `most`.
+/// It costs as much as reading these orders.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if the store fails. A single record that cannot be read is left out, and is no error.
 pub async fn preview<S: StateStore + OperatorStore>(
     store: &S,
     filter: &Filter,
@@ -115,7 +118,7 @@ pub(super) fn store_error(error: PageError) -> StoreError {
     }
 }
 
-/// Whether what is asked for can be a campaign, whatever others are under way.
+/// Checks what is asked for by itself, without regard to the campaigns that are under way.
 ///
 /// # Errors
 /// [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
@@ -133,11 +136,12 @@ pub fn check(wanted: &Wanted) -> Result<(), CampaignError> {
     }
 }
 
-/// Starts a campaign: it is stored, and the Supervisor takes it up.
+/// Starts a campaign: stores it as started at `now`, and returns it. The Supervisor then carries it on. Its
+/// id is made of a random number from `entropy`.
 ///
 /// # Errors
-/// [`CampaignError`]. After [`CampaignError::Store`] it may be started all the same: look at
-/// [`list`] before it is started again.
+/// Those of [`check`]; [`CampaignError::Same`], [`CampaignError::TooMany`], and [`CampaignError::Store`].
+/// After the last one the campaign may be started all the same: look at [`list`] before it is started again.
 pub async fn start<S, E>(
     store: &S,
     entropy: &E,
@@ -206,12 +210,12 @@ pub(super) fn listed(campaign: &Campaign) -> Listed {
     }
 }
 
-/// A campaign, and its sums as they are now.
+/// A campaign, and its counts as they are now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     /// The campaign.
     pub campaign: Campaign,
-    /// The sums, those of the present batch among them.
+    /// Counts over all its batches, the present one included.
     pub counts: Counts,
 }
 
@@ -227,11 +231,11 @@ async fn standing<S: ControlStore>(store: &S, campaign: Campaign) -> Result<Stan
     Ok(Standing { campaign, counts })
 }
 
-/// The newest campaigns, at most `limit`, newest first. Of each its record is read, and of one that is under way
-/// its present batch.
+/// Lists the newest campaigns, at most `limit` of them, newest first. Campaigns whose records have expired
+/// are left out. For each campaign one record is read, and one more if it is in the middle of a batch.
 ///
 /// # Errors
-/// The store's own, [`StoreError::Item`] if a record cannot be read.
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record cannot be read.
 pub async fn list<S: ControlStore>(store: &S, limit: usize) -> Result<Vec<Standing>, StoreError> {
     let mut found = Vec::new();
     for known in records::list(store, true).await?.into_iter().take(limit) {
@@ -243,20 +247,22 @@ pub async fn list<S: ControlStore>(store: &S, limit: usize) -> Result<Vec<Standi
     Ok(found)
 }
 
-/// One campaign.
+/// Reads one campaign.
 ///
 /// # Errors
-/// [`CampaignError::NotFound`], [`CampaignError::Store`].
+/// [`CampaignError::NotFound`] if there is no such campaign or its records have expired,
+/// [`CampaignError::Store`] if the store fails or a record cannot be read.
 pub async fn by_id<S: ControlStore>(store: &S, id: &CampaignId) -> Result<Standing, CampaignError> {
     let found = records::campaign(store, id).await?;
     let found = found.ok_or_else(|| CampaignError::NotFound(id.clone()))?;
     Ok(standing(store, found.value).await?)
 }
 
-/// What came of the orders of one batch, counted from 1; `None` if the campaign has no such batch.
+/// Reads the batch of a campaign with this `number`, which is counted from 1: its orders, and what came of
+/// each. `None` if the campaign has no such batch, or its record has expired.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if the record cannot be read.
 pub async fn batch<S: ControlStore>(
     store: &S,
     id: &CampaignId,
@@ -266,17 +272,19 @@ pub async fn batch<S: ControlStore>(
     Ok(found.map(|read| read.value))
 }
 
-/// Whether an order of a batch needs a person: it could not be acted on, or failed again.
+/// Whether an order of a batch needs a person: it refused the act, could not be acted on, or failed again.
 #[must_use]
 pub fn is_left_behind(entry: &Entry) -> bool {
     let could_not = matches!(entry.result, Some(Done::Refused | Done::Failed));
     could_not || entry.then == Some(Then::Again)
 }
 
-/// Stops a campaign between two orders: nothing further is begun, and what was acted on goes on.
+/// Stops a campaign at `now`, and returns it as it is then. It acts on no further order, except for a few
+/// that a process may have in hand; orders that it has acted on go on. `operator` says who stops it and why.
 ///
 /// # Errors
-/// [`CampaignError`].
+/// [`CampaignError::NotFound`], [`CampaignError::Already`] if it has ended, [`CampaignError::Contended`], and
+/// [`CampaignError::Store`], after which it may be stopped all the same.
 pub async fn stop<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,
@@ -298,11 +306,14 @@ pub async fn stop<S: ControlStore, E: Entropy>(
     .await
 }
 
-/// Resumes a campaign that ended before it was through, beginning with small batches again. Orders that it has
-/// acted on it leaves alone.
+/// Resumes a campaign that ended before it had acted on every order that fits, and returns it as it is then.
+/// It finishes its last batch if that is not finished, and then begins with small batches again. It does not
+/// act again on orders that it has acted on. `operator` says who resumes it and why.
 ///
 /// # Errors
-/// [`CampaignError`].
+/// [`CampaignError::TooMany`], [`CampaignError::NotFound`], [`CampaignError::Already`] if it is under way or
+/// has acted on every order that fits, [`CampaignError::Contended`], and [`CampaignError::Store`], after
+/// which it may be resumed all the same.
 pub async fn resume<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,

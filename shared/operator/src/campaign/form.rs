@@ -1,4 +1,4 @@
-//! What is stored of a campaign.
+//! The records of a campaign, as they are stored.
 
 use serde::{Deserialize, Serialize};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp, WorkflowRef};
@@ -9,91 +9,95 @@ use crate::find::Filter;
 use crate::pages::Cursor;
 use crate::{InvalidRate, Rate};
 
-/// Most lines about stops and resumptions that a campaign keeps: for each one above, the oldest is dropped.
+/// Most lines about stops and resumptions that a campaign keeps, inclusive: for each one above, the oldest is
+/// dropped.
 pub const MAX_NOTES: usize = 20;
 /// Longest text about an order, in bytes, inclusive; longer ones are cut.
 pub const MAX_TEXT_BYTES: usize = 200;
-/// How many of a hundred may fail again, unless something else is said.
+/// Default of [`Pace::stop_share`], in percent.
 pub const STOP_SHARE: u8 = 20;
-/// How long what becomes of a batch is waited for, unless something else is said: 10 minutes.
+/// Default of [`Pace::patience`]: 10 minutes.
 pub const PATIENCE: Millis = Millis(600_000);
 
-/// A campaign as it is stored, without what came of its orders.
+/// The record of a campaign. What came of its single orders is not in it, but in the records of its batches
+/// ([`Batch`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Campaign {
-    /// Its id.
+    /// The campaign's id.
     pub id: CampaignId,
-    /// What is done to each order.
+    /// The act that is done to each order.
     #[serde(flatten)]
     pub what: What,
-    /// To which orders, as they were when it was started. Not empty.
+    /// Which orders it acts on: those that fitted this filter when it was started. Not empty.
     pub filter: Filter,
-    /// Who started it, and why: the acts on its orders are theirs.
+    /// Who started it, and why. The acts on its orders bear this name and this reason.
     #[serde(flatten)]
     pub operator: OperatorAct,
-    /// How fast, and when it stops by itself.
+    /// How fast the campaign acts, and when it stops by itself.
     #[serde(flatten)]
     pub pace: Pace,
-    /// When it was started. What has changed since does not fit the filter any more.
+    /// When it was started. An order that was submitted, finished or paused later is left out.
     pub started_at: Timestamp,
-    /// How far it is.
+    /// What it does now, or how it ended.
     pub phase: Phase,
     /// The number of the present batch, counted from 1; 0 before the first.
     pub batch: u32,
-    /// Batches since it was started or resumed: see [`SIZES`](super::rules::SIZES).
+    /// How many batches were begun since it was started or last resumed; the next batch's size depends on
+    /// it: see [`SIZES`](super::rules::SIZES).
     pub grown: u32,
-    /// Where the next choice begins; `None`: where the first one does.
+    /// Where the search for the orders of the next batch begins; `None`: at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
-    /// Whether every order that fits has been chosen.
+    /// Whether the search has come to its end, so that there is no further batch.
     pub is_whole: bool,
-    /// Whether the present batch is not in the sums yet.
+    /// Whether `counts` does not include the present batch yet.
     pub is_open: bool,
-    /// Sums over the batches that are behind it.
+    /// Counts over all batches that are finished.
     pub counts: Counts,
-    /// Of the small batches since it was started or resumed: orders that came to an end.
+    /// Orders that came to an end, in the finished batches of fewer than 20 orders since it was started or
+    /// last resumed. These batches are judged together.
     #[serde(default)]
     pub small: Came,
     /// Stops and resumptions, oldest first, at most [`MAX_NOTES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// Which of the processes that could carry it on does; `None` while none does.
+    /// The process that carries the campaign on, and until when; `None` if no process does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<CampaignLease>,
 }
 
-/// What a campaign does to each of its orders, under the names of the single acts.
+/// The act that a campaign does to each of its orders. Each is the act on a single order of the same name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "kebab-case")]
 pub enum What {
     /// Has the failed steps done again, or runs a compensated order again.
     Resubmit,
-    /// The same, with a corrected input of one step.
+    /// As [`Self::Resubmit`], with a corrected input of one step.
     Correct {
-        /// The step.
+        /// The step whose input is corrected.
         step: StepId,
-        /// How its input is corrected.
+        /// How the input is corrected: each order's from its own present input.
         correction: Correction,
     },
-    /// Compensates.
+    /// Compensates the order.
     Cancel,
-    /// Tries failed compensations again.
+    /// Tries the order's failed compensations again.
     RetryUndo,
-    /// Takes as settled by hand.
+    /// Marks the order as settled by hand. Its state stays what it is.
     Close,
-    /// Starts no further step.
+    /// Pauses the order: no further step of it is started.
     Pause,
-    /// Lets go on.
+    /// Lets a paused order go on.
     Resume,
-    /// Moves to another version of the workflow.
+    /// Moves the order to another version of its workflow.
     Migrate {
-        /// The version.
+        /// The version that the order is moved to.
         to: WorkflowRef,
     },
 }
 
 impl What {
-    /// The name of the single act, such as `retry-undo`.
+    /// The name of the act, such as `retry-undo`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -111,13 +115,14 @@ impl What {
 /// How fast a campaign is, and when it stops by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Most orders a second.
+    /// Most orders that it acts on in a second.
     #[serde(with = "per_second")]
     pub rate: Rate,
-    /// How many of a hundred orders that came to an end may have failed again, from 1 to 100: beyond that it
-    /// stops. 100 never stops it.
+    /// The share of orders that may fail again, among those that came to an end, in percent: from 1 to 100.
+    /// If more fail, and at least 2 orders, the campaign stops. With 100 it never stops for that.
     pub stop_share: u8,
-    /// How long what becomes of a batch is waited for.
+    /// How long the campaign waits for the orders of a batch to come to an end, in milliseconds, once all of
+    /// them were acted on.
     pub patience: Millis,
 }
 
@@ -136,24 +141,24 @@ mod per_second {
     }
 }
 
-/// How far a campaign is.
+/// What a campaign does now, or how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "kebab-case")]
 pub enum Phase {
-    /// The next batch is to be chosen.
+    /// It is about to choose the orders of the next batch.
     Choosing,
-    /// The orders of the batch are acted on.
+    /// It acts on the orders of the batch, one after the other.
     Acting,
-    /// What becomes of them is waited for.
+    /// All orders of the batch were acted on, and the campaign waits for them to come to an end.
     Watching {
-        /// Since when.
+        /// Since when it waits.
         since: Timestamp,
     },
-    /// It is over, unless an operator resumes it.
+    /// It has ended. An operator may resume it, unless the end is [`End::Finished`].
     Ended {
         /// When it ended.
         at: Timestamp,
-        /// How.
+        /// How it ended.
         #[serde(flatten)]
         end: End,
     },
@@ -169,26 +174,29 @@ pub enum End {
     Stopped,
     /// Too many of its orders failed again.
     FailsAgain {
-        /// How many.
+        /// How many orders failed again.
         again: u32,
-        /// Of how many that came to an end.
+        /// How many orders came to an end, among those that were judged together: one batch, or several
+        /// small ones.
         of: u32,
     },
-    /// Most orders of a batch came to no end in time.
+    /// More than half of the orders of a batch that were acted on came to no end within
+    /// [`Pace::patience`].
     Stalled {
-        /// How many.
+        /// How many orders of the batch came to no end.
         open: u32,
     },
 }
 
 impl End {
-    /// Whether the campaign ended by itself before it was through, so that an operator must look.
+    /// Whether the campaign stopped by itself before it had acted on every order, so that an operator must
+    /// look at it. False for a campaign that an operator stopped.
     #[must_use]
     pub fn is_trouble(self) -> bool {
         matches!(self, Self::FailsAgain { .. } | Self::Stalled { .. })
     }
 
-    /// How it ended, in a word.
+    /// The end in a word: `finished`, `stopped`, `fails-again` or `stalled`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -199,7 +207,7 @@ impl End {
         }
     }
 
-    /// How it ended, for a person.
+    /// The end in a few words for a person. The text is no contract.
     #[must_use]
     pub fn text(self) -> String {
         match self {
@@ -215,78 +223,81 @@ impl End {
     }
 }
 
-/// Numbers of orders, all from 0.
+/// How many orders of a campaign came to which result. `done` includes `well` and `again`, and `chosen`
+/// includes all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Chosen.
+    /// Orders that were chosen for a batch.
     pub chosen: u64,
-    /// Acted on.
+    /// Orders that were acted on.
     pub done: u64,
-    /// Refused the act, or were not there any more; nothing was written.
+    /// Orders that refused the act, or were not stored any more; nothing was written.
     pub refused: u64,
-    /// Could not be acted on: their record is damaged, or others changed it every time.
+    /// Orders that could not be acted on: their record is damaged, or others changed it in every try.
     pub failed: u64,
-    /// Acted on, and came to the end that was wanted.
+    /// Orders that were acted on and came to the end that the act is for.
     pub well: u64,
-    /// Acted on, and failed again.
+    /// Orders that were acted on and failed again, or came to another end than the act is for.
     pub again: u64,
 }
 
 /// Orders that came to an end after they were acted on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Came {
-    /// All of them.
+    /// How many there are in all.
     pub of: u32,
-    /// Those that failed again.
+    /// How many of these failed again.
     pub again: u32,
 }
 
-/// One line about a stop or a resumption.
+/// A line of a campaign's record: an operator stopped or resumed the campaign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When.
+    /// When the operator did so.
     pub at: Timestamp,
-    /// What: `stopped` or `resumed`.
+    /// What the operator did: `stopped` or `resumed`.
     pub what: String,
-    /// Who, and why.
+    /// Who did so, and why.
     #[serde(flatten)]
     pub operator: OperatorAct,
 }
 
-/// That a process carries a campaign on.
+/// The lease of the process that carries a campaign on. It keeps others from doing the same work, but
+/// protects nothing: each write has its own condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CampaignLease {
-    /// Unique to the process's present turn.
+    /// A random number that is unique to the process's present turn.
     pub by: u64,
-    /// From when on another process may take over.
+    /// From this moment on another process may take over.
     pub until: Timestamp,
 }
 
-/// The orders of one batch, and where the choice that made it ended.
+/// The record of one batch: its orders, and where the search that chose them ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// The orders, in the order in which they are acted on.
     pub orders: Vec<Entry>,
-    /// Where the next choice begins.
+    /// Where the search for the next batch begins; `None`: at the beginning, or nowhere if `is_whole`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
-    /// Whether nothing is left to be chosen.
+    /// Whether the search has come to its end, so that this batch is the last one.
     pub is_whole: bool,
 }
 
 /// One order of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The order.
+    /// The order's id.
     pub order_id: OrderId,
-    /// What came of the act; `None` while it is not known.
+    /// What came of the act; `None` until that is known and written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Done>,
-    /// The same for a person, where it was not done; at most [`MAX_TEXT_BYTES`].
+    /// Why the act was not done, for a person, in at most [`MAX_TEXT_BYTES`]; `None` if it was done, or is
+    /// not known to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What became of an order that was acted on; `None` while it is under way, and where nothing is waited
-    /// for.
+    /// What became of the order after the act; `None` while that is not known, and for an order on which the
+    /// act was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Then>,
 }
@@ -295,11 +306,11 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Done {
-    /// It is done.
+    /// The act is done.
     Done,
-    /// The order refused it, or is not there any more; nothing was written.
+    /// The order refused the act, or is not stored any more; nothing was written.
     Refused,
-    /// It cannot be done: the record is damaged, or others changed it every time.
+    /// The act cannot be done: the order's record is damaged, or others changed it in every try.
     Failed,
 }
 
@@ -307,14 +318,15 @@ pub enum Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// It came to the end that was wanted.
+    /// The order came to the end that the act is for. Also the result of acts after which nothing is waited
+    /// for, such as a pause.
     Well,
-    /// It needs an operator again, or came to another end.
+    /// The order needs an operator again, or came to another end than the act is for.
     Again,
 }
 
 impl Entry {
-    /// An order that is to be acted on.
+    /// The entry of an order that was not acted on yet.
     #[must_use]
     pub fn of(order_id: OrderId) -> Self {
         Self {
@@ -327,7 +339,7 @@ impl Entry {
 }
 
 impl Counts {
-    /// The sums with a batch's own.
+    /// These counts plus those of one batch.
     #[must_use]
     pub fn with(self, batch: &Batch) -> Self {
         let of = |result| {
@@ -347,7 +359,7 @@ impl Counts {
 }
 
 impl Batch {
-    /// Orders that were acted on, and what became of those that came to an end.
+    /// How many orders of the batch were acted on, and how many of these came to an end.
     #[must_use]
     pub fn came(&self) -> (u32, Came) {
         let (mut done, mut came) = (0, Came::default());

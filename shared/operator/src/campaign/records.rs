@@ -13,7 +13,8 @@ use super::form::{Batch, Campaign};
 
 /// How long a campaign's records are kept after their last change: 90 days.
 pub const KEPT: Millis = Millis(90 * 24 * 3_600_000);
-/// Most campaigns that are listed. For each one above, the oldest that is over is not listed any more.
+/// Most campaigns that are listed, inclusive. For each one above, the oldest that is over is taken off the
+/// list.
 pub const MAX_LISTED: usize = 200;
 /// Times that a lost race on the list is run again.
 const MAX_RACES: usize = 8;

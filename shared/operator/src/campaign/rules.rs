@@ -4,15 +4,16 @@ use triad_core::{Order, ProcessState, Timestamp};
 
 use super::form::{Batch, Came, Campaign, End, Phase, Then, What};
 
-/// How many orders each batch has, from the first one after a start or a resumption on; all later ones have as
-/// many as the last. They bound what an act does that does not help, and the size of a batch's record.
+/// How many orders a batch has at most, from the first one after a start or a resumption on; all later ones
+/// have as many as the last number here. Small first batches bound the harm of an act that does not help,
+/// and the last number bounds the size of a batch's record.
 pub const SIZES: [u32; 8] = [1, 2, 5, 20, 50, 100, 200, 500];
 /// Batches smaller than this are judged together: the share of one order says little.
 const SMALL: u32 = 20;
 /// Fewer than so many orders that failed again stop no campaign: one may have had a trouble of its own.
 const LEAST_AGAIN: u32 = 2;
 
-/// How many orders the next batch has.
+/// How many orders the campaign's next batch has at most; one of [`SIZES`].
 #[must_use]
 pub fn size(campaign: &Campaign) -> u32 {
     size_of(campaign.grown)
@@ -24,8 +25,8 @@ fn size_of(grown: u32) -> u32 {
     SIZES[usize::try_from(grown).map_or(last, |n| n.min(last))]
 }
 
-/// Whether an order that fits the filter is not chosen: the campaign has acted on it, or it has changed since
-/// the start in a way by which it did not fit then.
+/// Whether an order is not chosen although it fits the filter: the campaign has acted on it before, or the
+/// order was submitted, finished or paused after the campaign was started.
 #[must_use]
 pub fn is_left_out(campaign: &Campaign, order: &Order) -> bool {
     let start = campaign.started_at;
@@ -35,8 +36,9 @@ pub fn is_left_out(campaign: &Campaign, order: &Order) -> bool {
         || order.paused.as_ref().is_some_and(|hold| hold.at > start)
 }
 
-/// What became of an order that was acted on; `None` while it is under way. An order that is not stored any
-/// more had ended well, or was closed.
+/// What became of an order on which the act `what` was done; `None` while the order is under way. An `order`
+/// of `None` is one that is not stored any more: it counts as [`Then::Well`], for it had ended well, or was
+/// closed. The acts close, pause and resume are done with the act itself, and always give [`Then::Well`].
 #[must_use]
 pub fn came_of(what: &What, order: Option<&Order>) -> Option<Then> {
     // With these acts nothing else is to be waited for.
@@ -61,18 +63,20 @@ pub fn came_of(what: &What, order: Option<&Order>) -> Option<Then> {
     }
 }
 
-/// What follows from how a batch has gone so far.
+/// What a campaign does next, judged by how its batch has gone so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Wait on.
+    /// It goes on waiting for the orders of this batch.
     Watch,
-    /// The next batch.
+    /// It finishes this batch, and begins the next one if there are more orders.
     GoOn,
-    /// The campaign is over.
+    /// It ends now, in this way.
     Over(End),
 }
 
-/// Judges a batch whose orders were all acted on, watched since `since`.
+/// Judges a batch whose orders were all acted on. `since` is when the campaign began to wait for them; after
+/// [`Pace::patience`](super::form::Pace::patience) from then it waits no longer. The rule about orders that
+/// fail again is at [`Pace::stop_share`](super::form::Pace::stop_share).
 #[must_use]
 pub fn verdict(campaign: &Campaign, batch: &Batch, since: Timestamp, now: Timestamp) -> Verdict {
     let (done, came) = batch.came();
@@ -110,7 +114,7 @@ fn is_small(campaign: &Campaign) -> bool {
     size_of(campaign.grown.saturating_sub(1)) < SMALL
 }
 
-/// The campaign with its next batch begun.
+/// The campaign with `batch` begun as its next batch: it is about to act on the orders.
 #[must_use]
 pub fn begun(mut campaign: Campaign, batch: &Batch) -> Campaign {
     campaign.batch += 1;
@@ -122,7 +126,8 @@ pub fn begun(mut campaign: Campaign, batch: &Batch) -> Campaign {
     campaign
 }
 
-/// The campaign with a batch behind it that has this verdict; [`Verdict::Watch`] changes nothing.
+/// The campaign after `batch` was judged with this `verdict` at `now`: the batch is counted, and the next
+/// one is to be chosen, or the campaign has ended. [`Verdict::Watch`] changes nothing.
 #[must_use]
 pub fn ended(mut campaign: Campaign, batch: &Batch, verdict: Verdict, now: Timestamp) -> Campaign {
     let (_, came) = batch.came();

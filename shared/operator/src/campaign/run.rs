@@ -33,7 +33,8 @@ const LOOK_EVERY: Millis = Millis(500);
 /// Pages without an order that fits, after which a turn ends.
 const EMPTY_PAGES: usize = 20;
 
-/// Carries campaigns on, over the ports.
+/// Carries campaigns on. `S` is the store of orders, workflows and control records, `B` the bus, `C` the
+/// clock and `E` the source of random numbers.
 #[derive(Debug)]
 pub struct Campaigns<S, B, C, E> {
     operator: Operator<S, B, C, E>,
@@ -47,13 +48,14 @@ pub struct Campaigns<S, B, C, E> {
 /// What one call of [`Campaigns::carry_on`] did. All numbers are counts of that call alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Campaigns that are under way.
+    /// Campaigns that were under way when the call began.
     pub alive: usize,
-    /// Orders that were acted on, those that refused among them.
+    /// Orders on which the act was tried, including those that refused it.
     pub acted: usize,
-    /// Orders of those that were found to have been acted on before: whoever did so did not write it down.
+    /// Further orders of batches, which were found to have been acted on before, by a turn that did not write
+    /// that down (its process died, for example).
     pub known: usize,
-    /// Campaigns that ended.
+    /// Campaigns that ended in this call.
     pub ended: usize,
     /// Campaigns that could not be carried on now, because the store or the bus failed. A later call goes on
     /// with them.
@@ -61,7 +63,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Writes its line into the log; where nothing was done and nothing failed, at level `debug`.
+    /// Writes the report into the log as one line: at level `warn` if a campaign failed, at `info` if orders
+    /// were acted on or a campaign ended, else at `debug`.
     pub fn log(&self) {
         let campaigns = self;
         if self.failed > 0 {
@@ -111,7 +114,8 @@ where
     C: Clock + Clone,
     E: Entropy + Clone,
 {
-    /// Over the ports, and the acts of an operator over the same ports. Nothing is read or written yet.
+    /// Makes the part of the Supervisor that carries campaigns on. `operator` does the acts, and must work
+    /// on the same ports as are given here. Nothing is read or written yet.
     pub fn new(operator: Operator<S, B, C, E>, store: S, bus: B, clock: C, entropy: E) -> Self {
         Self {
             operator,
@@ -123,11 +127,12 @@ where
         }
     }
 
-    /// Carries every campaign on that is under way, one after the other, each for its share of `time`
-    /// (milliseconds). It may pass that by what one order, or one page, takes.
+    /// Carries on every campaign that is under way, one after the other, each for its share of `time`
+    /// (milliseconds). The call may take longer, by the time that one order or one page takes.
     ///
-    /// Without a campaign it costs one eventually consistent read. A failure never ends it: it is logged and
-    /// counted, and told by an alert where only an operator can mend it, such as a right that is missing.
+    /// Without a campaign the call costs one eventually consistent read. A failure is logged and counted,
+    /// and the call goes on with the next campaign. If only an operator can mend the failure, such as a
+    /// missing right, an alert tells of it.
     pub async fn carry_on(&self, time: Millis) -> Report {
         let report = self.turns(time).await;
         self.misconfigured.tell(&self.bus, &self.clock).await;

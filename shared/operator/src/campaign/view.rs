@@ -8,24 +8,25 @@ use super::desk::Standing;
 use super::form::{Counts, End, Note, Phase, What};
 use crate::find::Filter;
 
-/// What is shown of a campaign.
+/// A campaign in the form in which the command line and the API show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct View {
-    /// Its id.
+    /// The campaign's id.
     pub id: CampaignId,
-    /// What is done to each order.
+    /// The act that is done to each order.
     #[serde(flatten)]
     pub what: What,
-    /// To which orders.
+    /// Which orders it acts on: those that fitted this filter when it was started.
     pub filter: Filter,
     /// Who started it, and why.
     #[serde(flatten)]
     pub operator: OperatorAct,
-    /// Most orders a second.
+    /// Most orders that it acts on in a second.
     pub rate: u32,
-    /// How many of a hundred may fail again.
+    /// The share of orders that may fail again, in percent, before it stops: see
+    /// [`Pace::stop_share`](super::form::Pace::stop_share).
     pub stop_share: u8,
-    /// How long what becomes of a batch is waited for.
+    /// How long it waits for the orders of a batch to come to an end, in milliseconds.
     pub patience: Millis,
     /// When it was started.
     pub started_at: Timestamp,
@@ -35,18 +36,18 @@ pub struct View {
     pub ended_at: Option<Timestamp>,
     /// `finished`, `stopped`, `fails-again` or `stalled`; `None` while it is under way.
     pub end: Option<&'static str>,
-    /// How it stands, for a person.
+    /// What it does now, or how it ended, in a few words for a person. The text is no contract.
     pub text: String,
-    /// The number of the present batch.
+    /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
-    /// Sums over all batches.
+    /// Counts of orders over all batches, the present one included.
     pub orders: Counts,
     /// Stops and resumptions, oldest first.
     pub notes: Vec<Note>,
 }
 
 impl View {
-    /// Of a campaign as it stands.
+    /// The view of a campaign.
     #[must_use]
     pub fn of(standing: &Standing) -> Self {
         let Standing { campaign, counts } = standing;
@@ -78,13 +79,14 @@ impl View {
         }
     }
 
-    /// Whether it is over, unless somebody resumes it.
+    /// Whether the campaign has ended. An operator may resume it if it [is cut short](Self::is_cut_short).
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Whether it ended before it was through.
+    /// Whether the campaign ended before it had acted on every order that fits: an operator stopped it, or it
+    /// stopped by itself.
     #[must_use]
     pub fn is_cut_short(&self) -> bool {
         self.end.is_some_and(|end| end != End::Finished.name())

@@ -1,4 +1,4 @@
-//! What could not be taken, by cause, and the newest letters.
+//! The list of dead letters: how many there are of each cause, and the newest ones.
 
 use std::collections::BTreeMap;
 
@@ -80,9 +80,9 @@ impl Listed {
     }
 }
 
-/// Reads the topic, counts the letters that fit by cause, and lists the newest `limit` of them. Where
-/// letters are left out for what was done with them, the topic is read once more: a marker comes behind
-/// its letter.
+/// Reads the topic, counts the letters that fit the filter by cause, and lists the newest `limit` of them.
+/// If the filter leaves letters out because they were replayed or dismissed, the topic is read a second
+/// time: only after the first reading it is known which letters these are.
 ///
 /// In memory are at most `limit` letters and one more, without their values, and an index of at
 /// most [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.

@@ -1,8 +1,8 @@
 //! Dead letters: listed, shown, replayed and dismissed.
 //!
-//! What a letter is, and what a replay sends, is [`triad_runtime::dead_letter`]'s. The topic is read
-//! as a whole, or from a moment on: a log has no other index. How a topic is read is the bus's
-//! affair and behind [`LetterTopic`], which whoever uses this implements over the bus's client.
+//! [`triad_runtime::dead_letter`] says what a letter is, and what a replay sends. The topic is read as a
+//! whole, or from a moment on: a log has no other index. The user of this crate implements [`LetterTopic`]
+//! with the client of the bus, by which the topic is read.
 
 mod list;
 mod replay;
@@ -52,7 +52,7 @@ pub trait LetterRecords: Send {
     fn next(&mut self) -> impl Future<Output = Result<Option<InputRecord>, Self::Error>> + Send;
 }
 
-/// Why dead letters cannot be listed.
+/// Why dead letters cannot be listed. `E` is the error of the [`LetterTopic`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError<E> {
     /// The topic cannot be read; this is the reader's own error.
@@ -63,7 +63,8 @@ pub enum LetterError<E> {
     Full(#[from] Full),
 }
 
-/// Which letters. Every field that is set must fit; with none set, every letter fits.
+/// A filter for dead letters. A letter fits if it fits every field that is set. The default has no field
+/// set: every letter fits that was not dismissed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LetterFilter {
     /// Only letters with exactly this cause code; `None`: any.
@@ -73,20 +74,21 @@ pub struct LetterFilter {
     /// Only letters that were written at this moment or later; the topic is read from there on.
     /// `None`: all.
     pub since: Option<Timestamp>,
-    /// Only letters that were never replayed.
+    /// If true, only letters that were never replayed fit.
     pub not_replayed: bool,
-    /// Letters that were dismissed, too: else they are left out.
+    /// If true, letters that were dismissed fit, too; if false, they are left out.
     pub dismissed: bool,
 }
 
 impl LetterFilter {
-    /// Whether what was done with a letter fits: when it was replayed last, and dismissed last.
+    /// Whether a letter fits the fields `not_replayed` and `dismissed`. The arguments are when the letter
+    /// was last replayed and last dismissed; `None`: never.
     #[must_use]
     pub fn fits_marks(&self, replayed: Option<Timestamp>, dismissed: Option<Timestamp>) -> bool {
         (self.dismissed || dismissed.is_none()) && !(self.not_replayed && replayed.is_some())
     }
 
-    /// Whether a letter fits every field of the filter that is about the letter itself.
+    /// Whether a letter fits the fields `cause`, `topic` and `since`, which are about the letter itself.
     #[must_use]
     pub fn fits(&self, letter: &Letter) -> bool {
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);

@@ -1,4 +1,5 @@
-//! Letters are sent again to where they came from, and marked; or marked alone, as dismissed.
+//! Replaying letters: they are sent again to where they came from, and marked. Dismissing letters: they are
+//! only marked.
 //!
 //! The topic is read twice: first to know which letters there are and which of them were replayed,
 //! then to send. Nothing but the letter in hand is kept of their content. Each is sent and
@@ -32,26 +33,27 @@ pub const PATIENCE: Millis = Millis(15_000);
 pub enum Chosen {
     /// Exactly these letters. If one of them does not exist, none is replayed.
     Named(BTreeSet<LetterId>),
-    /// All letters that fit the filter when the replay begins.
+    /// All letters that are in the topic when the replay begins, and fit the cause, the topic and the moment
+    /// of the filter. Its other fields do not count here.
     All(LetterFilter),
 }
 
-/// What is done with letters.
+/// What is done with dead letters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Deed {
-    /// They are sent again to where they came from, and marked.
+    /// The letters are sent again to the topics that they came from, and marked as replayed.
     #[default]
     Replay,
-    /// They are marked: nobody need look at them any more. Nothing is sent to where they came from.
+    /// The letters are only marked as dismissed: nobody needs to look at them any more.
     Dismiss,
 }
 
 /// What to replay or dismiss, and how.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// What is done with them.
+    /// What is done with the letters.
     pub deed: Deed,
-    /// Which letters. Of all that fit a filter, those that were dismissed are left out.
+    /// The letters. A replay of [`Chosen::All`] leaves out those that were dismissed.
     pub letters: Chosen,
     /// Who replays, and why. The marker of each letter has its own time in place of this one's.
     pub act: ReplayAct,
@@ -59,9 +61,10 @@ pub struct Replay {
     /// single letter, and for at most
     /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES); neither is checked here.
     pub corrected: Option<Vec<u8>>,
-    /// Whether to replay letters that were replayed before, too.
+    /// If true, letters that were replayed (or dismissed) before have it done again; if false, their outcome
+    /// is [`Outcome::Before`].
     pub again: bool,
-    /// Whether only to find out what would be replayed, and to send nothing.
+    /// If true, nothing is sent, and the outcomes say what would be done.
     pub dry_run: bool,
     /// Most letters a second. A dry run does not wait.
     pub rate: Rate,
@@ -89,17 +92,17 @@ pub enum Outcome {
 /// How many letters came to which outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Letters that were replayed; in a dry run: that would be.
+    /// Letters that were replayed, or dismissed; in a dry run: letters that would be.
     pub replayed: u64,
-    /// Letters that were replayed before, and so not now.
+    /// Letters that were replayed (or dismissed) before, with which nothing was done now.
     #[serde(rename = "replayed_before")]
     pub before: u64,
     /// Letters that were refused, not sent, or sent and not marked.
     pub failed: u64,
 }
 
-/// Why a replay ended before its last letter. To run it again is safe: what was marked is not
-/// replayed again.
+/// Why a replay ended before its last letter. To run it again is safe: what was marked is not replayed
+/// again. `E` is the error of the [`LetterTopic`], `F` that of `report`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError<E, F> {
     /// The topic cannot be read; this is the reader's own error. Letters before it may have been
@@ -147,7 +150,7 @@ impl Chosen {
 }
 
 impl Deed {
-    /// What a letter is when the deed is done.
+    /// The word for a letter with which this was done: `replayed` or `dismissed`.
     #[must_use]
     pub fn done(self) -> &'static str {
         match self {
@@ -158,7 +161,8 @@ impl Deed {
 }
 
 impl Outcome {
-    /// The word for programs, such as `replayed`, `would-be-dismissed`, `replayed-before` or `failed`.
+    /// The outcome of this deed as a word for programs, such as `replayed`, `would-be-dismissed`,
+    /// `replayed-before` or `failed`.
     #[must_use]
     pub fn name(&self, deed: Deed) -> String {
         let done = deed.done();
@@ -170,7 +174,7 @@ impl Outcome {
         }
     }
 
-    /// Why it came so, for people; `None` where the word says it all.
+    /// Why the outcome is as it is, for people. `None` if the letter was, or would be, replayed or dismissed.
     #[must_use]
     pub fn why(&self, deed: Deed) -> Option<String> {
         match self {
@@ -184,7 +188,7 @@ impl Outcome {
 }
 
 impl Tally {
-    /// Counts the outcome of one letter.
+    /// Adds the outcome of one letter to the counts.
     pub fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Replayed | Outcome::WouldBe => self.replayed += 1,
@@ -194,8 +198,9 @@ impl Tally {
     }
 }
 
-/// Replays letters one after the other, no faster than the rate, and calls `report` after each. The
-/// topic is read twice: once to find the letters and their markers, once to send.
+/// Replays or dismisses letters one after the other, no faster than the rate, calls `report` after each, and
+/// returns how many letters came to which outcome. The topic is read twice: once to find the letters and
+/// their markers, once to send.
 ///
 /// In memory are the letter in hand and an index of at most
 /// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.

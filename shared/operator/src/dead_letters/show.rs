@@ -10,7 +10,7 @@ use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 
 use super::{Bytes, LetterTopic, Letters};
 
-/// Most replays of one letter that are shown: those that come last in the topic.
+/// Most replays of one letter that are shown, inclusive: those that come last in the topic.
 pub const MAX_REPLAYS: usize = 100;
 
 /// A letter and its replays. As JSON one object with the parts of the letter by name, and
@@ -114,7 +114,7 @@ impl Serialize for Shown {
 /// letter. In memory are the letter and at most `MAX_REPLAYS` markers.
 ///
 /// # Errors
-/// The topic's own, if it cannot be read.
+/// The error of the [`LetterTopic`] if it cannot be read.
 pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
     let mut letters = Letters::open(topic, None).await?;
     let mut found: Option<Letter> = None;

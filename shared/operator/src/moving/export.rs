@@ -10,37 +10,39 @@ use super::file::{FileError, Writer};
 use super::line::Counts;
 use super::patience::patiently;
 
-/// Most things that are named of those that cannot be moved; the others are counted.
+/// Most things that an export or an import names because they cannot be moved; the others are only counted.
 pub const MAX_NAMED: usize = 100;
 
 /// What the keys of control records begin with that hold for seconds: rate limits, reports of pressure.
 const PASSING: [&str; 2] = ["rate/", "pressure/"];
 
-/// Why an export has not come to its end.
+/// Why an export ended before it was complete.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file cannot be written.
+    /// The file cannot be written, or a line would be too long.
     #[error("the file cannot be written: {0}")]
     File(#[from] FileError),
 }
 
-/// What was left out of an export, because it cannot be read.
+/// What was left out of an export because it cannot be read. The default is that nothing was left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// How many things.
+    /// How many things were left out.
     pub unreadable: u64,
-    /// The first [`MAX_NAMED`] of them.
+    /// The first of these things, at most [`MAX_NAMED`].
     pub named: Vec<Unreadable>,
 }
 
-/// Writes everything that a store keeps. `progress` is told after each page how much has been written. It
-/// holds one page in memory.
+/// Writes everything that a store keeps into a file, except control records that hold only for seconds (rate
+/// limits and reports of pressure). After each page `progress` is called with how much has been written. It
+/// holds one page in memory, and tries again where the store fails for the moment. The caller then writes the
+/// messages, and [finishes](Writer::finish) the file.
 ///
 /// # Errors
-/// [`ExportError`]; the file is not whole then.
+/// [`ExportError`]: the store cannot be read or the file cannot be written. The file is not whole then.
 pub async fn export<S: MovingStore, W: Write>(
     store: &S,
     clock: &impl Clock,

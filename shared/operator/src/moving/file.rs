@@ -23,18 +23,18 @@ const DIGITS: usize = 8;
 /// Why a file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system says so.
+    /// The system failed to read or write; this is its error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The first line is none of an export.
+    /// The first line is not that of an export.
     #[error("this is no export of triad")]
     NoExport,
-    /// The file has a form that this program does not know.
+    /// The file has this version of the form, which is not [`VERSION`].
     #[error(
         "the file has form {0}, and this triad reads form {VERSION} alone: use the triad that wrote it, or a later one"
     )]
     Version(u32),
-    /// A line is not as it was written.
+    /// A line is not as it was written, or does not belong at its place.
     #[error("line {line} is damaged: {why}")]
     Damaged {
         /// Number of the line, from 1.
@@ -42,12 +42,13 @@ pub enum FileError {
         /// What is wrong with it, for people.
         why: String,
     },
-    /// The last line is missing: the export was not finished, or the file was cut off.
+    /// The last line is missing: the export was not finished, or the file was cut off. The number is that of
+    /// the last line that was read, from 1.
     #[error(
         "the file ends after line {0} without its last line: the export was not finished, or the file was cut off"
     )]
     Truncated(u64),
-    /// A line would be longer than [`MAX_LINE_BYTES`].
+    /// The line with this number, from 1, would be longer than [`MAX_LINE_BYTES`], and was not written.
     #[error("line {0} would be longer than {MAX_LINE_BYTES} bytes")]
     TooLong(u64),
 }
@@ -61,7 +62,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file that is being written. It is whole once [`finish`](Self::finish) has been called.
+/// A file that is being written to `W`. It is whole once [`finish`](Self::finish) has been called.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -71,10 +72,11 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file: `from` is the kind of store, for people.
+    /// Begins a file and writes its first line. `from` is the kind of store that is exported, for people;
+    /// `at` is the present time.
     ///
     /// # Errors
-    /// [`FileError::Io`].
+    /// [`FileError::Io`] if `out` cannot be written.
     pub fn begin(out: W, from: &str, at: Timestamp) -> Result<Self, FileError> {
         let mut writer = Self {
             out,
@@ -90,15 +92,15 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes one thing that a store keeps.
+    /// Writes one thing that a store keeps, as one line.
     ///
     /// # Errors
-    /// [`FileError::Io`], [`FileError::TooLong`].
+    /// [`FileError::Io`] if it cannot be written, [`FileError::TooLong`] if its line is too long.
     pub fn keep(&mut self, kept: &Kept) -> Result<(), FileError> {
         self.put(&Line::of(kept))
     }
 
-    /// Writes a message that was sent and not yet taken.
+    /// Writes a message that was sent and that no process has handled yet, as one line.
     ///
     /// # Errors
     /// As [`keep`](Self::keep).
@@ -106,16 +108,17 @@ impl<W: Write> Writer<W> {
         self.put(&Line::Message(message))
     }
 
-    /// How much has been written.
+    /// How many things of each kind have been written.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Writes the last line and gives back what was written to, which is flushed.
+    /// Writes the last line and flushes. Returns what was written to, and how many things of each kind the
+    /// file has.
     ///
     /// # Errors
-    /// [`FileError::Io`].
+    /// [`FileError::Io`] if it cannot be written. The file is not whole then.
     pub fn finish(mut self) -> Result<(W, Counts), FileError> {
         let sha256 = hex(&self.sum.clone().finalize());
         let counts = self.counts;
@@ -140,8 +143,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A file that is being read. Every line is checked when it is come to; that the file is whole is known once
-/// [`read`](Self::read) has answered with nothing.
+/// A file that is being read from `R`. Every line is checked when it is read. The file is known to be whole
+/// once [`read`](Self::read) has returned `None`.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
@@ -152,20 +155,22 @@ pub struct Reader<R> {
     is_ended: bool,
 }
 
-/// What a file holds, line by line.
+/// What one line of a file holds, between the first and the last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// One thing for a store.
+    /// A thing that a store keeps.
     Kept(Kept),
-    /// A message that was sent and not yet taken.
+    /// A message that was sent and that no process had handled.
     Message(Message),
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Begins to read a file.
+    /// Begins to read a file: reads its first line.
     ///
     /// # Errors
-    /// [`FileError`]: it cannot be read, is no export, or has a form of another version.
+    /// [`FileError::Io`] if it cannot be read, [`FileError::NoExport`] if it is not an export,
+    /// [`FileError::Version`] if its form has another version, [`FileError::Damaged`] if its first line is
+    /// damaged.
     pub fn begin(from: R) -> Result<Self, FileError> {
         let mut reader = Self {
             from,
@@ -208,22 +213,25 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// What the file says of itself.
+    /// The first line: what the file is, and when and from what kind of store it was made.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How much has been read.
+    /// How many things of each kind have been read.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The next thing and how many bytes its line has; nothing at the end of a whole file.
+    /// Reads the next line: its content, and how many bytes it has. `None` at the end of a file that is
+    /// whole.
     ///
     /// # Errors
-    /// [`FileError`]; the file is not to be read on.
+    /// [`FileError::Io`] if the file cannot be read, [`FileError::Damaged`] if a line is damaged or the lines
+    /// are not those that were written, [`FileError::Truncated`] if the last line is missing. The caller must
+    /// not read on after an error.
     pub fn read(&mut self) -> Result<Option<(Item, usize)>, FileError> {
         if self.is_ended {
             return Ok(None);

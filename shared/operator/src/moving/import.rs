@@ -17,53 +17,57 @@ const BATCH: usize = 100;
 /// Bytes of the lines of one call to the store: the last one may pass it.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Why an import has not come to its end. To run it again goes on where it was.
+/// Why an import ended before it was complete. What was put into the store stays there. Running the import
+/// again is safe: it counts what is there as [`Tally::same`], and goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The file cannot be read.
+    /// The file cannot be read, or is damaged.
     #[error(transparent)]
     File(#[from] FileError),
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bus takes no messages.
+    /// The bus has not taken a message.
     #[error(transparent)]
     Bus(#[from] BusError),
 }
 
-/// What came of things of one kind.
+/// How many things of one kind came to which result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// They were not there, and were written, or would have been.
+    /// Things that were not in the store, and were written; in a dry run: would have been written.
     pub new: u64,
-    /// The same was there already.
+    /// Things that were in the store already, with the same content.
     pub same: u64,
-    /// Something else was there, and was left as it is.
+    /// Things that were in the store with another content, which was left as it is.
     pub different: u64,
-    /// The store does not take them.
+    /// Things that the store refused.
     pub refused: u64,
-    /// They had expired, and were left out.
+    /// Things that had expired, and were left out.
     pub expired: u64,
 }
 
 /// What came of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// Orders.
+    /// What came of the orders.
     pub orders: Tally,
-    /// Versions of workflows, and which are the present ones.
+    /// What came of the versions of workflows, and of the entries that say which version is the present one.
     pub workflows: Tally,
-    /// Control records.
+    /// What came of the control records.
     pub control: Tally,
-    /// Messages that were sent: submissions, replies and announcements that nobody had taken.
+    /// How many messages the file has that no process had handled: submissions, replies and announcements.
+    /// They were sent, unless this was a dry run or an import without a bus.
     pub messages: u64,
-    /// The first [`MAX_NAMED`] things that are there with another content, or are refused, and why.
+    /// The first things that are [different](Tally::different) or [refused](Tally::refused), at most
+    /// [`MAX_NAMED`]: the name of each, and why, for people.
     #[serde(skip)]
     pub named: Vec<(String, String)>,
 }
 
 impl Imported {
-    /// Whether all that the file holds is in the store now.
+    /// Whether everything that the file holds and that has not expired is in the store now; in a dry run:
+    /// would be.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let tallies = [self.orders, self.workflows, self.control];
@@ -105,13 +109,17 @@ impl Imported {
     }
 }
 
-/// Puts the rest of a file into a store, in batches, and then sends its messages. `progress` is told after each
-/// batch how much has been read. With `dry_run` nothing is written or sent. It holds one batch in memory. To
-/// do it twice does no harm: what is there already is counted as such, and of an order that is submitted
-/// again Submission knows the first, and a reply is answered once.
+/// Puts the rest of a file into a store, in batches, and sends its messages over the bus. Nothing that is in
+/// the store is replaced. After each batch `progress` is called with how much has been read. It holds one
+/// batch in memory, and tries again where the store or the bus fails for the moment.
+///
+/// With `dry_run` nothing is written or sent, and the answer says what would come of the import. Without a
+/// bus (`None`) the messages are counted, but not sent. To do an import twice does no harm: what is there
+/// already is counted as such, Submission knows an order that is submitted again, and a reply is handled
+/// once.
 ///
 /// # Errors
-/// [`ImportError`]; what was put before stays.
+/// [`ImportError`]: the file, the store or the bus failed. What was put into the store before stays there.
 pub async fn import<S: MovingStore, B: Bus, R: BufRead>(
     (store, bus, clock): (&S, Option<&B>, &impl Clock),
     file: &mut Reader<R>,

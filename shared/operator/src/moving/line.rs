@@ -18,13 +18,13 @@ use triad_workflow::Millis;
 pub struct Header {
     /// Version of the form of the file.
     pub version: u32,
-    /// From what kind of store, for people: `sqlite` or `dynamodb`.
+    /// The kind of store that was exported, for people: `sqlite` or `dynamodb`.
     pub from: String,
-    /// When it was begun, in milliseconds since the Unix epoch.
+    /// When the export was begun, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
-/// How many things of each kind.
+/// How many things of each kind were written to a file, or read from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Versions of workflows.
@@ -33,18 +33,18 @@ pub struct Counts {
     pub present: u64,
     /// Records of the control store.
     pub control: u64,
-    /// Orders, those included of which only the details are kept.
+    /// Orders, including those of which only the details are kept.
     pub orders: u64,
     /// Orders among them that have not finished.
     pub alive: u64,
-    /// Orders that were sent and not yet taken.
+    /// Messages with a submitted order that Submission has not handled yet.
     pub submissions: u64,
-    /// Replies and announcements that were sent and not yet taken.
+    /// Messages to the Scheduler (replies and announcements) that it has not handled yet.
     pub replies: u64,
 }
 
 impl Counts {
-    /// All lines but the first and the last.
+    /// How many lines these things have: all of the file but the first and the last.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.workflows + self.present + self.control + self.orders + self.submissions + self.replies
@@ -92,8 +92,8 @@ impl Bytes {
     }
 }
 
-/// Topics of which messages are moved that nobody has taken: orders as they were submitted, and what agents
-/// have answered. A reply may be all that brings an order's last status back.
+/// Topics whose messages are moved if no process has handled them: orders as they were submitted, and what
+/// agents have answered. A reply may be all that brings an order's last status back.
 pub const TOPICS: [&str; 4] = [
     topics::ORDERS_HIGH,
     topics::ORDERS,
@@ -101,7 +101,8 @@ pub const TOPICS: [&str; 4] = [
     topics::SCHEDULER,
 ];
 
-/// A message that was sent and not yet taken: a record of one of [`TOPICS`], as it came.
+/// A message that was sent and that no process has handled: a record of one of [`TOPICS`], with its key,
+/// value and headers unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     topic: String,
@@ -111,7 +112,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message in a record.
+    /// Copies the message in a record. The topic is not checked here, but by [`envelope`](Self::envelope).
     #[must_use]
     pub fn of(record: &InputRecord) -> Self {
         let bytes = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(Bytes::of);
@@ -124,10 +125,10 @@ impl Message {
         }
     }
 
-    /// What sends it again.
+    /// The envelope that sends the message again. A message without a value is sent with an empty one.
     ///
     /// # Errors
-    /// Why its bytes cannot be read, or that its topic is none of [`TOPICS`], for people.
+    /// If its bytes cannot be decoded, or its topic is not one of [`TOPICS`]: why, for people.
     pub fn envelope(&self) -> Result<Envelope, String> {
         if !TOPICS.contains(&self.topic.as_str()) {
             return Err(format!("messages of topic {} are not moved", self.topic));

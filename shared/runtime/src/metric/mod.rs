@@ -1,11 +1,11 @@
 //! What is measured: every metric's name, unit and labels, and the functions by which handlers tell of
 //! what happens.
 //!
-//! A handler says what has happened ("a call has ended"), and which numbers that is stands here alone.
-//! Where the numbers go is the shell's: to a Prometheus endpoint, into log lines in the embedded metric
-//! format, or nowhere. Nothing is built for them until a shell calls [`describe`].
+//! A handler says what has happened ("a call has ended"), and only this module says which numbers change by
+//! that. The shell decides where the numbers go: to a Prometheus endpoint, into log lines in the embedded
+//! metric format, or nowhere. Nothing is built for them until a shell calls [`describe`].
 //!
-//! All are of one process, and counters begin with it at 0.
+//! All numbers are of one process, and counters begin at 0 when it starts.
 
 mod table;
 mod told;

@@ -24,8 +24,8 @@ pub const MAX_STEPS: usize = 32;
 /// Most calls to the remote service that an author may allow one attempt, inclusive. At least one
 /// call is needed.
 pub const MAX_CALLS: u32 = 100;
-/// Largest number of failed attempts, inclusive, that an author may have met with another attempt;
-/// the same for extra attempts after a longer wait.
+/// Largest threshold, inclusive, that an author may give: the number of failed attempts that are each
+/// followed by another attempt. It is also the largest number of extra attempts after a longer wait.
 pub const MAX_THRESHOLD: u32 = 100;
 /// Most calls that one order may cause in all, inclusive, as [`Workflow::worst_case_calls`] counts
 /// them.

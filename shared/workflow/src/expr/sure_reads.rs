@@ -1,23 +1,23 @@
-//! What an expression surely reads of the outputs of steps.
+//! Which fields of the outputs of steps an expression reads for every order.
 
 use cel::common::ast::operators::{CONDITIONAL, INDEX, LOGICAL_AND, LOGICAL_OR};
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::Expression;
 
-/// Whose output is read.
+/// The step whose output an expression reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadOf {
-    /// That of the step with this id.
+    /// The step with this id, read as `steps.<id>`.
     Step(String),
-    /// That of the step that is compensated.
+    /// The step that is compensated, read as `output`.
     Output,
 }
 
 impl Expression {
-    /// Every field of an output that the expression reads whenever it is computed: whose output, and the
-    /// names that lead to the field, at least one. What stands behind a condition (`? :`, `&&`, `||`,
-    /// `has()`, the body of a macro) is left out: it need not be there.
+    /// Every field of an output that the expression reads whenever it is computed: the step whose output it
+    /// is, and the names that lead to the field, at least one. Fields that are read under a condition (`? :`,
+    /// `&&`, `||`, `has()`, the body of a macro) are left out, because an output need not have them.
     #[must_use]
     pub fn sure_reads(&self) -> Vec<(ReadOf, Vec<String>)> {
         let mut found = Vec::new();

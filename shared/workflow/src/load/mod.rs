@@ -31,7 +31,8 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    /// A file with one problem that is of the whole of it.
+    /// The error of a file with one problem that is about the whole file. `reason` says what is wrong, for
+    /// the author.
     #[must_use]
     pub fn whole(file: &str, reason: impl Into<String>) -> Self {
         Self {
@@ -40,7 +41,8 @@ impl LoadError {
         }
     }
 
-    /// A line for each problem, without the lines of the file.
+    /// A line of text for each problem, `FILE:LINE:COLUMN: what is wrong`, without an excerpt of the file. A
+    /// problem without a place has `FILE: what is wrong`.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.problems.iter().map(|problem| match &problem.place {
             Some(at) => format!("{}:{}:{}: {problem}", self.file, at.line, at.column),
@@ -48,8 +50,8 @@ impl LoadError {
         })
     }
 
-    /// The problems for programs, each an object with `file`, `line` and `column` (from 1, or null),
-    /// `step`, `path`, `reason` and `hint` (each a text or null).
+    /// The problems in the form for programs: each an object with `file`, `line` and `column` (from 1, or
+    /// null), `step`, `path`, `reason` and `hint` (each a text or null).
     pub fn json(&self) -> impl Iterator<Item = Value> + '_ {
         self.problems.iter().map(|problem| {
             let place = problem.place.as_ref();
@@ -167,9 +169,9 @@ fn step_names(value: &Value, ids_are_whole: bool) -> Vec<String> {
     steps.into_iter().flatten().enumerate().map(name).collect()
 }
 
-/// What in the expressions of a definition can never work, whatever the order: what [`from_yaml`] adds
-/// to the problems that [`Workflow::compile`] finds. A definition that is published already is not held
-/// against it.
+/// Finds everything in a definition's expressions that cannot work for any order. [`from_yaml`] adds these
+/// problems to those that [`Workflow::compile`] finds. Definitions that are published already are not checked
+/// in this way.
 #[must_use]
 pub fn type_problems(definition: &Definition) -> Vec<Problem> {
     types::check(definition)

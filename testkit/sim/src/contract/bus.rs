@@ -38,14 +38,14 @@ pub enum Next {
 /// The function that says for each delivered record what the reader is to do with it.
 pub type Answers = Arc<Mutex<dyn FnMut(&InputRecord) -> Next + Send>>;
 
-/// What the reader is to do with this record.
+/// Asks `answers` what the reader is to do with this record.
 pub fn answer(answers: &Answers, record: &InputRecord) -> Next {
     (answers.lock().unwrap_or_else(PoisonError::into_inner))(record)
 }
 
 /// A bus that the contract is run on, and the consumer loop that reads it.
 pub trait BusUnderTest: Send + Sync {
-    /// The bus as handlers send through it.
+    /// The type of the bus, as handlers send through it.
     type Bus: Bus;
 
     /// The bus as handlers send through it.
@@ -122,7 +122,7 @@ fn numbered(topic: &str, keys: usize, count: usize) -> Vec<Envelope> {
 /// in their order, null among them.
 ///
 /// # Panics
-/// If it has not.
+/// If the bus does not behave like this, or a message cannot be sent.
 pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
     let sent = Envelope {
         topic: topic.to_owned(),
@@ -148,7 +148,7 @@ pub async fn brings_what_was_sent<T: BusUnderTest>(bus: &T, topic: &str) {
 /// whether by one `publish` or by several.
 ///
 /// # Panics
-/// If they are not, or one is missing.
+/// If the bus does not behave like this, or a message cannot be sent.
 pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
     let all = numbered(topic, 7, 200);
     let (first, rest) = all.split_at(120);
@@ -182,7 +182,7 @@ pub async fn keeps_the_order_of_a_key<T: BusUnderTest>(bus: &T, topic: &str) {
 /// partition are not acknowledged in its place: in the end every record was delivered.
 ///
 /// # Panics
-/// If that is not so.
+/// If the bus does not behave like this, or a message cannot be sent.
 pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 12)).await;
     let mut left = 3;
@@ -215,7 +215,7 @@ pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str
 /// misses none.
 ///
 /// # Panics
-/// If that is not so.
+/// If the bus does not behave like this, or a message cannot be sent.
 pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 10)).await;
     let first = read(bus, topic, until(10)).await;
@@ -229,7 +229,7 @@ pub async fn goes_on_behind_what_was_done<T: BusUnderTest>(bus: &T, topic: &str)
 /// later one.
 ///
 /// # Panics
-/// If that is not so.
+/// If the bus does not behave like this, or a message cannot be sent.
 pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) {
     send(bus, numbered(topic, 1, 20)).await;
     let die = |seen: &[InputRecord]| {
@@ -264,7 +264,7 @@ pub async fn loses_nothing_with_a_reader<T: BusUnderTest>(bus: &T, topic: &str) 
 /// Creates [`TOPICS`] and runs every function of this contract, each on a topic of its own.
 ///
 /// # Panics
-/// If one of them does.
+/// If one of these functions panics.
 pub async fn all<T: BusUnderTest>(bus: &T) {
     for topic in TOPICS {
         bus.create(topic).await;

@@ -41,7 +41,7 @@ fn record(version: u64, token: u64) -> ControlRecord {
 /// is repeated with the same token is answered as written.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     store: &S,
     prefix: &str,
@@ -67,7 +67,7 @@ pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
 /// Checks that of several writes on the same version exactly one is written.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     let key = format!("{prefix}/race");
     let mut won = Vec::new();
@@ -84,7 +84,7 @@ pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
 /// its place, whether or not the store has deleted it.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     let expiring = |name: &str, at: Timestamp| ControlWrite {
@@ -111,7 +111,7 @@ pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &
 /// Runs every function of this contract.
 ///
 /// # Panics
-/// If one of them does.
+/// If one of these functions panics.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     writes_on_the_version_and_knows_its_own_write(&store, prefix).await;

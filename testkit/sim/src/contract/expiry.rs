@@ -63,7 +63,7 @@ async fn is_there<T: TimedStore>(timed: &T, order: &Order) -> bool {
 /// Checks that the record of an order that ended well is kept for the retention and not longer.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "kept", processed).await;
@@ -78,7 +78,7 @@ pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T,
 /// and repeated writes are answered as ever.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let first = ended(timed, LONG, prefix, "nearer", processed).await;
@@ -108,7 +108,7 @@ pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str)
 /// for the retention from its closing on.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
     timed: &T,
     prefix: &str,
@@ -151,7 +151,7 @@ pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
 /// Checks that the record of a finished order that an operator has set going again does not expire.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &str) {
     let compensated = |at| ProcessState::Compensated { at, cause: cause() };
     let order = ended(timed, SHORT, prefix, "again", compensated).await;
@@ -168,7 +168,7 @@ pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &st
 /// the record has expired, the same id is known, and no record is written.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "neither", processed).await;
@@ -191,7 +191,7 @@ pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
 /// deleted it: alone and among others, consistently and eventually, and in a list.
 ///
 /// # Panics
-/// If it is found.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let expired = ended(timed, SHORT, prefix, "expired", processed).await.id;
@@ -225,7 +225,7 @@ pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefi
 /// Runs every function of this contract.
 ///
 /// # Panics
-/// If one of them does.
+/// If one of these functions panics.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     keeps_a_finished_record_for_the_retention(timed, prefix).await;
     never_brings_the_end_nearer(timed, prefix).await;

@@ -20,14 +20,14 @@ const MAX_PAGES: usize = 10_000;
 /// Orders, so that every store turns pages.
 const MANY: usize = 450;
 
-/// What a store must be.
+/// The ports that a store must implement so that this contract can be run on it.
 pub trait Whole: StateStore + DefinitionStore + ControlStore + MovingStore {}
 impl<T: StateStore + DefinitionStore + ControlStore + MovingStore> Whole for T {}
 
-/// Everything that a store keeps, by name.
+/// Reads everything that a store keeps. The key of each item is its [`Kept::name`].
 ///
 /// # Panics
-/// If it cannot be read, or a thing is there twice.
+/// If something cannot be read, an item comes twice, or the pages do not end.
 pub async fn everything<S: MovingStore>(store: &S) -> BTreeMap<String, Kept> {
     let mut all = BTreeMap::new();
     for part in Part::ALL {
@@ -120,11 +120,12 @@ async fn fill<S: Whole>(store: &S) -> Vec<OrderId> {
     ids
 }
 
-/// Checks that everything of a store, put into an empty one, is in it as it was: what is read of either is the
-/// same, by this port and by the others; and that putting it again writes nothing.
+/// Fills the store `from`, puts everything that it keeps into the empty store `to`, and checks that the same
+/// is then read from either, by this port and by the others. Also checks that a dry run writes nothing, and
+/// that putting everything a second time finds each item to be there already.
 ///
 /// # Panics
-/// If that is not so.
+/// If a store does not behave like this, or a call to it fails.
 pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, to: &T) {
     let ids = fill(from).await;
     let all: Vec<Kept> = everything(from).await.into_values().collect();
@@ -157,11 +158,12 @@ pub async fn moves_everything_and_knows_it_again<S: Whole, T: Whole>(from: &S, t
     }
 }
 
-/// Checks that what stands is not replaced: neither a record that has gone on, nor details of another
-/// submission, nor a control record; and that a half is not put beside another order's.
+/// Checks that an order that is stored is not replaced by an earlier version of its record, by details with
+/// another digest, or by its record or its details alone; in a dry run and without one the answer is that
+/// the store has something different.
 ///
 /// # Panics
-/// If that is not so.
+/// If a store does not behave like this, or a call to it fails.
 pub async fn leaves_what_stands<S: Whole>(store: &S) {
     let id = id("stands", "1");
     let order = create(store, &id, 5_000).await;
@@ -200,11 +202,11 @@ pub async fn leaves_what_stands<S: Whole>(store: &S) {
     assert_eq!(load(store, &id).await, Some(next));
 }
 
-/// Checks that halves of orders are moved too, that of one control record the content stays, and that a page
-/// that is none is refused.
+/// Checks that the details of an order are stored although it has no record; that a control record is kept
+/// as it is, and another version of it is not taken; and that a text that is no page token is refused.
 ///
 /// # Panics
-/// If that is not so.
+/// If a store does not behave like this, or a call to it fails.
 pub async fn keeps_halves_and_control_records<S: Whole>(store: &S) {
     let details = KeptDetails {
         json: r#"{"n":1.10,"s":"\u00e9"}"#.to_owned(),

@@ -73,7 +73,7 @@ async fn eventually<S: OperatorStore>(
 /// and its workflow, until it is closed, and in no other part of the index.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn has_what_stopped_until_it_is_closed<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -121,7 +121,7 @@ where
 /// it when it is resumed.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn has_what_is_paused_until_it_goes_on<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -143,7 +143,7 @@ where
 /// Checks that the pages of one shard of the attention index have every row once, the oldest first.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn pages_of_the_attention_index_are_complete_and_ordered<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -196,7 +196,7 @@ where
 /// is no error.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn lists_versions_and_removes_old_ones<S>(store: &S, prefix: &str)
 where
     S: DefinitionStore + OperatorStore,
@@ -245,7 +245,7 @@ where
 /// Runs every function of this contract.
 ///
 /// # Panics
-/// If one of them does.
+/// If one of these functions panics.
 pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, prefix: &str) {
     has_what_stopped_until_it_is_closed(store, prefix).await;
     has_what_is_paused_until_it_goes_on(store, prefix).await;

@@ -7,18 +7,18 @@ use std::task::Poll;
 
 use tokio::sync::Barrier;
 
-/// One that races: a call of a store.
+/// One call of a store that runs at the same time as others. `T` is what the call returns.
 pub type Racer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Has racers run at the same time. A store that waits for something is raced on one thread; one that
-/// answers at once needs threads.
+/// A way to run several calls at the same time: [`TakingTurns`] for a store whose calls wait for something,
+/// [`OnThreads`] for a store whose calls end without waiting.
 pub trait Racers: Sync {
-    /// Runs all of them, and returns what came of each, in their order.
+    /// Runs all calls at the same time and returns their results, in the order of `all`.
     fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>)
     -> impl Future<Output = Vec<T>> + Send;
 }
 
-/// Racers on one thread, which take turns where they wait: those of the simulated world.
+/// Runs the calls on one thread, where each goes on while another waits. It is for the simulated world.
 #[derive(Debug)]
 pub struct TakingTurns;
 
@@ -43,14 +43,14 @@ impl Racers for TakingTurns {
     }
 }
 
-/// Racers on the threads of a tokio runtime, of which there must be several: a store that answers without
-/// waiting would be raced by one after the other on a single one.
+/// Runs the calls on the threads of a tokio runtime. The runtime must have several threads: on a single one,
+/// calls that never wait would run one after the other.
 #[derive(Debug)]
 pub struct OnThreads;
 
 impl Racers for OnThreads {
     /// # Panics
-    /// If a racer does.
+    /// If one of the calls panics.
     async fn at_once<T: Send + 'static>(&self, all: Vec<Racer<T>>) -> Vec<T> {
         let start = Arc::new(Barrier::new(all.len()));
         let racers = all.into_iter().map(|racer| {

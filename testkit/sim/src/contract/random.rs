@@ -24,8 +24,9 @@ struct Known {
     token: u64,
 }
 
-/// Makes so many random calls and returns what came of each, as text. The calls are the same for the same
-/// seed, whatever the store is, for as long as it answers the same.
+/// Makes `calls` random calls of the store, one after the other, and returns what came of each, as text.
+/// `prefix` begins all ids and must be fresh. With the same `prefix`, `seed` and `calls`, two stores get the
+/// same calls as long as they answer the same; so the two results must be equal.
 pub async fn observed<S>(store: &S, prefix: &str, seed: u64, calls: usize) -> Vec<String>
 where
     S: StateStore + ControlStore,

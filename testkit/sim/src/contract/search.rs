@@ -78,7 +78,7 @@ async fn eventually<S: OperatorStore>(store: &S, key: &SearchKey, wanted: &[&Ord
 /// no other way; and that its row has the time of its submission and its workflow.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn finds_an_order_by_exactly_its_keys<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -125,7 +125,7 @@ where
 /// where the first is the same as that of another order.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn finds_only_orders_with_the_key<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -145,7 +145,7 @@ where
 /// whatever becomes of it.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn finds_an_order_in_every_state<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -177,7 +177,7 @@ where
 /// first, and that a page may begin behind any place.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn pages_of_a_key_are_complete_and_newest_first<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -221,7 +221,7 @@ where
 /// Checks that there are as many indexes as an order may have keys, and no more.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn has_an_index_for_each_key<S: OperatorStore>(store: &S, prefix: &str) {
     let key = key(&format!("customer={prefix}-none"));
     let beyond = store.search(key, SEARCH.len(), None).await;
@@ -231,7 +231,7 @@ pub async fn has_an_index_for_each_key<S: OperatorStore>(store: &S, prefix: &str
 /// Runs every function of this contract.
 ///
 /// # Panics
-/// If one of them does.
+/// If one of these functions panics.
 pub async fn all<S: StateStore + OperatorStore>(store: &S, prefix: &str) {
     finds_an_order_by_exactly_its_keys(store, prefix).await;
     finds_only_orders_with_the_key(store, prefix).await;

@@ -28,7 +28,7 @@ const MAX_PAGES: usize = 10_000;
 /// Checks that a new order is read back as it was created, record and details.
 ///
 /// # Panics
-/// If it is not.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "whole");
     let details = json!({"text": "é \u{1f600} \"quoted\"", "n": 14.0, "i": -3, "none": null,
@@ -45,7 +45,7 @@ pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) 
 /// stored.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "twice");
     let order = create(store, &id, 5_000).await;
@@ -63,9 +63,9 @@ pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     );
 }
 
-/// Checks that an order is created with record and details or not at all where the store takes only one
-/// of the two, which is larger than an item of DynamoDB may be: what is refused leaves nothing behind.
-/// Whether the store has refused both; one without such a bound takes them.
+/// Checks that an order whose record or whose details are larger than an item of DynamoDB may be is created
+/// with both halves or not at all: a refused order leaves nothing behind. Returns true if the store has
+/// refused both orders, false if it has taken at least one, as a store without such a bound does.
 ///
 /// # Panics
 /// If one half is found without the other.
@@ -116,7 +116,7 @@ pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
 /// Checks that results come in the order of the arguments, of which there may be more than 100.
 ///
 /// # Panics
-/// If they do not.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, prefix: &str) {
     let ids: Vec<OrderId> = (0..130).map(|n| id(prefix, &format!("many{n}"))).collect();
     for chunk in ids.chunks(60) {
@@ -148,7 +148,7 @@ pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, pre
 /// Checks that a record is read back as it was written, in every state of an order's life.
 ///
 /// # Panics
-/// If it is not.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "life");
     let order = create(store, &id, 5_000).await;
@@ -173,7 +173,7 @@ pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
 /// Checks that a write that expects an earlier version is a conflict and changes nothing.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "stale");
     let order = create(store, &id, 5_000).await;
@@ -187,7 +187,7 @@ pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
 /// Checks that a write to a record that does not exist is a conflict and creates nothing.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "absent");
     let order = new_order(&id, 5_000, json!({}), "d").order;
@@ -200,7 +200,7 @@ pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
 /// Checks that a write that is repeated with the same token is answered as written.
 ///
 /// # Panics
-/// If it is not.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "own");
     let order = create(store, &id, 5_000).await;
@@ -220,7 +220,7 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
 /// in its state and among no others.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn writes_reads_and_finds_every_state<S: StateStore>(store: &S, prefix: &str) {
     let mut written = BTreeMap::new();
     for state in every_state() {
@@ -277,10 +277,11 @@ impl Inside {
     }
 }
 
-/// Checks that of several writes on the same version, under way at the same time, exactly one is written.
+/// Checks that of several writes on the same version, which `racers` runs at the same time, exactly one is
+/// written.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn lets_one_of_many_win<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + Clone + 'static,
@@ -320,11 +321,11 @@ where
     inside.assert_a_race();
 }
 
-/// Checks that of several creations of one order, under way at the same time, exactly one creates it, and
-/// the others are told of that one.
+/// Checks that of several creations of one order, which `racers` runs at the same time, exactly one creates
+/// it, and the others are told of that one.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn lets_one_of_many_create<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + Clone + 'static,
@@ -362,7 +363,7 @@ where
 /// Checks that the conflict of one write in a batch does not change the result of another.
 ///
 /// # Panics
-/// If it does.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &str) {
     let (first, second) = (id(prefix, "batch1"), id(prefix, "batch2"));
     let a = create(store, &first, 5_000).await;
@@ -411,7 +412,7 @@ async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, w
 /// changes it, and no more after a write without a hint.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "due");
     let order = create(store, &id, 5_000).await;
@@ -438,7 +439,7 @@ pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &s
 /// first.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     store: &S,
     prefix: &str,
@@ -490,7 +491,7 @@ async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec<Order> {
 /// it.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     let mut wanted = BTreeSet::new();
     for n in 0..9 {
@@ -520,7 +521,7 @@ pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
 /// can still be read.
 ///
 /// # Panics
-/// If that is not so.
+/// If the store does not behave like this, or a call to it fails.
 pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str) {
     let name = WorkflowName::new(format!("w-{}", prefix.to_lowercase())).expect("a fit prefix");
     assert_eq!(store.current(name.clone()).await, Ok(None));
@@ -553,10 +554,10 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
     }
 }
 
-/// Runs every function of this contract.
+/// Runs every function of this contract. `racers` runs the calls that are made at the same time.
 ///
 /// # Panics
-/// If one of them does.
+/// If one of these functions panics.
 pub async fn all<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + DefinitionStore + Clone + 'static,

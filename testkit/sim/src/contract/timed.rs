@@ -13,8 +13,8 @@ pub trait TimedStore: Send + Sync {
     /// The type of the store.
     type Store: StateStore + ControlStore;
 
-    /// The store over the same records, as a writer has it that keeps finished records for
-    /// `retention` milliseconds.
+    /// A store over the same records whose own writes keep finished records for `retention`
+    /// milliseconds.
     fn keeping(&self, retention: Millis) -> Self::Store;
 
     /// The present time of the store's clock.

@@ -48,7 +48,7 @@ impl fmt::Debug for Coverage {
     }
 }
 
-/// Everything that the runs of CI must reach, all together.
+/// The names of everything that the runs of CI must reach, all runs together.
 pub const WANTED: &[&str] = &[
     "fault: store throttled",
     "fault: store denied access",
@@ -340,7 +340,7 @@ fn of_step(state: &StepState) -> &'static str {
 }
 
 impl Coverage {
-    /// Counts one more of this thing.
+    /// Adds 1 to the count of the thing with this name.
     pub fn reach(&mut self, what: &'static str) {
         self.reach_times(what, 1);
     }
@@ -358,8 +358,8 @@ impl Coverage {
         }
     }
 
-    /// Adds `n` to the count of this thing. Returns false, and counts nothing, if no thing has this
-    /// name.
+    /// Adds `n` to the count of the thing with this name. Returns false, and counts nothing, if no thing
+    /// has this name.
     pub fn add_named(&mut self, name: &str, n: u64) -> bool {
         let known = WANTED.iter().chain(EXTRA).find(|w| **w == name);
         if let Some(what) = known {
@@ -368,14 +368,14 @@ impl Coverage {
         known.is_some()
     }
 
-    /// How often this thing was reached; 0 for an unknown name.
+    /// How often the thing with this name was reached; 0 for an unknown name.
     #[must_use]
     pub fn count(&self, what: &str) -> u64 {
         let places = self.0.iter().filter(|(place, _)| place.0 == what);
         places.map(|(_, n)| n).sum()
     }
 
-    /// What [`WANTED`] names and was not reached.
+    /// The names in [`WANTED`] that were not reached.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let reached = self.by_name();
@@ -386,7 +386,7 @@ impl Coverage {
             .collect()
     }
 
-    /// Every name with its count, in alphabetical order.
+    /// Every name that was reached, with its count, in alphabetical order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.by_name().into_iter()
     }

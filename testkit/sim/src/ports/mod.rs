@@ -40,7 +40,8 @@ impl Ports {
         }
     }
 
-    /// From now on access to the table of control records is denied, or not any more.
+    /// Sets whether every access to the control records of this world is denied from now on. False
+    /// allows it again.
     pub fn deny_control(&self, is_denied: bool) {
         self.world.state().control.is_denied = is_denied;
     }
