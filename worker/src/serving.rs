@@ -20,7 +20,8 @@ const LOOK_WITHIN: Duration = Duration::from_secs(10);
 /// Checks that a worker with these handlers and these remote services has anything to do.
 ///
 /// # Errors
-/// [`ConfigError`] if `functions` names nothing but [`Function::Agent`] and `remotes` has no service.
+/// [`ConfigError`] if `functions` names nothing but [`Function::Agent`], or nothing at all, and `remotes` has
+/// no service.
 pub fn check(functions: &[Function], remotes: &Remotes) -> Result<(), ConfigError> {
     let agents_alone = functions.iter().all(|f| *f == Function::Agent);
     if agents_alone && remotes.names().next().is_none() {
@@ -47,9 +48,10 @@ pub fn say(functions: &[Function], config: &Config) {
     }
 }
 
-/// Looks once a minute, until `stop` is cancelled, for agents that the present workflows name and nobody
-/// serves. The log gets a warning when an agent is first found so, and a line when somebody serves it again.
-/// If `functions` has [`Function::Agent`], the agents of the configuration are taken as served.
+/// Looks at once and then once a minute, until `stop` is cancelled, for agents that the present workflows
+/// name and nobody serves. A look that fails changes nothing. The log gets a warning when an agent is first
+/// found so, and a line when somebody serves it again. If `functions` has [`Function::Agent`], the agents of
+/// the configuration are taken as served.
 pub async fn watch<S: WholeStore, B: Broker>(
     wiring: Wiring<S, B>,
     functions: Vec<Function>,

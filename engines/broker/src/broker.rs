@@ -39,10 +39,11 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] or [`Error::NotLoopback`] if a setting is out of its bounds,
-    /// [`Error::Listen`] if an address is taken, [`Error::Locked`], [`Error::Damaged`] or
-    /// [`Error::Storage`] if the data directory is in use, damaged or unreadable, [`Error::Random`]
-    /// or [`Error::Thread`] if the system gives no random numbers or the thread ends.
+    /// [`Error::Config`] if a setting is out of its bounds or a certificate cannot be used,
+    /// [`Error::NotLoopback`] if other machines could reach an address and that is not allowed,
+    /// [`Error::Listen`] if an address is taken, [`Error::Locked`], [`Error::Damaged`] or [`Error::Storage`]
+    /// if the data directory is in use, damaged or unreadable, [`Error::Random`] or [`Error::Thread`] if the
+    /// system gives no random numbers or the thread ends.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -35,12 +35,12 @@ pub struct SecuredListener {
     /// Where to listen; port 0 takes a free one. The certificate must be for this address, because
     /// it is the one that clients are told.
     pub listen: SocketAddr,
-    /// The broker's certificate, and those between it and its root, in PEM.
+    /// The broker's certificate, and the certificates between it and its root, in PEM.
     pub certificate: String,
     /// The certificate's private key, in PEM, not encrypted.
     pub key: String,
-    /// Certificates (PEM) from which a client's certificate must descend. `None`: clients need
-    /// none.
+    /// Certificates (PEM) from which a client's certificate must descend. `None`: clients need no
+    /// certificate.
     pub client_ca: Option<String>,
     /// Who may log in by SASL. `None`: nobody logs in by SASL.
     pub sasl: Option<SaslConfig>,
@@ -118,8 +118,8 @@ pub struct BrokerConfig {
     /// How long a group that was empty waits for more members before its first rebalance. Default
     /// 20 ms: short, so that a consumer starts at once.
     pub group_initial_delay: Duration,
-    /// The shortest and the longest session time-out that a group's member may ask for. Default 100
-    /// ms and 30 min.
+    /// The shortest and the longest session time-out that a group's member may ask for. Both are inclusive.
+    /// Default 100 ms and 30 min.
     pub group_session: (Duration, Duration),
     /// Most consumer groups, counting those that have members or committed offsets. Default 10,000.
     pub max_groups: usize,

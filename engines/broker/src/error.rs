@@ -37,10 +37,11 @@ pub enum Error {
         /// The file that is damaged.
         path: PathBuf,
     },
-    /// Reading or writing the data directory failed.
+    /// Reading or writing the data directory failed, or the system gave the broker no thread or no sockets.
     #[error("storage failed")]
     Storage(#[from] io::Error),
-    /// Settings are out of their bounds; the text names all of them.
+    /// Settings are out of their bounds, and the text names all of them; or a certificate or key of the
+    /// secured listener cannot be used.
     #[error("{0}")]
     Config(String),
     /// The operating system gives no random numbers.

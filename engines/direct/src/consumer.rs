@@ -23,8 +23,9 @@ const COMMITS_AFTER: Duration = Duration::from_millis(10);
 /// How often it is looked whether the topic has more partitions: 30 s. The bus looks once a minute.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// A reader of one topic: it begins where the group of its name has committed, and commits under this name.
-/// It asks the broker for nothing before it is first asked for a record.
+/// A reader of one topic for one consumer group: it begins each partition where the group has committed, or
+/// with the first record, and commits under the group's name. It asks the broker for nothing before it is
+/// first asked for a record.
 #[derive(Debug)]
 pub struct DirectConsumer {
     line: Line,

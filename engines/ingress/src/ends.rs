@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use triad_core::OrderId;
 
-/// Most requests that wait for the ends of orders at once, in the default [`Ends`].
+/// Most requests that wait for the ends of orders at once, in the default [`Ends`], inclusive.
 pub const MAX_WAITING: usize = 10_000;
 
 /// The requests that wait for the ends of orders. Clones share them.

@@ -72,7 +72,9 @@ impl Server {
     /// found only by the looks at the store ([`Limits::look_every`](crate::Limits::look_every)).
     ///
     /// # Errors
-    /// [`StartError`]: a setting is wrong, a file cannot be used, or the address cannot be listened on.
+    /// [`StartError::Open`] if the address is not a loopback one and there are no tokens,
+    /// [`StartError::Tokens`] or [`StartError::Tls`] if a file cannot be used, [`StartError::Listen`] if the
+    /// address cannot be listened on.
     pub async fn start<S, B, C>(
         settings: Settings,
         submission: Arc<Submission<S, B, C>>,
@@ -103,7 +105,7 @@ impl Server {
     /// Begins to listen for operators alone ([`Settings::operators`]): no order is taken.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The same as those of [`start`](Self::start).
     pub async fn for_operators(settings: Settings) -> Result<Self, StartError> {
         let (front, tls, (listener, address)) = opened(settings).await?;
         let server = Self::of(&front, address, Vec::new());

@@ -17,17 +17,18 @@ pub struct Settings {
     /// The address to listen on; port 0 takes any free one. Any address but a loopback one needs
     /// [`tokens`](Self::tokens).
     pub listen: SocketAddr,
-    /// The file of tokens, in the form of `NewToken::line`, one a line. It is read again within seconds
-    /// when it changes. `None`: whoever can reach the address may submit and read.
+    /// The file of tokens, in the form of `NewToken::line`, one a line. It is looked at every
+    /// [`Limits::files_every`], and read again when it has changed; tokens that cannot be used leave the
+    /// earlier ones in force. `None`: whoever can reach the address may submit and read.
     pub tokens: Option<PathBuf>,
-    /// Certificate and key; `None`: plain HTTP.
+    /// Certificate and key of the server. `None`: plain HTTP.
     pub tls: Option<TlsFiles>,
     /// The time spans of the installation. From them an answer tells when something can happen next to an
     /// order, so they must be those of the handlers.
     pub timing: Timing,
     /// What answers the requests of operators on the same listener. `None`: they are answered with 404.
     pub operators: Option<Arc<dyn Answers>>,
-    /// The bounds.
+    /// The bounds on sizes, numbers and times.
     pub limits: Limits,
 }
 
@@ -50,24 +51,24 @@ impl Settings {
 /// [`MAX_SUBMISSION_BYTES`](triad_core::submission::MAX_SUBMISSION_BYTES).
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most connections; further ones wait in the system's queue. Default: 4,096.
+    /// Most connections; further ones wait in the system's queue. 0 counts as 1. Default: 4,096.
     pub connections: usize,
     /// Most orders that wait to be stored or are being stored; further ones are answered with 429. Less
     /// than 64 counts as 64. Default: 1,024.
     pub orders: usize,
     /// Most bytes of bodies in memory; requests beyond it are answered with 429. Default: 64 MiB.
     pub body_bytes: usize,
-    /// Largest batch, in bytes. Default: 4 MiB.
+    /// Largest batch, in bytes, inclusive. Default: 4 MiB.
     pub batch_bytes: usize,
-    /// Most lines of a batch. Default: 1,000.
+    /// Most lines of a batch, inclusive; blank lines are not counted. Default: 1,000.
     pub batch_lines: usize,
     /// Largest request line and headers, in bytes, of 100 headers at most. Default: 32 KiB.
     pub header_bytes: usize,
     /// Longest time from a request's beginning, or from the end of the one before it, until its
     /// headers are there. A connection on which nothing is asked for so long is closed. Default: 10 s.
     pub header_within: Duration,
-    /// Longest time until a body is there as a whole, and longest time for which a client may take nothing
-    /// of an answer. Default: 30 s.
+    /// Longest time until a request's body is there as a whole, and longest time for which a client may take
+    /// nothing of an answer. Default: 30 s.
     pub body_within: Duration,
     /// Longest time that a request may ask for with `?wait`. Default: 60 s.
     pub wait: Duration,
@@ -112,17 +113,17 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on: {why}")]
     Listen {
-        /// The address.
+        /// The address that was asked for.
         address: SocketAddr,
-        /// Why, in the system's words.
+        /// Why it cannot be listened on, in the system's words.
         why: std::io::Error,
     },
     /// The file of tokens cannot be used.
     #[error("the file of tokens {file}: {why}")]
     Tokens {
-        /// The file.
+        /// The file of tokens that was named.
         file: PathBuf,
-        /// Why.
+        /// Why the file cannot be used.
         why: TokensError,
     },
     /// The files of TLS cannot be used.

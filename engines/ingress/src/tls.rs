@@ -11,12 +11,15 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// The files of TLS, in PEM. They are read again within seconds when one changes.
+/// The server's certificate and private key for TLS, each in a PEM file. The server looks at the files every
+/// [`Limits::files_every`](crate::Limits::files_every) (2 s by default), and reads both again when one has
+/// changed; connections that come later use what was read. If the changed files cannot be used, those that
+/// were read before stay in use, and the error is logged.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
     /// The file with the server's certificate, and after it the certificates between it and its root.
     pub certificate: PathBuf,
-    /// The file with the private key of the certificate, not encrypted.
+    /// The file with the private key of the certificate. The key must not be encrypted.
     pub key: PathBuf,
 }
 
@@ -26,9 +29,9 @@ pub enum TlsError {
     /// A file cannot be read, or has no PEM of its kind.
     #[error("{file}: {why}")]
     File {
-        /// The file.
+        /// The file that cannot be used.
         file: PathBuf,
-        /// Why.
+        /// Why the file cannot be used.
         why: rustls::pki_types::pem::Error,
     },
     /// The files can be read, but the certificate or the key cannot be used, or they do not belong together.

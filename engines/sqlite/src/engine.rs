@@ -58,7 +58,7 @@ type ReadCall = Box<dyn FnOnce(&Connection) + Send>;
 /// How much a store has written since it was opened. Writes of other processes are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Calls that wrote; one call may have written several records.
+    /// Calls that were to write, those that failed included; one call may be about several records.
     pub writes: u64,
     /// Transactions that were begun; the calls of one transaction share a sync.
     pub groups: u64,

@@ -8,12 +8,12 @@ use triad_runtime::StoreError;
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The directory cannot be made or written.
+    /// The directory cannot be made or written, or its lock file cannot be locked.
     #[error("the data directory {dir} cannot be used: {why}")]
     Directory {
-        /// The directory.
+        /// The directory that cannot be used.
         dir: PathBuf,
-        /// Why, for people.
+        /// Why the directory cannot be used, in the system's words.
         why: std::io::Error,
     },
     /// Another process has opened the store in this directory, and owns it.
@@ -21,29 +21,29 @@ pub enum OpenError {
         "another process has the data directory {dir}: stop it first, or name another directory"
     )]
     Taken {
-        /// The directory.
+        /// The directory that another process has.
         dir: PathBuf,
     },
     /// There is no store in the directory, and the call was one that makes none.
     #[error("{dir} has no store in it: name the directory of one that has been started before")]
     Missing {
-        /// The directory.
+        /// The directory that has no store.
         dir: PathBuf,
     },
     /// The file is of another program, or of a version that this one cannot read.
     #[error("{file} is not a store that this version can read: {why}")]
     Foreign {
-        /// The file.
+        /// The file that cannot be read as a store.
         file: PathBuf,
-        /// What it is, for people.
+        /// What the file is instead, for people.
         why: String,
     },
     /// SQLite cannot open the file.
     #[error("{file} cannot be opened: {why}; restore a backup if it is damaged")]
     File {
-        /// The file.
+        /// The file that cannot be opened.
         file: PathBuf,
-        /// Why, in SQLite's words.
+        /// Why SQLite cannot open it, in SQLite's words.
         why: String,
     },
     /// A thread of the store cannot be started.

@@ -12,7 +12,7 @@ use crate::error::signed;
 /// Rows of one table that one transaction deletes: writes wait for it a few milliseconds at most.
 const ROWS: i64 = 500;
 
-/// Usual time between two sweeps of [`SqliteStore::sweep`].
+/// Usual time between two sweeps of [`SqliteStore::sweep`]: 60 s.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 impl<C: Clock + Clone> SqliteStore<C> {

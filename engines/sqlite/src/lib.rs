@@ -70,8 +70,9 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// [`keeping_details`](Self::keeping_details) says otherwise.
     ///
     /// # Errors
-    /// [`OpenError`]: another process has the directory, it cannot be written, the file in it is damaged,
-    /// of another program or of a later version, or no thread can be started.
+    /// [`OpenError::Taken`] if another process has the directory, [`OpenError::Directory`] if it cannot be
+    /// made or written, [`OpenError::File`] if SQLite cannot open the file, [`OpenError::Foreign`] if the
+    /// file is of another program or of a later version, [`OpenError::Thread`] if no thread can be started.
     pub fn open(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
         Ok(Self {
             engine: Engine::open(dir, Syncs::Every)?,
@@ -85,7 +86,7 @@ impl<C: Clock + Clone> SqliteStore<C> {
     /// process, and may be lost if the machine stops. It is for stores that nobody needs afterwards.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The same as those of [`open`](Self::open).
     pub fn scratch(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
         Ok(Self {
             engine: Engine::open(dir, Syncs::Never)?,
@@ -95,15 +96,16 @@ impl<C: Clock + Clone> SqliteStore<C> {
         })
     }
 
-    /// Opens the store in a directory that another process may own at the same time. Nothing is created or
-    /// changed by that. `retention` is as for [`open`](Self::open), and must be the owner's.
+    /// Opens the store in a directory that another process may own at the same time. Opening it creates and
+    /// changes nothing. `retention` is as for [`open`](Self::open), and must be the owner's.
     ///
     /// A write of one process waits while another one has a group of its writes synced, for four to six
     /// seconds at most; then it is [`StoreError::Transient`](triad_runtime::StoreError::Transient).
     ///
     /// # Errors
-    /// [`OpenError`]: there is no store in the directory, or the file is damaged, of another program, or
-    /// of a version that is not this one's.
+    /// [`OpenError::Missing`] if there is no store in the directory, [`OpenError::File`] if SQLite cannot
+    /// open the file, [`OpenError::Foreign`] if the file is of another program or of an earlier or later
+    /// version, [`OpenError::Thread`] if no thread can be started.
     pub fn join(dir: &Path, clock: C, retention: Millis) -> Result<Self, OpenError> {
         Ok(Self {
             engine: Engine::join(dir)?,
@@ -113,8 +115,9 @@ impl<C: Clock + Clone> SqliteStore<C> {
         })
     }
 
-    /// The same store, whose calls are given up after `within`; without this after 8 s. A write that is
-    /// given up may take effect all the same.
+    /// The same store, whose calls fail with [`StoreError::Transient`](triad_runtime::StoreError::Transient)
+    /// if they are not answered within `within`; without this the time is 8 s. A write that fails so may take
+    /// effect all the same.
     #[must_use]
     pub fn answering_within(mut self, within: Duration) -> Self {
         self.engine = self.engine.answering_within(within);
@@ -143,7 +146,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
         }
     }
 
-    /// How much has been written since the store was opened, by all clones.
+    /// How many calls have written since the store was opened, and in how many transactions, by all clones
+    /// together.
     #[must_use]
     pub fn counted(&self) -> Counted {
         self.engine.counted()

@@ -22,7 +22,7 @@ pub enum SnapshotError {
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is a file already where the copy would be; it is left as it is.
+    /// The file of the copy, which is given here, exists already; it is left as it is.
     #[error("{0} is there already")]
     There(PathBuf),
     /// SQLite failed while the store was copied or the copy was checked.
@@ -38,13 +38,14 @@ pub enum SnapshotError {
 
 /// Copies the store in the directory `from`, as it is at one moment, to the directory `to`, which must exist
 /// and have no store. Others may write meanwhile and do not wait for the copy; what they write is not in it,
-/// and stays in the write-ahead log until the copy is done. `progress` is called again and again, with the
-/// number of pages that are copied and the number of all. Every page and index of the copy is checked. Blocks
-/// the thread.
+/// and stays in the write-ahead log until the copy is done. `progress` is called after each step of the copy
+/// but the last, and while the copy waits for a lock, with the number of pages that are copied and the number
+/// of all pages. Every page and index of the copy is checked. Blocks the thread.
 ///
 /// # Errors
-/// [`SnapshotError`]. Except for [`SnapshotError::Open`] and [`SnapshotError::There`], a part of a copy may
-/// be left in `to`, which the caller should delete.
+/// [`SnapshotError::Open`] if there is no store in `from` that can be opened, [`SnapshotError::There`] if
+/// `to` has a store. After the other errors a part of a copy may be left in `to`, which the caller should
+/// delete: [`SnapshotError::Sqlite`], [`SnapshotError::Locked`] and [`SnapshotError::Damaged`].
 pub fn snapshot(
     from: &Path,
     to: &Path,

@@ -27,7 +27,8 @@ impl Notice {
     /// The message about a record of the topic `alerts`; `None` if the record has no value or an
     /// empty one. `console` is the address of the operators' pages; with `None` the message has no link.
     ///
-    /// A value that is not an alert of Triad is told as well, with the kind `unknown`.
+    /// A value that is not an alert of Triad becomes a message, too, with the kind `unknown` and without a
+    /// link.
     pub fn of(record: &InputRecord, console: Option<&ConsoleUrl>) -> Option<Self> {
         let value = record.value.as_deref().filter(|v| !v.is_empty())?;
         let Ok(alert) = serde_json::from_slice::<Alert>(value) else {

@@ -27,7 +27,8 @@ pub struct AgentConfig {
     /// end it sooner. `None`: 10 s.
     #[serde(default)]
     pub call_timeout: Option<Millis>,
-    /// Headers of every call, by name. Their values are secrets: they are in no error and no log.
+    /// Headers of every call, by name; if absent, none. Their values are secrets: they are in no error and no
+    /// log.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Most calls that one process makes at once, from 1 to 65,535. `None`: no limit of its own.
@@ -39,8 +40,8 @@ pub struct AgentConfig {
     /// When its circuit breaker opens and closes. If absent, [`BreakerSettings::default`].
     #[serde(default)]
     pub breaker: BreakerSettings,
-    /// What statuses mean that this service uses in its own way: `refused`, `may-pass` or
-    /// `caller-refused`, by the status as a text of three digits. If absent, none.
+    /// What statuses mean that this service uses in its own way: `refused`, `may-pass` or `caller-refused`,
+    /// by the status as a text of three digits, from 300 to 599. If absent, none.
     #[serde(default)]
     pub statuses: BTreeMap<u16, AnswerMeans>,
     /// How many calls may repeat earlier ones, in each process by itself. If absent,
@@ -50,8 +51,8 @@ pub struct AgentConfig {
 }
 
 impl AgentConfig {
-    /// An agent of the service at this URL, without headers and limits. The URL is checked only
-    /// when a client is made.
+    /// An agent of the service at this URL, without headers and limits, and with the default breaker and
+    /// retry budget. The URL is checked only when a client is made.
     #[must_use]
     pub fn at(base_url: String) -> Self {
         Self {
@@ -66,7 +67,8 @@ impl AgentConfig {
         }
     }
 
-    /// The address for people: the URL without user, password and query, which may be secrets.
+    /// The address for people: the URL without user, password, query and fragment, which may be secrets.
+    /// `(not a URL)` if the text has no `://`.
     #[must_use]
     pub fn address(&self) -> String {
         let url = self.base_url.split(['?', '#']).next().unwrap_or_default();

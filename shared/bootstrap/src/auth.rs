@@ -82,8 +82,7 @@ impl AuthConfig {
     /// its credentials later.
     ///
     /// # Errors
-    /// A text for people, if a secret cannot be read or has another form, or if the settings do not
-    /// fit together: see [`Self::problems`].
+    /// A text for people: a secret cannot be read or has another form, or `scram` or `mtls` has no secret.
     #[cfg(feature = "kafka-auth")]
     pub async fn log_in(&self, account: &Account) -> Result<Login, String> {
         use std::sync::Arc;

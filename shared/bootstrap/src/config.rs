@@ -19,8 +19,9 @@ use crate::traces::TraceConfig;
 /// All settings of an installation. The variable that each is read from is in brackets.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where Kafka is (`TRIAD_BROKERS`), and further settings of librdkafka
-    /// (`TRIAD_KAFKA_SETTINGS`, a JSON object of texts).
+    /// Where Kafka is (`TRIAD_BROKERS`, needed), and further settings of librdkafka (`TRIAD_KAFKA_SETTINGS`,
+    /// a JSON object of texts; absent: none). Its login is the default until the program sets it from
+    /// [`auth`](Self::auth).
     pub kafka: KafkaConfig,
     /// How to log in to Kafka (`TRIAD_KAFKA_AUTH`, `TRIAD_KAFKA_SECRET`, `TRIAD_KAFKA_CA_SECRET`).
     pub auth: AuthConfig,
@@ -32,15 +33,16 @@ pub struct Config {
     pub tables: Tables,
     /// How long finished records are kept, in milliseconds (`TRIAD_RETENTION`; absent: 30 days).
     pub retention: Millis,
-    /// How long the details of finished orders are kept, in milliseconds
-    /// (`TRIAD_DETAILS_RETENTION`). `None`: for ever.
+    /// How long the details of finished orders are kept, in milliseconds (`TRIAD_DETAILS_RETENTION`). `None`,
+    /// the default: for ever.
     pub details_retention: Option<Millis>,
     /// HTTP agents by name (`TRIAD_AGENTS`, a JSON object; absent: none).
     pub agents: BTreeMap<AgentName, AgentConfig>,
-    /// Bounds and time spans of the handlers (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`,
-    /// `TRIAD_ANNOUNCE_WITHIN`, `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY` from 1 to 10,000,
-    /// and for admission `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`,
-    /// `TRIAD_ADMISSION`, `TRIAD_BACKLOG_WAIT`). What has no variable has its default.
+    /// Bounds and time spans of the handlers (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`, `TRIAD_ANNOUNCE_WITHIN`,
+    /// `TRIAD_REPLY_TOPICS`, `TRIAD_AGENT_CONCURRENCY` from 1 to 10,000, and for admission
+    /// `TRIAD_MAX_IN_FLIGHT`, `TRIAD_MAX_IN_FLIGHT_PER_WORKFLOW`, `TRIAD_ADMISSION`, `TRIAD_BACKLOG_WAIT`),
+    /// the name of this process ([`instance_name`](crate::instance_name)) and the limits of the agents. What
+    /// has no variable has its default.
     pub settings: Settings,
     /// ARN of the SNS topic that alerts are forwarded to (`TRIAD_ALERTS_SNS_TOPIC`). `None`: they
     /// are not forwarded.
@@ -57,8 +59,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the configuration through `lookup`, which gives a variable's value by its name, as
-    /// [`environment`](crate::environment) does. `account` is used for every call to AWS.
+    /// Reads the configuration. `lookup` returns the value of the variable with this name and `None` if it is
+    /// not set, as [`environment`](crate::environment) does. `account` is used for every call to AWS.
     ///
     /// # Errors
     /// [`ConfigError`] with every setting that is missing, cannot be read or is out of its bounds.

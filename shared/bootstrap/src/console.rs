@@ -32,8 +32,8 @@ pub struct ConsoleConfig {
     /// Whether nobody may act (`TRIAD_CONSOLE_READ_ONLY`: true or false; absent: false), the fields whose
     /// values are not shown (`TRIAD_CONSOLE_HIDDEN`, separated by commas; absent: none), the name of the
     /// installation on the pages (`TRIAD_CONSOLE_NAME`; absent: empty), and the key of the sessions
-    /// (`TRIAD_CONSOLE_KEY`, needed: a random text that every sandbox has and nobody else). Cookies are for
-    /// TLS only, and every answer is sent as a whole.
+    /// (`TRIAD_CONSOLE_KEY`, needed: a random text of at least 32 bytes that every sandbox has and nobody
+    /// else). Cookies are for TLS only, and every answer is sent as a whole.
     pub settings: Settings,
 }
 
@@ -110,8 +110,10 @@ impl AtUrl {
         })
     }
 
-    /// Answers a request, with the whole body. A path that is neither the console's nor that of the Model
-    /// Context Protocol is answered as [`elsewhere`] does. A refusal or a failure is an answer, too.
+    /// Answers a request, with the whole body. The request's body must have at most
+    /// [`MAX_BODY_BYTES`](triad_console::MAX_BODY_BYTES) bytes; [`run`] sees to this. A path that is neither
+    /// the console's nor that of the Model Context Protocol is answered as [`elsewhere`] does. A refusal or a
+    /// failure is an answer, too.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let path = request.uri().path();
         match self.operators.is_ours(path) {

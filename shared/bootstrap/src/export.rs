@@ -10,9 +10,10 @@ use crate::traces::TraceConfig;
 /// When the spans of traces are sent to their endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
-    /// A task that runs beside the handlers sends them again and again. For long-running processes.
+    /// A task that runs beside the handlers sends the spans, usually within a second. For long-running
+    /// processes.
     Beside,
-    /// They are sent only when the process flushes them. For functions, whose sandbox is frozen between two
+    /// Spans are sent only when the process flushes them. For functions, whose sandbox is frozen between two
     /// invocations.
     Flushed,
 }

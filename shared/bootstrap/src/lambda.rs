@@ -88,8 +88,8 @@ pub fn tell_metrics() {
 /// What a handler is told about its invocation: its deadline, and where to note what is done.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// When the handler must have answered. It is dropped half a second later, and then every
-    /// record that it has not noted as done is delivered again.
+    /// When the handler must have answered. A handler that has not is dropped half a second later, and every
+    /// record that it has not noted as done is then delivered again.
     pub until: Timestamp,
     progress: Progress,
     /// Where in the event each of the handler's records is.
@@ -107,9 +107,10 @@ impl Turn {
 }
 
 /// Runs a function that takes Kafka batches, until its process ends. `handle` gets the records of one
-/// invocation, and answers one [`Handled`] for each, in their order; a record without an answer fails.
-/// Records that cannot be read from the event are dead-lettered and not given to the handler. If a process
-/// has died while it worked on a record, the records of its partition are given one by one.
+/// invocation, and answers one [`Handled`] for each, in their order; a record without an answer is delivered
+/// again. Records that cannot be read from the event are dead-lettered and not given to the handler. If a
+/// process has died while it worked on a record, the records of its partition are given one by one;
+/// [`triad_runtime::deaths`] says when such a record is dead-lettered.
 ///
 /// # Errors
 /// [`RunError::Runtime`] if Lambda's Runtime API fails.

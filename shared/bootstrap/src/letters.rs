@@ -10,11 +10,11 @@ use triad_runtime::InputRecord;
 /// Longest wait for one answer of a broker.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The topic `dead-letter` of one Kafka cluster.
+/// The topic `dead-letter` of one Kafka cluster, for programs that list and search dead letters.
 pub struct KafkaLetters(KafkaConfig);
 
 impl KafkaLetters {
-    /// The topic `dead-letter` on these brokers. Nothing is asked of them yet.
+    /// The topic `dead-letter` on these brokers. Nothing is asked of the brokers yet.
     pub fn of(kafka: KafkaConfig) -> Self {
         Self(kafka)
     }

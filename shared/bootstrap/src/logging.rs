@@ -13,9 +13,9 @@ pub enum Form {
     Text,
 }
 
-/// Starts logging to standard error. `filter` is a level, with other levels for single targets if
-/// wanted, such as `info,triad_runtime=debug`. `None`, and a text that cannot be read, mean `info`.
-/// If logging has been started before, it stays as it is, and a line on standard error says so.
+/// Starts logging to standard error. `filter` is a level, with other levels for single targets if wanted,
+/// such as `info,triad_runtime=debug`. `None`, and a text that cannot be read as a filter, mean `info`. If
+/// logging has been started before, it stays as it is, and a line on standard error says so.
 pub fn start(form: Form, filter: Option<&str>) {
     if let Err(e) = lines(form, filter, std::io::stderr).try_init() {
         eprintln!("logging was started already: {e}");

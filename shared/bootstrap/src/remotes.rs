@@ -16,7 +16,8 @@ const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Makes an HTTP client for each agent in [`Config::agents`]. No service is called yet.
 ///
 /// # Errors
-/// [`ConfigError`] with one line for each agent whose URL or headers cannot be used.
+/// [`ConfigError`] with one line for each agent whose URL, headers or statuses cannot be used, or for which
+/// no HTTP client can be made. No secret is in it.
 pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
     remotes_of(&config.agents).map_err(|problems| {
         let named = problems.iter().map(|why| format!("TRIAD_AGENTS: {why}"));
@@ -27,7 +28,8 @@ pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
 /// Makes an HTTP client for each of these agents. No service is called yet.
 ///
 /// # Errors
-/// One line for each agent whose URL or headers cannot be used. No secret is in it.
+/// One line for each agent whose URL, headers or statuses cannot be used, or for which no HTTP client can be
+/// made. No secret is in it.
 pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, Vec<String>> {
     let mut remotes = Remotes::new();
     let mut problems = Vec::new();

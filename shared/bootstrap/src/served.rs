@@ -17,7 +17,8 @@ use triad_workflow::{AgentName, Workflow, WorkflowName};
 pub struct Served(BTreeMap<String, usize>);
 
 impl Served {
-    /// Asks the brokers for the members of their consumer groups. Takes at most about `within`.
+    /// Asks the brokers for the members of their consumer groups. Takes at most about `within`, and at most 6
+    /// s more for a token of the login and for the reason of a failure.
     ///
     /// # Errors
     /// [`KafkaError::Unreachable`] or [`KafkaError::Login`] if a broker does not answer in time or does not
@@ -33,7 +34,7 @@ impl Served {
     }
 
     /// How many processes read this agent's requests of normal priority: the members of all groups whose name
-    /// ends with `agent.<name>`.
+    /// ends with `agent.<name>`. 0 if there is no such group.
     #[must_use]
     pub fn by(&self, agent: &AgentName) -> usize {
         let topic = format!("agent.{agent}");
@@ -49,7 +50,7 @@ impl Served {
     }
 }
 
-/// The agents that a workflow names for its steps and for their compensations.
+/// The agents that a workflow names for its steps and for their compensations, each once.
 #[must_use]
 pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
     let steps = workflow.steps.iter();
@@ -61,8 +62,8 @@ pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
 }
 
 /// The agents that the present versions of all published workflows name, each with the names of the workflows
-/// that need it. A definition that is missing or cannot be compiled is left out: its orders tell of it. All
-/// definitions in `store` are looked at; they are few.
+/// that need it. A definition that is missing or cannot be compiled is left out: its orders show the error.
+/// The list of all versions is read, and then the definition of each present version.
 ///
 /// # Errors
 /// [`StoreError`] if the versions or a definition cannot be read.

@@ -6,7 +6,7 @@ use triad_workflow::Millis;
 
 use crate::reader::{ConfigError, Reader};
 
-/// The time spans of an installation, in milliseconds.
+/// The time spans of an installation, in milliseconds. The variable that each is read from is in brackets.
 #[derive(Debug, Clone, Copy)]
 pub struct Spans {
     /// The spans by which decisions are taken (`TRIAD_SKEW`, `TRIAD_QUEUE_WITHIN`,
@@ -30,9 +30,9 @@ impl Default for Spans {
 }
 
 impl Spans {
-    /// Reads the spans alone, for those who need nothing else of the configuration. `lookup` gives
-    /// a variable's value by its name. A span is written with its unit, such as `500ms` or
-    /// `90days`, and is at most 366 days.
+    /// Reads only the spans, for programs that need nothing else of the configuration. `lookup` returns the
+    /// value of the variable with this name; `None` if it is not set. A span is written with its unit, such
+    /// as `500ms` or `90days`, and is at most 366 days.
     ///
     /// # Errors
     /// [`ConfigError`] with every span that cannot be read or is too long.

@@ -50,7 +50,8 @@ impl TraceConfig {
     ///
     /// # Errors
     /// [`ConfigError`] with every variable that cannot be used, such as an `OTEL_EXPORTER_OTLP_PROTOCOL`
-    /// other than `http/protobuf`.
+    /// other than `http/protobuf`. If no endpoint that can be used is named, or `OTEL_SDK_DISABLED` is
+    /// `true`, the other variables are not looked at.
     pub fn read(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, ConfigError> {
         let mut r = Reader::new(lookup);
         let read = Self::of(&mut r);

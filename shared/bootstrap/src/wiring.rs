@@ -31,7 +31,7 @@ pub type SchedulerHandler<S = Store, B = Bus> = Scheduler<S, B, SystemClock, Sys
 /// The Submission with the real clock, over the store `S` and the bus `B`.
 pub type SubmissionHandler<S = Store, B = Bus> = Submission<S, B, SystemClock>;
 
-/// The clients of one process. Handlers are made over them, and share them.
+/// The clients of one process, from which its handlers are made. All handlers share them.
 ///
 /// `S` is the store, and `B` the broker that records are read from. By default they are those of a
 /// deployment, DynamoDB and Kafka, so that a deployed program names no types and links no other engine.
@@ -61,8 +61,8 @@ impl Wiring {
 }
 
 impl<S: WholeStore> Wiring<S> {
-    /// The clients of a process with this store, and with Kafka. The tables in `config` and their endpoint
-    /// are not used. Nothing is asked of Kafka yet.
+    /// The clients of a process with this store, and with Kafka. The tables in `config`, their endpoint and
+    /// the retention times are not used. Nothing is asked of Kafka yet.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings.
@@ -74,8 +74,8 @@ impl<S: WholeStore> Wiring<S> {
 
 impl<S: WholeStore, B: Broker> Wiring<S, B> {
     /// The clients of a process with this store and this broker; `bus` is what the handlers send through. The
-    /// addresses of DynamoDB in `config` are not used, and those of Kafka only for questions to Kafka itself,
-    /// such as who serves an agent.
+    /// tables in `config`, their endpoint and the retention times are not used, and those of Kafka only for
+    /// questions to Kafka itself, such as who serves an agent.
     pub fn with(store: S, broker: B, bus: B::Bus, config: Config) -> Self {
         Self {
             store,

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 /// The body of an answer: all bytes at once, or a stream of server-sent events.
 pub type Body =
     Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
-/// The answer to a request of an operator.
+/// The HTTP answer to a request of an operator: status, headers and body.
 pub type Answer = Response<Body>;
 
 /// An answer of a media type, to be kept by nobody.

@@ -1,33 +1,34 @@
 //! Who sends a request, and what they may do.
 
-/// What a caller may do.
+/// What a caller may do. The roles are ordered: `Operate` includes `Read`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// To look at everything.
+    /// The caller may look at everything, and not act.
     Read,
-    /// To look, and to act.
+    /// The caller may look at everything, and act.
     Operate,
 }
 
-/// Who asks.
+/// Who sends a request, and what they may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The name that is written beside what they do; `None` of somebody who reached a listener that asks
-    /// nobody's name: they say it with each act.
+    /// The name that is written beside the caller's acts. `None` if the caller has reached an open listener
+    /// without a token; each of its acts must then come with a name.
     pub name: Option<String>,
-    /// What they may.
+    /// What the caller may do.
     pub role: Role,
 }
 
-/// The SHA-256 of a token's bytes.
+/// The SHA-256 digest of a token's bytes.
 pub type Digest = [u8; 32];
 
-/// The callers that are let in, as the server that has the listener knows them.
+/// The callers whose requests a listener answers. The server that owns the listener implements it.
 pub trait Keys: Send + Sync {
-    /// Whether whoever reaches the listener is let in without a token.
+    /// Whether a request without a token is answered too. If true, everybody who can reach the listener may
+    /// read and operate.
     fn is_open(&self) -> bool;
 
-    /// The caller whose token has this digest. `None`: there is no such token, or its owner may neither read
-    /// nor operate.
+    /// The caller whose token has this SHA-256 digest. `None` if there is no such token, or if its owner may
+    /// neither read nor operate.
     fn of(&self, digest: &Digest) -> Option<Caller>;
 }

@@ -29,7 +29,8 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     fn is_ours(&self, path: &str) -> bool;
 
     /// Answers a request. Its body must have at most [`MAX_BODY_BYTES`](crate::MAX_BODY_BYTES) bytes: the
-    /// server sees to that. `keys` says who is let in; a refusal or a failure is an answer, too.
+    /// server must check this. `keys` says whose requests are answered. A refusal or a failure is an answer,
+    /// too.
     fn answer(&self, request: Request<Bytes>, keys: Arc<dyn Keys>) -> BoxFuture<'_, Answer>;
 
     /// Who sends a request with these headers, judged by its token, by the header of a proxy, or by the rule
@@ -39,12 +40,12 @@ pub trait Answers: std::fmt::Debug + Send + Sync + 'static {
     /// If the caller is not let in: the answer that the server should send, with the status 401.
     fn caller(&self, headers: &HeaderMap, keys: &dyn Keys) -> Result<Caller, Box<Answer>>;
 
-    /// Ends all streams of events. A server calls it when it stops.
+    /// Ends all streams of events, and each one that is begun later. A server calls it when it stops.
     fn stop(&self);
 }
 
-/// The answer of a server for operators alone to a path that [`Answers::is_ours`] does not know: `/` leads to
-/// the pages, and every other path is answered with 404.
+/// The answer of a server for operators alone to a path that [`Answers::is_ours`] does not know: `/` is
+/// redirected to the pages (303), and every other path is answered with 404.
 #[must_use]
 pub fn elsewhere(path: &str) -> Answer {
     let found = match path {
@@ -61,7 +62,8 @@ impl<I: Installation> Console<I> {
     /// A console over the installation `of`.
     ///
     /// # Errors
-    /// [`NoRandom`] if the system gives no random numbers.
+    /// [`NoRandom`] if the system gives no random numbers. They are needed only for
+    /// [`SessionForm::InMemory`](crate::SessionForm::InMemory).
     pub fn new(of: I, settings: Settings) -> Result<Self, NoRandom> {
         Ok(Self(Arc::new(Desk::new(of, settings)?)))
     }

@@ -9,7 +9,8 @@ const PAYLOADS: [&str; 5] = ["output", "input", "details", "outputs", "search"];
 
 /// Names of fields whose values are shown to nobody: in the details and search keys of orders, in the inputs
 /// and outputs of steps, and in dead letters. A field is hidden at any depth, and in upper or lower case; the
-/// text `(hidden)` stands in place of its value.
+/// text `(hidden)` stands in place of its value. While any name is hidden, two things are hidden as a whole:
+/// a payload that is not JSON, and the notes in an order's record. The default hides nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hidden(Vec<String>);
 

@@ -7,46 +7,48 @@ use triad_runtime::operator::Operator;
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore};
 
-/// An installation that a console can work on: its store, bus, clock, random numbers, acts and dead letters.
-/// [`Parts`] is one that is made of its parts.
+/// An installation that a console can work on: its store, bus, clock, random numbers, operator and dead
+/// letters. [`Parts`] is an installation that is put together from values of these types.
 pub trait Installation: Send + Sync + 'static {
     /// The store of orders, workflows and control records.
     type Store: StateStore + DefinitionStore + OperatorStore + ControlStore + Clone;
     /// The bus that acts send their messages to.
     type Bus: Bus;
-    /// The clock.
+    /// The clock from which the console takes the present time, for instance for the ends of sessions and for
+    /// the age of what it shows.
     type Clock: Clock;
-    /// Random numbers, for the tokens of writes.
+    /// The source of random numbers, for the tokens of writes.
     type Entropy: Entropy;
-    /// The topic of dead letters.
+    /// The topic of dead letters, which is read from its beginning or from a moment on.
     type Letters: LetterTopic<Error: Display>;
 
-    /// The store.
+    /// The store of orders, workflows and control records.
     fn store(&self) -> &Self::Store;
-    /// The bus.
+    /// The bus that acts send their messages to.
     fn bus(&self) -> &Self::Bus;
-    /// The clock.
+    /// The clock from which the console takes the present time.
     fn clock(&self) -> &Self::Clock;
-    /// Random numbers.
+    /// The source of random numbers.
     fn entropy(&self) -> &Self::Entropy;
-    /// The acts.
+    /// What carries out the acts of operators, over the same store and bus.
     fn operator(&self) -> &Operator<Self::Store, Self::Bus, Self::Clock, Self::Entropy>;
     /// The topic of dead letters.
     fn letters(&self) -> &Self::Letters;
 }
 
-/// An installation that is made of these parts.
+/// An installation that is put together from these parts.
 #[derive(Debug)]
 pub struct Parts<S, B, C, E, T> {
-    /// The store.
+    /// The store of orders, workflows and control records.
     pub store: S,
-    /// The bus.
+    /// The bus that acts send their messages to.
     pub bus: B,
-    /// The clock.
+    /// The clock from which the console takes the present time.
     pub clock: C,
-    /// Random numbers.
+    /// The source of random numbers, for the tokens of writes.
     pub entropy: E,
-    /// The acts, over the same store and bus, with the time spans of the installation.
+    /// What carries out the acts of operators, over the same store and bus, with the time spans of the
+    /// installation.
     pub operator: Operator<S, B, C, E>,
     /// The topic of dead letters.
     pub letters: T,

@@ -10,7 +10,7 @@ use crate::trace::TraceUrl;
 /// Largest body of a request, in bytes, inclusive: 3 MiB. A form with the corrected value of a dead letter
 /// has to fit into it.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Most orders that one request acts on, and most dead letters.
+/// Most orders that one request of the API acts on, and most dead letters.
 pub use triad_operator::bulk::MAX_AT_ONCE;
 /// Longest time that one request acts for. What is left then is told.
 pub(crate) const ACT_WITHIN: Millis = Millis(20_000);
@@ -48,20 +48,23 @@ pub(crate) const SAMPLE_FOR: Millis = Millis(15_000);
 /// believes no header, and keeps sessions in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Whether nobody may act here, whatever their role.
+    /// Whether nobody may act here, whatever role the caller has.
     pub read_only: bool,
     /// Fields of payloads whose values are not shown. Default: none.
     pub hidden: Hidden,
-    /// The header in which a proxy gives the name of the caller, whom it has authenticated. Such a caller
-    /// may act. Whoever reaches the listener can send this header, so set it only if nobody but the proxy
-    /// reaches the listener. A request with a token is judged by the token. `None`: no header is believed.
+    /// The header in which a proxy gives the name of the caller, whom it has authenticated. Such a caller may
+    /// act. Whoever reaches the listener can send this header, so set it only if nobody but the proxy reaches
+    /// the listener. A request with an `Authorization` header is judged by its token alone, and one with the
+    /// cookie of a session by the session, where sessions count. If a header is set here, a request that has
+    /// none of the three is refused, even where [`Keys::is_open`](crate::Keys::is_open) is true. `None`: no
+    /// header is believed.
     pub user_header: Option<HeaderName>,
     /// Whether browsers reach the pages only over TLS. They are then told to send the session's cookie over
     /// TLS only.
     pub secure: bool,
     /// Where the pages link to for the trace of an order. `None`: they show the trace's id without a link.
     pub trace_url: Option<TraceUrl>,
-    /// The name of the installation on the pages; it may be empty.
+    /// The name of the installation, which the pages show. If empty, they show none.
     pub name: String,
     /// Where the sessions of browsers are kept.
     pub sessions: SessionForm,

@@ -23,15 +23,15 @@ use crate::caller::{self, Caller, Keys};
 
 /// Most tokens in a file, inclusive.
 pub const MAX_TOKENS: usize = 1_000;
-/// Largest file of tokens, in bytes, inclusive.
+/// Largest file of tokens, in bytes, inclusive: 1 MiB.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// Longest name of a token, in bytes.
+/// Longest name of a token, in bytes, inclusive.
 pub const MAX_NAME_BYTES: usize = 64;
 /// What every token begins with, so that one which leaks is known for what it is.
 const PREFIX: &str = "triad_";
 
-/// What a token permits at the front door, where no role includes another. In the console, `Read` permits to
-/// look at everything, and `Operate` to look and to act.
+/// What a token permits. Where applications submit orders, no role includes another. In the console, `Read`
+/// permits to look at everything, and `Operate` to look and to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// To submit orders, and to wait for the ends of these orders.
@@ -45,7 +45,7 @@ pub enum Role {
 impl Role {
     const ALL: [Self; 3] = [Self::Submit, Self::Read, Self::Operate];
 
-    /// The role as it is in the file.
+    /// The role's name in the file: `submit`, `read` or `operate`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ pub enum TokenError {
     /// There is no role of this name (cut to 32 characters).
     #[error("there is no role {0:?}: submit, read, operate")]
     Role(String),
-    /// No role was given.
+    /// [`NewToken::make`] was called without a role.
     #[error("a token has at least one role: submit, read, operate")]
     NoRole,
     /// An earlier line of the file has the same name or the same hash.
@@ -99,7 +99,7 @@ pub enum TokenError {
 /// Why a file of tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
-    /// The file cannot be read.
+    /// The file cannot be read, or is not UTF-8.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     /// The file is larger than [`MAX_FILE_BYTES`].
@@ -111,12 +111,12 @@ pub enum TokensError {
     /// The file has no token, so it would let nobody in.
     #[error("there is no token in it")]
     Empty,
-    /// A line is wrong.
+    /// A line cannot be used. It is the first such line of the file.
     #[error("line {line}: {why}")]
     Line {
-        /// Its number, from 1.
+        /// The number of the line, from 1. Blank lines and comments are counted.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong with the line.
         why: TokenError,
     },
 }
@@ -146,7 +146,8 @@ impl Tokens {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`TokensError`]: the file cannot be read, is too large, has no token, or has a line that is wrong.
+    /// [`TokensError::Unreadable`], [`TokensError::TooLarge`], [`TokensError::TooMany`],
+    /// [`TokensError::Empty`], or [`TokensError::Line`] for the first line that cannot be used.
     pub fn read(file: &Path) -> Result<Self, TokensError> {
         if std::fs::metadata(file)?.len() > MAX_FILE_BYTES {
             return Err(TokensError::TooLarge);
@@ -154,8 +155,8 @@ impl Tokens {
         std::fs::read_to_string(file)?.parse()
     }
 
-    /// The entry of this token; `None` if the file has none. How long the search takes tells nothing about
-    /// the hashes in the file.
+    /// The entry of this token; `None` if the file does not have this token. How long the search takes tells
+    /// nothing about the hashes in the file.
     #[must_use]
     pub fn find(&self, token: &[u8]) -> Option<&Entry> {
         self.by_digest(&Sha256::digest(token).into())

@@ -13,8 +13,8 @@ use crate::broker::Broker;
 use crate::found::Unreadable;
 use crate::note::Partition;
 
-/// How often a handler may panic while it works on one record alone. After that the record is
-/// dead-lettered.
+/// How many panics of a handler about one record, which it was given alone, have the record dead-lettered.
+/// The third panic is the last: the record is not given to the handler again.
 pub const MAX_PANICS: u32 = 3;
 
 /// The cause code of dead letters about records for which the handler has panicked [`MAX_PANICS`] times.

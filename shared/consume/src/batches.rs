@@ -39,14 +39,19 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// Runs the handler `handle`, which takes batches, over both lanes until `stop` is cancelled. The batches
 /// that are in hand then are finished first.
 ///
-/// A batch holds 1 to [`WorkerConfig::max_records`] records of one lane. At most two batches are in
-/// hand, one of each lane, so the handler may be called twice at the same time. The records are
-/// shared with the handler, and not copied. The handler answers one [`Handled`] for each record, in
-/// their order; a record without an answer counts as one to redeliver.
+/// A batch holds 1 to [`WorkerConfig::max_records`] records of one lane. At most two batches are in hand, one
+/// of each lane, so the handler may be called twice at the same time. The records are shared with the
+/// handler, and not copied. The handler answers one [`Handled`] for each record, in their order; a record
+/// without an answer counts as one to redeliver, and an answer without a record is ignored.
+///
+/// If the handler panics, the records of its batch are handed to it one by one. A record for which it panics
+/// [`MAX_PANICS`](crate::MAX_PANICS) times alone is dead-lettered, and so is one with which processes have
+/// died [`MAX_DEATHS`](triad_runtime::deaths::MAX_DEATHS) times while the handler had it alone.
 ///
 /// # Errors
 /// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any
-/// more. All other failures are retried.
+/// more or the task of a lane panics. An error of one lane ends the other lane at once. All other failures
+/// are retried.
 pub async fn run_batches<B, F, R>(
     config: WorkerConfig<B>,
     stop: CancellationToken,

@@ -17,9 +17,10 @@ pub trait Broker: Clone + Send + Sync + 'static {
     /// The error that says why no consumer can be made.
     type Error: std::fmt::Display;
 
-    /// Whether the broker ends with this process, and no other process handles its records. If so, every
-    /// start finds what handlers had in memory lost, and perhaps the last messages that were acknowledged as
-    /// [restorable](triad_core::Envelope::is_restorable); the process must then drive every alive order on.
+    /// Whether the broker ends with this process, and no other process handles its records; false unless a
+    /// broker says otherwise. If true, every start finds what handlers had in memory lost, and perhaps the
+    /// last messages that were acknowledged as [restorable](triad_core::Envelope::is_restorable); the process
+    /// must then drive every alive order on.
     const ENDS_WITH_US: bool = false;
 
     /// Makes a consumer that reads one topic as a member of a group. It begins each partition where the

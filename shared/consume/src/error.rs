@@ -7,8 +7,8 @@ pub enum ConsumeError {
     /// broker's words.
     #[error("{0}")]
     Join(String),
-    /// A consumer has met an error after which it cannot be used any more; the text says which. The process
-    /// must end, or begin the loop anew.
+    /// A consumer has met an error after which it cannot be used any more, or the task of a loop has
+    /// panicked; the text says which. The process must end, or begin the loop anew.
     #[error("the consumer cannot go on: {0}")]
     Fatal(String),
 }

@@ -7,7 +7,8 @@ use triad_runtime::InputRecord;
 pub enum Found {
     /// The next record of a partition.
     Record(InputRecord),
-    /// Records that cannot be read. The next record of their partition comes from behind them.
+    /// Records that cannot be read. What comes next of their partition is at [`Unreadable::next`] or behind
+    /// it.
     Unreadable(Unreadable),
     /// The consumer has met an error.
     Failed {
@@ -27,8 +28,9 @@ pub struct Unreadable {
     pub partition: i32,
     /// The offset of the first record that cannot be read.
     pub first: i64,
-    /// The offset from which on records can be read again, or the end of the partition.
+    /// The offset behind the last of these records, at which reading goes on. It may be the end of the
+    /// partition, and the records from it on may be unreadable too.
     pub next: i64,
-    /// Why they cannot be read, for people.
+    /// Why these records cannot be read, for people.
     pub reason: String,
 }

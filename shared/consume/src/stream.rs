@@ -44,14 +44,17 @@ const POLL_EVERY: Duration = Duration::from_secs(30);
 /// Runs the handler `handle`, which takes single records, over both lanes until `stop` is cancelled. Records
 /// that are under way then have 5 s to end; those that are not done are delivered again later.
 ///
-/// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most
-/// seven eighths of these, but at least one, so that a high record finds room however slow normal
-/// ones are. A record for which the handler panics [`MAX_PANICS`](crate::MAX_PANICS) times is
-/// dead-lettered. The record is shared with the handler, and not copied.
+/// At most [`WorkerConfig::max_records`] records are under way at once. Normal ones are at most seven eighths
+/// of these, but at least one, so that a high record finds room however slow normal ones are, unless
+/// [`WorkerConfig::max_records`] is 1. A record for which the handler panics
+/// [`MAX_PANICS`](crate::MAX_PANICS) times is dead-lettered, and so is one with which processes have died
+/// [`MAX_DEATHS`](triad_runtime::deaths::MAX_DEATHS) times while the handler had it alone. The record is
+/// shared with the handler, and not copied.
 ///
 /// # Errors
 /// [`ConsumeError::Join`] if a consumer cannot be made, [`ConsumeError::Fatal`] if one cannot be used any
-/// more. All other failures are retried.
+/// more or the task of a lane panics. An error of one lane ends the other lane at once. All other failures
+/// are retried.
 pub async fn run_stream<B, F, R>(
     config: WorkerConfig<B>,
     stop: CancellationToken,

@@ -10,13 +10,12 @@ use crate::message::StepRequest;
 pub enum Budget {
     /// One more call may be made. It must end within this time, in milliseconds, at least 1.
     Call(Millis),
-    /// The agent must be silent: it is at or after [`Span::silent_from`]. Nothing is called or
-    /// sent.
+    /// The agent must be silent: [`Span::silent_from`] has come. It makes no call and sends no reply.
     OutOfTime,
-    /// The attempt timed out: it is at or after [`Span::ends`] and before [`Span::silent_from`].
-    /// The agent sends a failed reply.
+    /// The attempt timed out: [`Span::ends`] has come, and [`Span::silent_from`] has not. The agent makes no
+    /// call and sends a reply.
     TimedOut,
-    /// The allowance is used up and there is time left. The agent sends a failed reply.
+    /// The allowance is used up and there is time left. The agent makes no call and sends a failed reply.
     OutOfCalls,
 }
 
@@ -62,7 +61,8 @@ impl Span {
 
 /// Whether an agent may make one more call for a request, after `calls_made` calls of at most `allowance`.
 ///
-/// Time is checked before calls: a request without time and without calls is out of time.
+/// Time is checked before calls: if both are used up, the answer is [`Budget::OutOfTime`] or
+/// [`Budget::TimedOut`].
 #[must_use]
 pub fn budget(calls_made: u32, allowance: u32, span: Span, now: Timestamp) -> Budget {
     let left = span.ends.since(now);
@@ -77,12 +77,12 @@ pub fn budget(calls_made: u32, allowance: u32, span: Span, now: Timestamp) -> Bu
     }
 }
 
-/// How long to wait before the next call, after `calls_made` calls have failed: exponential,
-/// bounded, with full jitter.
+/// How long to wait before the next call, in milliseconds, after `calls_made` calls have failed:
+/// exponential, bounded, with full jitter.
 ///
 /// The wait is from zero to a bound, both inclusive. The bound is `initial` after the first call
-/// and doubles after each further call, up to `max`. Full jitter draws evenly from that range; of
-/// the common schemes it spreads competing clients best for the same total of work (AWS
+/// (0 calls count as 1) and doubles after each further call, up to `max`. Full jitter draws evenly from
+/// that range; of the common schemes it spreads competing clients best for the same total of work (AWS
 /// Architecture Blog, "Exponential Backoff And Jitter"). `random` is any 64 random bits.
 #[must_use]
 pub fn backoff(calls_made: u32, initial: Millis, max: Millis, random: u64) -> Millis {

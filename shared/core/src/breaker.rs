@@ -24,16 +24,17 @@ pub struct BreakerSettings {
     /// The breaker opens when at least this share of the calls in the window failed, in percent; 1 to
     /// 100. Default 50.
     pub failure_percent: u32,
-    /// Upper bound of the time that the breaker stays open after it first opened. The bound doubles
-    /// each time it opens again, up to `max_open`. Default `1s`.
+    /// Upper bound of the time that the breaker stays open after it first opened; above zero. The bound
+    /// doubles each time it opens again, up to `max_open`. Default `1s`.
     pub open: Millis,
-    /// Upper bound of every time that the breaker stays open, and of the `Retry-After` of a service
-    /// that is obeyed. Default `60s`.
+    /// Largest value that the bound of the time that the breaker stays open can have, and longest
+    /// `Retry-After` of a service that is waited for; a longer one is shortened to this. At least `open`.
+    /// Default `60s`.
     pub max_open: Millis,
     /// How many probes must succeed to close a half-open breaker; 1 to 10,000. At most as many are
     /// out at once. Default 2.
     pub probes: u32,
-    /// How long after the last probe was sent the probes without a result count as lost. Default
+    /// How long after the last probe was sent the probes without a result count as lost; above zero. Default
     /// `30s`.
     pub probe_within: Millis,
 }
@@ -42,11 +43,11 @@ pub struct BreakerSettings {
 const MAX_CALLS: u32 = 10_000;
 
 impl BreakerSettings {
-    /// Whether the settings are within their bounds: percentages from 1 to 100, counts from 1 to
-    /// 10,000, a minimum that the window can reach, and times above zero in their order.
+    /// Checks that the settings are within their bounds: the percentage from 1 to 100, counts from 1 to
+    /// 10,000, `minimum` not above `window`, times above zero, and `open` not above `max_open`.
     ///
     /// # Errors
-    /// What is out of its bounds, in words.
+    /// The first setting that is out of its bounds, and the bounds, for a person.
     pub fn check(&self) -> Result<(), String> {
         let counts = 1..=MAX_CALLS;
         if !counts.contains(&self.window) {
@@ -95,8 +96,8 @@ pub enum Breaker {
         /// How many times in a row it had opened before it closed; 0 if it has never opened.
         #[serde(default)]
         opens: u32,
-        /// When it closed. An opening later than twice [`BreakerSettings::max_open`] after this
-        /// counts as the first again.
+        /// When it closed; 0 if it has never opened. An opening twice [`BreakerSettings::max_open`] or more
+        /// after this moment counts as the first again.
         #[serde(default)]
         since: Timestamp,
     },
@@ -109,7 +110,7 @@ pub enum Breaker {
     },
     /// Only probes are made: calls that are to show whether the service works again.
     HalfOpen {
-        /// How many times in a row it has opened.
+        /// How many times in a row it has opened; 0 if a closed breaker that never opened was probed.
         opens: u32,
         /// From this moment on, probes without a result count as lost, and new ones may be made.
         until: Timestamp,
@@ -153,8 +154,8 @@ impl Breaker {
         }
     }
 
-    /// Whether a call may be made at `now`. A half-open breaker whose probes are all out says to
-    /// wait for [`BreakerSettings::open`], but no longer than until those probes count as lost.
+    /// Whether a call may be made at `now`. A half-open breaker that has [`BreakerSettings::probes`] out says
+    /// to wait for [`BreakerSettings::open`], but no longer than until those probes count as lost.
     #[must_use]
     pub fn gate(&self, settings: &BreakerSettings, now: Timestamp) -> BreakerGate {
         match *self {
@@ -167,8 +168,9 @@ impl Breaker {
         }
     }
 
-    /// The breaker after one more probe was sent. An open or closed breaker becomes half-open;
-    /// probes of a half-open one that count as lost are forgotten.
+    /// The breaker after one more probe was sent at `now`. An open or closed breaker becomes half-open;
+    /// probes of a half-open one that count as lost are not counted as out any more. All probes that are out
+    /// count as lost [`BreakerSettings::probe_within`] after `now`.
     ///
     /// It does not check whether a probe may be sent: ask [`Breaker::gate`] first.
     #[must_use]
@@ -229,13 +231,13 @@ impl Breaker {
         })
     }
 
-    /// The breaker, open, after too many calls of a window failed, a probe failed, or the service
-    /// asked to be left alone. `None` if it stays as it is: an open breaker stays open until the
-    /// same moment, unless `asked` makes that later.
+    /// The breaker, open, after too many calls of a window failed, a probe failed, or the service asked for
+    /// a wait. `None` if it stays as it is: an open breaker stays open until the same moment, unless `asked`
+    /// makes that later.
     ///
     /// `asked` is the service's `Retry-After`; `None` if there was none. The breaker stays open for
-    /// a time drawn evenly from the upper half of its bound, so that instances and orders come back
-    /// spread, or for `asked` if that is longer, up to [`BreakerSettings::max_open`]. `random` is
+    /// a time drawn evenly from the upper half of its bound, so that instances and orders do not all come
+    /// back at once, or for `asked` if that is longer, up to [`BreakerSettings::max_open`]. `random` is
     /// any 64 random bits.
     #[must_use]
     pub fn tripped(
@@ -266,11 +268,11 @@ impl Breaker {
         })
     }
 
-    /// The breaker after a probe failed: as [`Breaker::tripped`], but `None` if the breaker is
-    /// closed and `asked` is `None`.
+    /// The breaker after a probe failed: what [`Breaker::tripped`] gives for the same arguments, but `None`
+    /// if the breaker is closed and `asked` is `None`.
     ///
-    /// Other probes have closed the breaker since that probe was made, so the service has been
-    /// found well, and the failure is that of one call.
+    /// In that case other probes have closed the breaker since the failed one was sent: they have found that
+    /// the service works, and one call that failed does not open the breaker.
     #[must_use]
     pub fn probe_failed(
         &self,
@@ -311,9 +313,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// Adds a call, and forgets the oldest ones beyond [`BreakerSettings::window`]. Returns true if
-    /// the breaker is to open: this call failed, at least [`BreakerSettings::minimum`] calls are in
-    /// the window, and at least [`BreakerSettings::failure_percent`] of them failed.
+    /// Adds a call, and forgets the oldest ones beyond [`BreakerSettings::window`], of which 0 counts as 1.
+    /// Returns true if the breaker is to open: this call failed, at least [`BreakerSettings::minimum`] calls
+    /// are in the window, and at least [`BreakerSettings::failure_percent`] percent of them failed.
     ///
     /// `failed` is true for a call without an answer, or with one that says the fault may pass; an
     /// answer that refuses the request is no failure.
@@ -338,7 +340,7 @@ impl Window {
         (count(failed), count(self.calls.len()))
     }
 
-    /// Forgets all calls. To be called when the breaker has changed.
+    /// Forgets all calls. The caller does this when the breaker has changed its state.
     pub fn clear(&mut self) {
         self.calls.clear();
     }

@@ -23,7 +23,7 @@ pub fn allowance(step: &Step, record: &StepRecord, direction: Direction) -> u32 
     })
 }
 
-/// Whether an agent must claim the allowance in the call ledger ([`crate::ledger`]) before its
+/// Whether an agent must claim the allowance of an attempt in the call ledger ([`crate::ledger`]) before its
 /// first call. False if the step declares nothing for this direction.
 #[must_use]
 pub fn is_counted(step: &Step, direction: Direction) -> bool {

@@ -8,8 +8,8 @@ use crate::ids::Timestamp;
 /// Spans that hold for the whole installation, each in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Largest clock difference between any two machines: agents stop this much before complete-by,
-    /// the Supervisor acts this much after it. Default `500ms`.
+    /// Largest clock difference between any two machines. Agents stop this long before an attempt's
+    /// complete-by, and the Supervisor acts this long after it. Default `500ms`.
     pub skew: Millis,
     /// How long a request may wait in its agent's topic. The step's complete-within begins only
     /// when the agent takes the request, so complete-by is the time of the request plus both spans.
@@ -22,8 +22,8 @@ pub struct Timing {
     /// How long an announced order may wait for a claim before it is announced again. Default
     /// `60s`.
     pub announce_within: Millis,
-    /// How long after its end the Supervisor looks at a finished order that is not confirmed: one
-    /// whose messages may be unsent. Default `30s`.
+    /// How long after its end the Supervisor looks at a finished order that is not confirmed, because its
+    /// messages may be unsent. Default `30s`.
     pub confirm_within: Millis,
 }
 
@@ -56,10 +56,10 @@ pub struct NeedsDetails;
 /// What a decision may look at, besides the order, the event and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// The definition that the order is pinned to.
+    /// The definition that the order runs on.
     pub workflow: &'a Workflow,
-    /// The order's details as submitted; `None` if they have not been read. A decision that needs
-    /// them then says so: [`NeedsDetails`].
+    /// The order's details as submitted; `None` if they have not been read. A decision that needs them
+    /// then ends with [`NeedsDetails`] or [`Decision::NeedsDetails`](crate::Decision::NeedsDetails).
     pub details: Option<&'a Value>,
     /// The installation's spans, in milliseconds.
     pub timing: Timing,

@@ -30,8 +30,10 @@ pub enum Happened {
     Yes,
 }
 
-/// Whether a step's effect has happened, judged by the step's record and its declared rule of
-/// repetition ([`Step::repeat`]).
+/// Whether a step's effect has happened, judged by the step's record and by how its repetition and its calls
+/// are declared ([`Step::repeat`], [`Step::is_counted`]). It is [`Happened::Maybe`] also while a request for
+/// the action is out and, for a step whose calls are not counted, from its first attempt at the action until
+/// the step is completed or refused.
 ///
 /// # Example
 /// ```
@@ -88,8 +90,12 @@ pub enum NextAttempt<'a> {
     Operator,
 }
 
-/// What the next attempt at a step does. To be asked while no attempt is out: an action that is out
-/// counts as in doubt.
+/// What the next attempt at a step does. If the effect has not happened, or the action is safe to repeat,
+/// it carries out the action. Otherwise it probes the service, if the step declares a probe. Otherwise
+/// there is no attempt until an operator has said whether the effect happened.
+///
+/// Call it only while no attempt is out (sent, and its end not yet known): an action that is out counts as
+/// in doubt.
 #[must_use]
 pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
     match (&step.repeat, happened(record, step)) {
@@ -99,7 +105,7 @@ pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> 
     }
 }
 
-/// Whether a step's effect is in doubt and may not be repeated unasked ([`Repeat::Probe`] or
+/// Whether a step's effect is in doubt and may not be repeated as it is ([`Repeat::Probe`] or
 /// [`Repeat::Never`]). Such a step is not compensated before an operator has said whether its
 /// effect happened.
 #[must_use]
@@ -109,7 +115,7 @@ pub fn stops_compensation(record: &StepRecord, step: &Step) -> bool {
 
 /// Whether an operator has to say if this step's effect happened before the order can go on. Either
 /// the next attempt is due, and the effect is in doubt, may not be repeated and cannot be probed;
-/// or the compensation was given up, and the effect is in doubt and may not be repeated unasked.
+/// or the compensation was given up, and [`stops_compensation`] is true.
 #[must_use]
 pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     match &record.state {
@@ -118,9 +124,9 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
     }
 }
 
-/// Whether an operator can say of this step that its effect happened or did not: its effect is in
-/// doubt, or a request for its action is out. [`crate::Action::Settle`] names the states of the
-/// order in which that is allowed.
+/// Whether an operator can say of this step that its effect happened or did not: [`StepRecord::in_doubt`] is
+/// true, or a request for its action is out. [`crate::Action::Settle`] names the states of the order in which
+/// that is allowed.
 #[must_use]
 pub fn can_be_settled(record: &StepRecord) -> bool {
     record.in_doubt || record.state.is_running()
@@ -136,8 +142,8 @@ pub(crate) fn abandon(record: &mut StepRecord) {
 }
 
 /// What an answer leaves in doubt, if it does not say whether the effect happened; neither a question
-/// nor a compensation has an effect that could be. Where calls are counted no other delivery of the request can make any; where they are not, one may until the
-/// request's complete-by.
+/// nor a compensation has an effect that could be. Where calls are counted no other delivery of the request
+/// can make any; where they are not, one may until the request's complete-by.
 pub(crate) fn answered(record: &mut StepRecord, step: &Step, out: Out, maybe_applied: bool) {
     if maybe_applied && out.direction == Direction::Forward {
         record.in_doubt = true;
@@ -157,9 +163,9 @@ pub(crate) fn lift(record: &mut StepRecord) {
     record.in_doubt_until = None;
 }
 
-/// Until when a request may still be carried out that nobody, or nobody yet, has answered. Before that
-/// moment it cannot be said that the effect has not happened: it may happen later. `None` if there is
-/// no such request.
+/// Until when a request for the step's action may still be carried out: one that is out, or one that has left
+/// the effect in doubt. Before that moment nobody can say that the effect has not happened, because it may
+/// happen later. `None` if there is no such request.
 #[must_use]
 pub fn open_until(record: &StepRecord) -> Option<Timestamp> {
     let out = record

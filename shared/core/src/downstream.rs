@@ -11,8 +11,8 @@ use crate::operate::OperationRefusal;
 use crate::order::{Hold, OperatorAct};
 use crate::topics;
 
-/// The default of how long work that an operator holds back waits before an agent looks at it
-/// again: 30 s. An installation can set another value.
+/// How long work that an operator holds back waits by default before an agent looks at it again: 30 s. An
+/// installation can set another value.
 pub const HELD_RECHECK: Millis = Millis(30_000);
 /// Most step types of one downstream that can be paused at once, inclusive.
 pub const MAX_PAUSED_STEPS: usize = 64;
@@ -27,7 +27,7 @@ pub fn key(agent: &AgentName) -> String {
 /// closed breaker and nothing set by operators.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Downstream {
-    /// The state of the circuit breaker. It is not asked while `forced` is set.
+    /// The state of the circuit breaker. It decides about no call while `forced` is set.
     #[serde(default)]
     pub breaker: Breaker,
     /// What an operator has put in place of the breaker; `None` if the breaker decides.
@@ -44,7 +44,7 @@ pub struct Downstream {
 /// An operator's order that overrides the breaker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forced {
-    /// Whether every call is made, or none.
+    /// What is done in place of the breaker's decision: every call is made, or none.
     pub to: ForcedTo,
     /// Which operator did it, why and since when.
     #[serde(flatten)]
@@ -79,9 +79,10 @@ pub struct PausedStep {
 pub struct Change {
     /// When the record was changed.
     pub at: Timestamp,
-    /// For a person: from what to what, why, and which operator if one did it.
+    /// For a person: what changed, why, and which operator did it if one did; empty if nothing ever changed.
     pub what: String,
-    /// Whether the bus has acknowledged the message that tells operators of the change.
+    /// Whether the bus has acknowledged the message that tells operators of the change. False too if nothing
+    /// ever changed.
     pub told: bool,
 }
 
@@ -114,8 +115,8 @@ impl Downstream {
     /// Whether a call for a step may be made at `now`. A paused step is checked first, then an
     /// operator's force, then the breaker.
     ///
-    /// Where an operator holds the call back, it is to wait for `recheck`. `workflow` is `None` for
-    /// a request of an earlier version of Triad; no paused step fits it.
+    /// If an operator holds the call back, the answer is to wait for `recheck` from `now` on. `workflow` is
+    /// `None` for a request of an earlier version of Triad, which no paused step type applies to.
     #[must_use]
     pub fn admits(
         &self,
@@ -155,8 +156,8 @@ impl Downstream {
     }
 
     /// The record with another breaker. If the breaker's state (see [`Breaker::name`]) is another one than
-    /// before, `last` becomes this change, with the reason `why` for people, which operators are still to be
-    /// told of.
+    /// before, `last` becomes this change, with the reason `why` for people, and operators are still to be
+    /// told of it. Otherwise `last` stays.
     #[must_use]
     pub fn with_breaker(&self, breaker: Breaker, why: &str, now: Timestamp) -> Self {
         let mut next = Self {
@@ -174,12 +175,14 @@ impl Downstream {
         next
     }
 
-    /// The record after an operator's act; `last` is a change that is still to be told to
-    /// operators.
+    /// The record after an operator's act at `now`. `last` is this change, and operators are still to be told
+    /// of it.
     ///
     /// # Errors
-    /// [`OperationRefusal::Already`] if the act would change nothing, or if [`MAX_PAUSED_STEPS`]
-    /// step types are paused already.
+    /// [`OperationRefusal::Already`] if the downstream is forced in this way already; if it is to be
+    /// released, is not forced, and its breaker is closed; if the step type is to be paused and is paused
+    /// already, or is to be resumed and is not paused; and if a further step type is to be paused and
+    /// [`MAX_PAUSED_STEPS`] are paused already.
     pub fn operated(
         &self,
         action: &DownstreamAction,
@@ -247,8 +250,8 @@ impl Downstream {
         Ok(next)
     }
 
-    /// The message, on the topic `alerts`, that tells operators of the last change. Its id is made
-    /// of agent and time, so it is the same however often the message is sent.
+    /// The message, on the topic `alerts`, that tells operators of the last change. Its id is made of the
+    /// agent and the time of the change, so it is the same however often the message is sent.
     #[must_use]
     pub fn event(&self, agent: &AgentName) -> Envelope {
         let id = format!("downstream/{agent}/{}", self.last.at.0);

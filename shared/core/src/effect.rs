@@ -37,12 +37,12 @@ pub enum Effect {
 /// sends all effects at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Before the wakes: the bus must have acknowledged it before the Scheduler is woken, because
-    /// the next writer may drop it from the outbox.
+    /// Before the wakes: the bus must have acknowledged the message before the Scheduler is woken, because
+    /// the Scheduler may then write the record without this message in its outbox.
     First,
     /// After the bus has acknowledged every effect whose turn is [`Turn::First`].
     Then,
-    /// Never. Only the Scheduler sends it, because it handles the order's events one after the
+    /// Never. Only the Scheduler sends the message, because it handles the order's events one after the
     /// other.
     SchedulerOnly,
 }
@@ -66,7 +66,7 @@ impl Effect {
 /// Why the effects of a record could not be made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unmade {
-    /// A request's input depends on the order's details, and [`Context::details`] is `None`.
+    /// The input of a request has expressions that are to be computed, and [`Context::details`] is `None`.
     NeedsDetails,
     /// A request's input has no value any more, although it had one when the record was written:
     /// the record or its definition is damaged.
@@ -82,11 +82,12 @@ impl From<NeedsDetails> for Unmade {
 /// Every effect of a record's last write, made again from its outbox: statuses and alerts, then
 /// wakes, then requests.
 ///
-/// Requests of attempts that are not out any more are left out.
+/// Requests of attempts that are not out any more, and of steps that the workflow does not have, are left
+/// out.
 ///
 /// # Errors
-/// [`Unmade::NeedsDetails`] if the details have to be read first; [`Unmade::Damaged`] if an input
-/// has no value. In both cases nothing is to be sent.
+/// [`Unmade::NeedsDetails`] if the details have to be read first; [`Unmade::Damaged`] if the input of a
+/// request has no value. In both cases nothing is to be sent.
 pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade> {
     let mut effects = told(order);
     for entry in &order.outbox.entries {
@@ -116,12 +117,14 @@ pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade
 ///
 /// They are: a wake, if a Scheduler was asked to claim the order; before it, for a new order, the status
 /// `received`, which Submission may not have sent; and the request of each attempt that is out and may still
-/// be answered at `now`. Empty for an order that has finished, or waits for time, room or an operator.
+/// be answered at `now`. Empty for an order that has finished, and for one of which no request is out and
+/// which waits for a moment, for room or for an operator.
 ///
 /// Left out are a wake that a later write has followed, and every later status: a sweep sends those.
 ///
 /// # Errors
-/// As [`of_record`].
+/// [`Unmade::NeedsDetails`] if the input of a request has expressions that are to be computed, and
+/// [`Context::details`] is `None`; [`Unmade::Damaged`] if such an input has no value.
 pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec<Effect>, Unmade> {
     let mut effects = Vec::new();
     if order.state.is_finished() {

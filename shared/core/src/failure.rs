@@ -10,15 +10,16 @@ pub const MAX_MESSAGE_BYTES: usize = 512;
 /// Longest code of a failure, in bytes, inclusive; [`Failure::new`] cuts longer ones.
 pub const MAX_CODE_BYTES: usize = 64;
 
-/// Class of a failure: retry code matches on this, never on text.
+/// Class of a failure. It decides whether an attempt is made again; the text of a failure never does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The time of an attempt or a call is over: no agent took the request, no reply came before
     /// complete-by, or the service did not answer the call.
     TimedOut,
-    /// A fault that may pass, such as an overloaded service, an open circuit breaker or a reached
-    /// limit. Where an attempt failed so, its allowance of calls or time is used up.
+    /// A fault that may pass by itself, such as an overloaded service, an open circuit breaker, a reached
+    /// limit, or an answer to a probe that cannot be read. An agent reports an attempt as failed with it
+    /// once the calls, or the time for another call, are used up.
     Transient,
     /// The service refused the request; the same request again would be refused too.
     Permanent,
@@ -27,7 +28,7 @@ pub enum FailureKind {
     Definition,
     /// In doubt: it is not known whether an effect happened, and the effect may not be repeated.
     Ambiguous,
-    /// An operator wanted it: cancelled the order, or paused a step or a downstream.
+    /// An operator cancelled the order, or paused the step or the downstream.
     Operator,
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for FailureKind {
 pub struct Failure {
     /// The failure's class.
     pub kind: FailureKind,
-    /// The step it happened in; `None` if it belongs to no step or is not yet placed in one.
+    /// The step in which it happened; `None` if it belongs to no step or is not yet placed in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
     /// Short and stable, fit for grouping, such as `out-of-stock` or `http-503`; [`Failure::new`]

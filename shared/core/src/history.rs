@@ -187,8 +187,9 @@ pub struct Untold {
 }
 
 /// The attempts that were made and of which nothing tells any more: their lines were dropped, or the record
-/// is of an earlier version of Triad, which wrote none. Empty for an order that was moved to another version
-/// of its workflow, because it is not known with which number its attempts began.
+/// is of an earlier version of Triad, which wrote none. They are in the order of the steps, and for each step
+/// those at the action come first. Empty if there are none, and if the timeline says that the order was moved
+/// to another version of its workflow, because then the number with which its attempts began is not known.
 #[must_use]
 pub fn untold(order: &Order) -> Vec<Untold> {
     let mut lines = order.incidents.iter();

@@ -102,8 +102,8 @@ impl fmt::Display for OrderId {
     }
 }
 
-/// The version of a workflow that an order runs on, from its start to its end. As text it is
-/// `<name>@<hash>`; other texts are an error that says why.
+/// The version of a workflow that an order runs on, from its start to its end unless an operator moves it.
+/// As text it is `<name>@<hash>`; to read any other text is an error that says why.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkflowRef {
     /// Name of the workflow.
@@ -153,7 +153,9 @@ pub enum Priority {
     /// The normal lane.
     #[default]
     Normal,
-    /// The high lane: the same functions drain it before the normal one.
+    /// The high lane: messages about these orders have topics, consumers and consumer groups of their own. A
+    /// process that reads both lanes takes up nothing of the normal one while it has messages of the high
+    /// one, for at most 5 s at a time.
     High,
 }
 
@@ -180,8 +182,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Number of an attempt at one leg of a step. It is counted from 1, and goes on counting in later
-/// rounds of the order; 0 if no attempt was made yet.
+/// Number of an attempt at one leg of a step. Attempts are counted from 1, and on in later rounds of the
+/// order; for a step that a migration adds in a later round, from a higher number. 0 stands for no attempt.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
@@ -229,11 +231,12 @@ impl Timestamp {
     }
 }
 
-/// Most bytes of an instance's name that a [`ClaimId`] holds; of a longer name the rest is cut off.
+/// Most bytes of an instance's name that a [`ClaimId`] holds, inclusive; of a longer name the rest is cut
+/// off.
 pub const MAX_INSTANCE_BYTES: usize = 96;
 
-/// Identity of one claim of one order: the value of `LockedBy`. It is unique to the attempt to
-/// claim, not to the process that claims; of that it holds the name, for people.
+/// Identity of one claim of one order: the value of `LockedBy`. Each attempt to claim has an id of its own,
+/// also if the same process makes it. For people, the id holds the name of that process.
 ///
 /// ```
 /// use triad_core::ClaimId;
@@ -270,13 +273,14 @@ impl fmt::Display for ClaimId {
     }
 }
 
-/// Identity of a campaign: one act of an operator on many orders. As text `c-` and 16 hexadecimal digits,
-/// such as `c-00c0ffee00c0ffee`.
+/// Identity of a campaign: one act of an operator on many orders. As text it is `c-` and 16 lower-case
+/// hexadecimal digits, such as `c-00c0ffee00c0ffee`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CampaignId(u64);
 
-/// The error of reading a [`CampaignId`]: the text, given here, is not `c-` and 16 hexadecimal digits.
+/// The error of reading a [`CampaignId`]: the text, given here, is not `c-` and 16 lower-case hexadecimal
+/// digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no id of a campaign, such as c-00c0ffee00c0ffee")]
 pub struct InvalidCampaignId(pub String);
@@ -348,8 +352,8 @@ impl fmt::Display for Direction {
     }
 }
 
-/// The key by which a remote service knows all calls for one effect as the same: made of order,
-/// step and direction, the same for every attempt and every call. See [`IdempotencyKey::of`].
+/// The key by which a remote service recognises all calls for one effect: made of order, step, direction
+/// and a number, and the same for every attempt at that effect and every call. See [`IdempotencyKey::of`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IdempotencyKey(pub String);
@@ -359,9 +363,8 @@ impl IdempotencyKey {
     /// above 0 is put behind it as `/<number>`. A probe asks about the forward effect and carries
     /// that effect's key.
     ///
-    /// `number` is [`crate::StepRecord::key`]. It is raised when an operator has a step done again
-    /// after it was compensated or refused, because the service has answered the earlier keys for
-    /// ever.
+    /// `number` is [`crate::StepRecord::key`], which is raised when the step is to have another effect than
+    /// before: a service may answer an earlier key as it did then.
     #[must_use]
     pub fn of(order: &OrderId, step: &StepId, direction: Direction, number: u32) -> Self {
         let effect = match direction {

@@ -17,14 +17,15 @@ pub struct ServiceCall {
     pub direction: Direction,
     /// The agent that makes it.
     pub agent: AgentName,
-    /// What the agent is asked to do.
+    /// Name of what the agent is asked to do, as the definition has it.
     pub action: String,
-    /// The key that the service knows the effect by.
+    /// The key by which the service recognises the effect; that of the action for a probe.
     pub idempotency_key: IdempotencyKey,
     /// Of a compensation: the key of the effect to compensate. `None` otherwise.
     pub undoes: Option<IdempotencyKey>,
-    /// The input, or why it has no value now: an expression reads what is not there yet, or is no
-    /// longer kept since the step that made it was compensated.
+    /// The input, or why it has no value now, for a person: an expression reads what is not there yet, or
+    /// what is no longer kept because the step that made it was compensated. A probe has the input of the
+    /// action.
     pub input: Result<Value, String>,
 }
 
@@ -32,10 +33,10 @@ pub struct ServiceCall {
 /// them. The keys are those of the present round.
 ///
 /// # Errors
-/// [`NeedsDetails`] if an input depends on the details and they are not in `ctx`.
+/// [`NeedsDetails`] if an input has expressions that are to be computed, and [`Context::details`] is `None`.
 ///
 /// # Panics
-/// If the workflow in `ctx` has no such step.
+/// If the workflow in `ctx` or the order has no step at this position.
 pub fn calls(
     ctx: &Context<'_>,
     order: &Order,

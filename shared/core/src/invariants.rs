@@ -25,8 +25,9 @@ pub struct Breach {
 type OfRecord = fn(&Order, &Workflow) -> bool;
 type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
-/// Every invariant that one record has to keep by itself: its name, and a function that is true where the
-/// record keeps it. A name that begins with `g` and a digit belongs to a guarantee of the design, such as G1.
+/// Every invariant that one record has to keep by itself: its name, and a function of the record and its
+/// workflow that is true if the record keeps it. A name that begins with `g` and a digit belongs to a
+/// guarantee of the design, such as G1.
 pub const OF_RECORD: [(&str, OfRecord); 14] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
@@ -123,8 +124,8 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
     }),
 ];
 
-/// Every invariant that a write has to keep: its name, and a function of the record before the write and
-/// after it, which is true where the write keeps the invariant.
+/// Every invariant that a write has to keep: its name, and a function of the record before the write, the
+/// record after it, and the workflow, which is true if the write keeps the invariant.
 pub const OF_WRITE: [(&str, OfWrite); 15] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
@@ -269,7 +270,9 @@ pub fn of_record(order: &Order, workflow: &Workflow) -> Vec<Breach> {
 /// record `after` it does not keep; empty if it keeps all.
 ///
 /// # Panics
-/// As [`of_record`], for the record `after`.
+/// If the record `after` has more steps than the workflow, and one of those has been started. If a record has
+/// too few steps to have the workflow's point of no return, and by the write the order becomes late or is
+/// compensated for its deadline.
 #[must_use]
 pub fn of_write(before: &Order, after: &Order, workflow: &Workflow) -> Vec<Breach> {
     let mut found = of_record(after, workflow);

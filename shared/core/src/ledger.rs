@@ -17,8 +17,8 @@ use crate::decide::is_unheard;
 use crate::ids::{Attempt, Direction, IdempotencyKey, Timestamp};
 use crate::order::Order;
 
-/// How long after its attempt's complete-by a mark is kept: 24 hours. An agent makes no call after
-/// complete-by.
+/// How long after the complete-by of its attempt a mark is kept: 24 hours. An agent makes no call after
+/// that complete-by, so a mark is not needed for longer.
 pub const KEPT: Millis = Millis(24 * 3_600_000);
 
 /// The record of one attempt in the call ledger. It is written once and never changed.
@@ -27,7 +27,8 @@ pub struct Mark {
     /// How many calls its writer may make: the whole allowance of the request for an agent, 0 for
     /// the Supervisor.
     pub allowance: u32,
-    /// True if the Supervisor wrote it: no agent has taken the attempt, and none can any more.
+    /// True if the Supervisor wrote the mark: no agent has taken the attempt, and none can any more. False if
+    /// an agent did, which has taken the attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revoked: bool,
 }
@@ -61,8 +62,8 @@ pub struct Unheard {
 /// was found so by an earlier look at the order, got no reply for [`hear_within`](crate::Timing::hear_within)
 /// since then, and has its calls counted in the ledger.
 ///
-/// Empty for a finished order. An attempt whose mark may have been deleted already ([`KEPT`]) is
-/// left out: it counts as taken.
+/// Empty for a finished order. An attempt is left out from [`KEPT`] after its complete-by on, because an
+/// agent's mark may have been deleted by then: it counts as taken.
 #[must_use]
 pub fn to_revoke(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Vec<Unheard> {
     if order.state.is_finished() {

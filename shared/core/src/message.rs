@@ -21,7 +21,8 @@ use crate::trace::TraceContext;
 pub struct Envelope {
     /// The topic to send it to.
     pub topic: String,
-    /// The Kafka key, which decides the partition: of a message about an order, the order's id.
+    /// The Kafka key, which decides the partition: of a message about an order, the order's id. `None`: the
+    /// message has no key, and the bus chooses the partition.
     pub key: Option<Vec<u8>>,
     /// The body, as JSON.
     pub value: Vec<u8>,
@@ -33,7 +34,7 @@ pub struct Envelope {
     /// Whether a loss of the message does no lasting harm: it can be made again from what is stored
     /// ([`effect::under_way`](crate::effect::under_way)), or the request that it answers is sent again. A bus
     /// whose records and whose store are on the same machine may acknowledge such a message before it is
-    /// durable, if everything under way is sent again at its next start. Default: false.
+    /// durable, if everything under way is sent again at its next start.
     pub is_restorable: bool,
 }
 
@@ -57,8 +58,9 @@ impl Envelope {
     }
 
     /// A message with this key, and `body` as its JSON value. The headers are those of a CloudEvent of type
-    /// `ce_type` and id `ce_id`. In the trace the message is a child of `trace`, whose id is made of `ce_id`.
-    /// It is not [restorable](Self::is_restorable).
+    /// `ce_type` and id `ce_id`. The message is a child of the hop `trace`, and the id of its own hop is made
+    /// of `ce_id`; if `trace` is `None`, it belongs to no trace. It is not
+    /// [restorable](Self::is_restorable).
     ///
     /// # Panics
     /// If `body` has no form in JSON.
@@ -99,7 +101,7 @@ impl Envelope {
     }
 
     /// The same message, placed in a trace as caused by the hop `cause`. Unchanged if `cause` is
-    /// `None` or the message has no header `ce_id`.
+    /// `None` or the message has no [`id`](Self::id).
     #[must_use]
     pub fn caused_by(mut self, cause: Option<TraceContext>) -> Self {
         if let (Some(cause), Some(id)) = (cause, self.id()) {
@@ -108,7 +110,8 @@ impl Envelope {
         self
     }
 
-    /// The message's id: its header `ce_id`. `None` if it has none, or it is no text.
+    /// The message's id: the value of its header `ce_id`. `None` if it has no such header, or the value is
+    /// null or not UTF-8.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         let (_, id) = self.headers.iter().find(|(name, _)| name == "ce_id")?;
@@ -124,7 +127,7 @@ impl Envelope {
             .collect()
     }
 
-    /// All headers as a bus sends them: the message's own, then its trace context.
+    /// All headers as a bus sends them: the message's own, then [`TRACEPARENT`] if it belongs to a trace.
     pub fn sent_headers(&self) -> impl Iterator<Item = (&str, Option<Cow<'_, [u8]>>)> {
         let own = self.headers.iter();
         let own = own.map(|(name, value)| (name.as_str(), value.as_deref().map(Cow::Borrowed)));
@@ -140,7 +143,7 @@ impl Envelope {
 pub enum SchedulerMessage {
     /// An order was accepted and stored; it waits for its first claim.
     Accepted(Accepted),
-    /// An order is to be taken up again: the Supervisor or an operator asks for it.
+    /// An order waits to be claimed again: a Scheduler is to take it up.
     Retry(Retry),
     /// An agent has answered a request.
     Reply(Reply),
@@ -170,7 +173,7 @@ pub struct Accepted {
     /// By when the order must have finished; `None`: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// The search keys by which operators find the order; absent: it has none.
+    /// The search keys by which operators find the order; empty, or absent, if it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<SearchKey>,
     /// The order's details as submitted.
@@ -195,10 +198,11 @@ pub struct StepRequest {
     pub direction: Direction,
     /// Number of the attempt; the reply carries it back.
     pub attempt: Attempt,
-    /// After this nothing may be started or sent. An agent stops earlier, by the skew.
+    /// When the attempt is over: a reply that is sent later does not move the step on. From this moment minus
+    /// the skew ([`Timing::skew`](crate::Timing::skew)) on, the agent starts and sends nothing.
     pub complete_by: Timestamp,
     /// How long the attempt may take from when its agent takes the request, in milliseconds; `None`
-    /// in a request of an earlier version of Triad.
+    /// in a request of an earlier version of Triad, and then only `complete_by` ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within_ms: Option<u64>,
     /// Most calls to the remote service for this request, the first one included.
@@ -216,20 +220,22 @@ pub struct StepRequest {
     pub backoff_initial_ms: u64,
     /// Upper bound of the wait after any call, in milliseconds.
     pub backoff_max_ms: u64,
-    /// The key of the effect, which every call to the remote service carries; the same for every
-    /// attempt and every call.
+    /// The key of the effect, which every call to the remote service carries: see [`IdempotencyKey::of`].
+    /// The attempts at one effect, and all their calls, have the same key.
     pub idempotency_key: IdempotencyKey,
     /// The key of the effect that is to be compensated; `None` if this is no compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<IdempotencyKey>,
-    /// Name of the action, as the definition has it.
+    /// Name of what the agent is to do, as the definition has it: the step's action, or the action of its
+    /// compensation or of its probe.
     pub action: String,
-    /// Input of the action, with its expressions computed.
+    /// Input of that action, with its expressions computed. A probe has the input of the step's action.
     pub input: Value,
     /// The order's priority; absent: normal.
     #[serde(default)]
     pub priority: Priority,
-    /// The agent that is asked; a request on another agent's topic is refused.
+    /// The agent that is asked. A process that does not run this agent sends the request to the topic
+    /// `dead-letter`.
     pub agent: AgentName,
     /// Name of the workflow. With the step it names a step type, which operators can pause. `None`
     /// in a request of an earlier version of Triad.
@@ -238,14 +244,14 @@ pub struct StepRequest {
 }
 
 impl StepRequest {
-    /// Whether even the first call for this request repeats an earlier call, or may. If the request does not
-    /// say so, this is true for every attempt but the first.
+    /// Whether even the first call for this request repeats an earlier call, or may: what the field `repeats`
+    /// says. If that is `None`, true for every attempt but the one with number 1.
     #[must_use]
     pub fn repeats(&self) -> bool {
         self.repeats.unwrap_or(self.attempt.0 > 1)
     }
 
-    /// The upper bounds of the wait between calls: after the first call, and after any call.
+    /// The upper bounds of the wait between calls, in milliseconds: after the first call, and after any call.
     #[must_use]
     pub fn backoff(&self) -> (Millis, Millis) {
         (Millis(self.backoff_initial_ms), Millis(self.backoff_max_ms))
@@ -273,7 +279,8 @@ pub struct Reply {
     /// then the time of reading counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// How long the request waited and took; `None` from an earlier version of Triad.
+    /// How long the request waited in its topic, and how long the agent worked on it; `None` from an earlier
+    /// version of Triad.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
 }
@@ -300,8 +307,9 @@ pub enum Outcome {
     },
     /// The attempt failed, as far as the agent knows.
     Failed {
-        /// Class, code and text of the failure. After a permanent one the action is not tried
-        /// again; a compensation is, up to its threshold.
+        /// Class, code and text of the failure. After a permanent failure of the action, no further attempt
+        /// at it is made unless an operator asks for one. Compensations and probes are tried again whatever
+        /// the class, up to their threshold.
         failure: Failure,
         /// True if a call may have had its effect all the same: its answer was lost or unusable.
         maybe_applied: bool,
@@ -309,11 +317,12 @@ pub enum Outcome {
     /// The attempt is deferred: the service is paused, its circuit breaker is open, or its limits
     /// are reached. Not a failure.
     Deferred {
-        /// When to try again. The Scheduler waits 15 minutes at most. Orders that wait for the same
-        /// moment come back spread over a while after it.
+        /// When to try again; at most 15 minutes after the Scheduler has read the reply. Agents spread this
+        /// moment over a while, so that orders that wait for the same thing do not all come back at once.
         until: Timestamp,
-        /// The moment itself, without that spread: before it the downstream is not to be called for any
-        /// order. `None` from an earlier version of Triad, and then `until` counts.
+        /// The moment without that spread. If a circuit breaker is open or an operator has paused the
+        /// downstream, no order is to call the downstream before it. `None` if the agent did not say, and
+        /// then `until` counts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opens: Option<Timestamp>,
         /// Why the attempt is deferred.
@@ -341,10 +350,11 @@ pub struct StatusMessage {
     /// The step of [`StepCompleted`](crate::status::Status::StepCompleted); `None` of other statuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
-    /// The failure behind it; `None` if there is none.
+    /// The failure that led to the status; `None` if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Failure>,
-    /// When the status was written to the record.
+    /// When it happened: when the submission was accepted or rejected, or else when the write that brought
+    /// the status was decided.
     pub at: Timestamp,
 }
 
@@ -358,7 +368,7 @@ pub struct Alert {
     /// The order; `None` if the alert is not about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_id: Option<String>,
-    /// Why, for a person.
+    /// What happened and why, for a person.
     pub cause: String,
     /// When it happened.
     pub at: Timestamp,
@@ -376,13 +386,13 @@ pub enum AlertKind {
     OrderLate,
     /// A record was sent to the topic `dead-letter`.
     DeadLetter,
-    /// The circuit breaker of a downstream has changed, or an operator has changed the downstream's
-    /// record.
+    /// The circuit breaker of a downstream has changed its state, or an operator has changed the record of
+    /// the downstream.
     Breaker,
     /// A handler cannot go on until somebody mends the installation: rights, credentials, a table or a
     /// topic that is missing.
     Misconfigured,
-    /// An operator's campaign has stopped by itself: too many of its orders failed again, or came to no end.
+    /// An operator's campaign has stopped by itself: too many of its orders failed again or did not finish.
     CampaignStopped,
     /// An order's record cannot be read, or does not fit its definition: the order goes on only once
     /// somebody has mended it.

@@ -35,10 +35,10 @@ pub struct Change {
 ///
 /// # Errors
 /// One line, for a person, for each thing that stands against it; nothing is to be written then. Such things
-/// are: another workflow, or the same version; a state other than Pending, Processing and Error; the campaign
-/// of the act, if it has acted on the order before; a started step that the new version does not have, asks
-/// for differently, or puts after a step that is not done; and a point of no return that was reached and is
-/// not one in the new version.
+/// are: a record with another number of steps than `from`; another workflow, or the same version; a state
+/// other than Pending, Processing and Error; the campaign of the act, if it has acted on the order before; a
+/// started step that the new version does not have, asks for differently, or puts after a step that is not
+/// done; and a point of no return that was reached and is not one in the new version.
 pub fn migrate(
     order: &Order,
     from: &Workflow,

@@ -10,12 +10,12 @@ use crate::input;
 use crate::order::{Order, ProcessState};
 use crate::step::StepState;
 
-/// The agents that an order still has to ask in its present direction: forward, or back in compensation.
-/// Empty for a finished order. A step that waits is left out if its condition is already known to
-/// be false.
+/// The agents that an order still needs: while it is being compensated, those of the compensations that are
+/// not done; before, those of the steps that are neither completed nor skipped. Empty for a finished order. A
+/// step that has not been started is left out if its condition has a value already, and that is false.
 ///
 /// # Errors
-/// [`NeedsDetails`] if a condition has to be computed and [`Context::details`] is `None`.
+/// [`NeedsDetails`] if the condition of a step has to be computed and [`Context::details`] is `None`.
 pub fn needs(ctx: &Context<'_>, order: &Order) -> Result<BTreeSet<AgentName>, NeedsDetails> {
     let steps = || order.steps.iter().zip(&ctx.workflow.steps);
     Ok(match &order.state {

@@ -27,35 +27,41 @@ pub struct Operation {
 pub enum Action {
     /// Of an order in Error: have the steps that did not complete done again, with their failures
     /// and calls counted from zero. Of a Compensated order: run it again from the beginning.
-    /// Refused in other states, and while a step is in doubt that may not be repeated.
+    /// Refused in other states, and while an operator has to settle the effect of a step first
+    /// ([`OperationRefusal::InDoubt`]).
     Resubmit {
         /// A step and its new input, at most [`MAX_INPUT_BYTES`], with the same fields and types as
-        /// the present one. `None` if no input is replaced. Refused if the step may have had its
-        /// effect.
+        /// the present one if that has a value; null fits every type, and elements of lists are not compared.
+        /// `None` if no input is replaced. Refused if the step may have had its effect or is not to be done,
+        /// and if the whole new input is null.
         input: Option<(StepId, Value)>,
     },
-    /// Compensate an order that is Pending, Processing or in Error. Refused once it has reached its
-    /// point of no return.
+    /// Compensate an order that is Pending, Processing or in Error. Refused once the effect of its point of
+    /// no return may have happened, or that step was skipped.
     Cancel,
-    /// Try the failed compensations of an order in CompensationFailed again, with their failures
-    /// and calls counted from zero. Refused while a step is in doubt that may not be repeated.
+    /// Try the failed compensations of an order in CompensationFailed again, with their failures and calls
+    /// counted from zero. Refused while an operator has to settle the effect of a step first
+    /// ([`OperationRefusal::InDoubt`]).
     RetryCompensation,
     /// Note that an order in Error or CompensationFailed was put right by hand: it needs no
-    /// operator any more. Its state stays.
+    /// operator any more. Its state stays. Refused if it is closed already.
     Close,
-    /// Start no further step of an order that has not finished, until it is resumed. What is out
-    /// may still be answered.
+    /// Start no further step of an order that has not finished, until it is resumed. A request that is out
+    /// may still be answered. Refused if the order is paused already.
     Pause,
-    /// Let a paused order go on.
+    /// Let a paused order go on. Refused if the order is not paused.
     Resume,
-    /// Say whether an effect in doubt happened, of an order in Error, CompensationFailed or
-    /// Compensated. The order goes on when nothing else is in doubt; a Compensated one stays
-    /// compensated, and can then be resubmitted.
+    /// Say whether an effect in doubt happened, of an order in Error, CompensationFailed or Compensated.
+    ///
+    /// An order in Error then goes on, and so does the compensation of an order in CompensationFailed if the
+    /// compensation of this step was given up. Both stay as they are while the order has another step that an
+    /// operator has to settle ([`waits_for_operator`](crate::doubt::waits_for_operator)). A Compensated order
+    /// stays compensated, and can then be resubmitted.
     Settle {
-        /// The step in doubt.
+        /// The step whose effect is in doubt.
         step: StepId,
         /// The step's output, at most [`crate::message::MAX_OUTPUT_BYTES`], if its effect happened;
-        /// `None` if it did not.
+        /// `None` if it did not, which is refused while a request for it may still be carried out.
         applied: Option<Value>,
     },
 }
@@ -98,7 +104,7 @@ pub(crate) fn note_campaign(next: &mut Order, act: &OperatorAct) {
 /// such step. A corrected input must have the same fields and types as this one.
 ///
 /// # Errors
-/// [`NeedsDetails`] if the expressions are to be computed and the context has no details.
+/// [`NeedsDetails`] if the input has expressions that are to be computed, and [`Context::details`] is `None`.
 pub fn present_input(
     ctx: &Context<'_>,
     order: &Order,
@@ -145,7 +151,8 @@ pub enum OperationRefusal {
     /// The act is part of a campaign that has acted on the order before.
     #[error("campaign {0} has acted on it already")]
     ActedOn(CampaignId),
-    /// The action would change nothing; the text says what the order or downstream is already.
+    /// The action would change nothing, or the downstream has as many paused step types as it may have; the
+    /// text says what the order or downstream is already.
     #[error("it is {0} already")]
     Already(&'static str),
 }

@@ -50,7 +50,8 @@ pub struct Order {
     pub incidents: Vec<Incident>,
     /// Lines that the timeline no longer has; `None` if it has all.
     pub dropped: Option<Dropped>,
-    /// How often an operator has set the order going again after it had finished; 0 at first.
+    /// How often an operator has set the order going again after it had finished, forward or in its
+    /// compensation; 0 at first. The cancelling of an order in Error is not counted.
     pub round: u32,
     /// Since when the order is set aside: it waits for room under its workflow's cap on orders in
     /// flight, and no step of it starts. `None` if it is not. See [`crate::due::aside_shard`].
@@ -61,8 +62,8 @@ pub struct Order {
     /// Since when the order is known to be late: its deadline has passed, and its point of no return may
     /// have happened before, so that it goes on. `None` if it is not late.
     pub late_since: Option<Timestamp>,
-    /// Who paused the order, why and since when: no further step starts until it is resumed. `None`
-    /// if it is not paused. The end of the order lifts it.
+    /// Who paused the order, why and since when: no further step starts until the order is resumed. `None`
+    /// if it is not paused. An order that finishes is not paused any more.
     pub paused: Option<Hold>,
     /// Who closed the order by hand, why and when: it needs no operator any more. `None` if it is
     /// not closed.
@@ -82,18 +83,18 @@ pub struct Hold {
     pub act: OperatorAct,
 }
 
-/// Where an order is in its life. The states marked as finished change only when an operator sets
-/// the order going again.
+/// Where an order is in its life. An order leaves the states that are marked as finished only when an
+/// operator sets it going again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum ProcessState {
     /// The order waits for a Scheduler to claim it.
     Pending {
-        /// When the Supervisor looks at the order if nobody has claimed it; `None` of a new order,
-        /// for which [`crate::Timing::announce_within`] counts.
+        /// When the Supervisor looks at the order if nobody has claimed it by then. `None` of a new order:
+        /// that moment is [`announce_within`](crate::Timing::announce_within) after the submission.
         complete_by: Option<Timestamp>,
     },
-    /// A Scheduler has claimed the order; steps are running.
+    /// A Scheduler has claimed the order, and its steps are worked on.
     Processing(Claim),
     /// All steps are completed or skipped. Finished.
     Processed {
@@ -109,10 +110,11 @@ pub enum ProcessState {
     },
     /// The steps that had an effect are being compensated.
     Compensating {
-        /// The claim; `None` while it waits for a Scheduler.
+        /// Id of the claim; `None` while the order waits for a Scheduler.
         locked_by: Option<ClaimId>,
-        /// The earliest complete-by of the compensations that are out, or when the Supervisor looks
-        /// at the order if there is none.
+        /// While the order is claimed: the earliest moment by which a compensation that is out must be
+        /// answered, a deferred one is to be tried again, or a failed one is to be counted. While it waits
+        /// for a Scheduler: when the Supervisor looks at it, which is no later than that.
         complete_by: Timestamp,
         /// Why the order is compensated.
         cause: Failure,
@@ -142,8 +144,8 @@ pub enum ProcessState {
 pub struct Claim {
     /// Id of the claim, unique to the attempt to claim.
     pub locked_by: ClaimId,
-    /// Earliest moment by which a running step must be answered, or a deferred one is to be tried
-    /// again.
+    /// The earliest moment by which an attempt that is out must be answered, a deferred one is to be tried
+    /// again, or a failed one is to be counted.
     pub complete_by: Timestamp,
 }
 
@@ -193,7 +195,7 @@ impl ProcessState {
         }
     }
 
-    /// The live claim; `None` if no Scheduler holds the order.
+    /// Id of the claim; `None` if no Scheduler has the order claimed.
     #[must_use]
     pub fn locked_by(&self) -> Option<&ClaimId> {
         match self {
@@ -207,7 +209,7 @@ impl ProcessState {
         }
     }
 
-    /// Why the order failed or is being compensated; `None` of one that is Pending, Processing or
+    /// Why the order failed, or is or was compensated; `None` of an order that is Pending, Processing or
     /// Processed.
     #[must_use]
     pub fn cause(&self) -> Option<&Failure> {
@@ -224,7 +226,7 @@ impl ProcessState {
 impl Order {
     /// A new process record, as Submission writes it: Pending, at version 1, and with an empty outbox,
     /// because Submission itself sends the status `received` and the announcement. `due` is the order's first
-    /// hint in the due index.
+    /// hint in the due index; [`Accepted::due`](crate::Accepted::due) is not read.
     #[must_use]
     pub fn new(accepted: &crate::message::Accepted, workflow: &Workflow, due: Timestamp) -> Self {
         Self {
@@ -258,7 +260,7 @@ impl Order {
     }
 
     /// The same new record, but set aside since its submission: no step starts until its workflow has room
-    /// for the order.
+    /// for the order. Its hint in the due index is the moment of its submission.
     #[must_use]
     pub fn aside(mut self) -> Self {
         self.set_aside = Some(self.submitted_at);
@@ -266,7 +268,7 @@ impl Order {
         self
     }
 
-    /// The number of the shard of the due index that the order's row is in, if it has one: see
+    /// The number of the shard of the due index that the order's row is in, or would be in if it had one: see
     /// [`shard_of`], and [`aside_shard`] for an order that is set aside.
     #[must_use]
     pub fn due_shard(&self) -> u32 {
@@ -276,9 +278,9 @@ impl Order {
         }
     }
 
-    /// Whether this campaign has acted on the order, and so must not act on it again. The last campaign is in
-    /// the record itself; an earlier one is known until [`MAX_INCIDENTS`] later acts have pushed its line out
-    /// of the timeline.
+    /// Whether this campaign has acted on the order, and so must not act on it again. The campaign that acted
+    /// last is in the record itself. An earlier one is found only while its line is in the timeline: the line
+    /// can be dropped once [`MAX_INCIDENTS`] - 1 later acts stand behind it and one more line is added.
     #[must_use]
     pub fn is_acted_on_by(&self, campaign: &CampaignId) -> bool {
         let acts = self.incidents.iter().filter_map(|line| line.act.as_ref());
@@ -310,9 +312,8 @@ impl Order {
 
     /// The pattern's `FailureCount`, for an order of several steps: the largest number of failures that any
     /// one step has in this round. Once the order is being compensated, failures of compensations are
-    /// counted, before that those of actions. Because each step's failures are held against its own
-    /// threshold, the number says how near the order is to the end of the Supervisor's patience; it is not a
-    /// sum. For all attempts see [`attempts`](Self::attempts).
+    /// counted, before that those of actions and probes. It is not a sum, because each step's failures are
+    /// compared with its own threshold. For all attempts see [`attempts`](Self::attempts).
     #[must_use]
     pub fn failure_count(&self) -> u32 {
         let undo = matches!(
@@ -341,8 +342,8 @@ impl Order {
         self.steps.iter().map(StepRecord::attempts).sum()
     }
 
-    /// The pattern's `CompleteBy`: when the Supervisor looks at the order if nothing has happened
-    /// to it by then. `None` of a new order and of a finished one.
+    /// The pattern's `CompleteBy`: when the Supervisor looks at the order at the latest, if nothing has
+    /// happened to it by then. `None` of a new order and of a finished one.
     #[must_use]
     pub fn complete_by(&self) -> Option<Timestamp> {
         match &self.state {

@@ -22,13 +22,13 @@ use crate::status::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Writer {
-    /// Submission, which created the record; no one has written it since.
+    /// Submission, which created the record; no one has written to it since.
     Submission,
     /// The Scheduler, which handles the order's events one after the other.
     Scheduler,
-    /// The Supervisor, which does not wait for the Scheduler's events of the order.
+    /// The Supervisor, which does not wait until the Scheduler has handled the order's events.
     Supervisor,
-    /// An operator, who does not wait for them either.
+    /// An operator, who does not wait until the Scheduler has handled the order's events.
     Operator,
 }
 
@@ -38,16 +38,16 @@ pub enum Writer {
 pub struct Outbox {
     /// The actor that made the last write.
     pub writer: Writer,
-    /// Identity of the Scheduler's input that the write answered: the input is known as done when
-    /// it is redelivered. `None` if no such input led to the write.
+    /// Identity of the Scheduler's input that the write answered. When that input is redelivered, its
+    /// messages are sent again and nothing is written. `None` if no input of the Scheduler led to the write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
     /// What to send, in the order of sending.
     pub entries: Vec<Emission>,
 }
 
-/// How many unsent statuses and alerts a write carries on from the one before it; the oldest ones
-/// above this number are dropped. What the write itself wants sent comes on top.
+/// Most unsent statuses and alerts that a write carries on from the one before it; the oldest ones
+/// above this number are dropped. What the write itself wants sent is not counted.
 pub const MAX_ENTRIES: usize = 64;
 
 /// One thing to send, with only what is not in the record already. The message is made from both:
@@ -62,9 +62,9 @@ pub enum Emission {
     Retry,
     /// Ask an agent for an attempt at a step. It is not sent once the attempt is not out any more.
     Request {
-        /// The step.
+        /// The step of the attempt.
         step: StepId,
-        /// The step's action, its compensation or its probe.
+        /// Whether the attempt is at the step's action, its compensation or its probe.
         direction: Direction,
         /// Number of the attempt.
         attempt: Attempt,
@@ -80,17 +80,19 @@ pub enum Emission {
         step: Option<StepId>,
         /// When it happened.
         at: Timestamp,
-        /// Why; `None` for a status without a cause.
+        /// The failure that led to the status; `None` if none did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Failure>,
     },
-    /// Tell operators that the order ended in Error or CompensationFailed.
+    /// Tell operators that the order ended in Error or CompensationFailed, or that it has missed its deadline
+    /// and goes on.
     Alert {
-        /// In which of the two it ended.
+        /// Which of the three happened: [`AlertKind::OrderError`], [`AlertKind::CompensationFailed`] or
+        /// [`AlertKind::OrderLate`].
         kind: AlertKind,
-        /// When it ended.
+        /// When it happened.
         at: Timestamp,
-        /// Why it ended so.
+        /// Why it happened.
         cause: Failure,
     },
 }
@@ -122,8 +124,8 @@ impl Outbox {
         }
     }
 
-    /// The outbox with which the next writer starts: the statuses and alerts of this one, the
-    /// newest [`MAX_ENTRIES`] at most.
+    /// The outbox with which the next writer starts: the statuses and alerts of this outbox, at most the
+    /// newest [`MAX_ENTRIES`]. It answers no input yet.
     #[must_use]
     pub fn carried_to(&self, writer: Writer) -> Self {
         let mut entries: Vec<_> = self

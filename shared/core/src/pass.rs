@@ -106,12 +106,12 @@ pub enum Task<'a> {
     /// version; then [`Pass::confirmed`]. A lost race or a failure is harmless: a sweep of the
     /// Supervisor confirms the order later.
     Confirm {
-        /// The version that finished the order.
+        /// The version whose messages have been sent.
         expected: Version,
         /// The record to write.
         next: &'a Arc<Order>,
     },
-    /// Do nothing more: the pass has ended so.
+    /// Do nothing more: the pass has ended in this way.
     Ended(&'a End),
 }
 
@@ -129,8 +129,8 @@ pub enum Outcome {
 /// How a pass ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
-    /// Everything is written, sent and acknowledged. If only the confirmation of a finished order
-    /// failed, a sweep makes up for it.
+    /// Everything is written, sent and acknowledged. If the confirmation of a finished order failed, a sweep
+    /// of the Supervisor confirms the order later.
     Done(Carried),
     /// The event changes nothing, for this reason.
     Ignored(Reason),
@@ -140,7 +140,8 @@ pub enum End {
     Illegal(Illegal),
     /// The store has no such order.
     Absent,
-    /// Other processes wrote first each time: as often as the pass allows, and once more.
+    /// Other processes wrote first each time: as many races were lost as the pass allows, and one more.
+    /// Nothing was written or sent.
     Raced,
     /// The write failed, and may have taken place all the same. Nothing was sent.
     Unwritten,
@@ -155,13 +156,13 @@ pub struct Carried {
     pub order: Arc<Order>,
     /// True if this pass wrote the record; false if it only sent its messages again.
     pub was_written: bool,
-    /// True if the pass published anything.
+    /// True if the pass had messages to publish, whether or not the bus acknowledged them.
     pub was_sent: bool,
     /// True if the pass wrote to a finished order that all its messages are sent.
     pub was_confirmed: bool,
     /// The record with an empty outbox, on which the Scheduler can decide its next event without
-    /// reading. `None` if the order has finished, not everything was sent, or the writer was not
-    /// the Scheduler.
+    /// reading. `None` if the order has finished, if not everything was acknowledged, if this pass did not
+    /// write the record, or if its place is [`Place::Beside`].
     pub copy: Option<Arc<Order>>,
 }
 
@@ -237,8 +238,8 @@ impl Pass {
         }
     }
 
-    /// The record whose messages are being sent or whose end is being confirmed, and whether this
-    /// pass has written it. `None` in every other stage.
+    /// The record whose messages are to be sent or whose end is to be confirmed, and whether this pass has
+    /// written it. `None` unless the task is [`Task::Publish`] or [`Task::Confirm`].
     #[must_use]
     pub fn sending(&self) -> Option<(&Arc<Order>, bool)> {
         match &self.stage {
@@ -251,9 +252,12 @@ impl Pass {
         }
     }
 
-    /// Decides what an event makes of the order as it was read, whatever the pass was doing before.
-    /// Returns the invariants that the decision breaks, which the caller should report; the
-    /// decision is carried out all the same.
+    /// Decides what an event makes of the order as it was read, whatever the pass was doing before. A
+    /// decision on a copy is carried out only if it is a write or needs the details; otherwise the next task
+    /// is to read the record.
+    ///
+    /// Returns the invariants that a write breaks, which the caller should report; the write is carried out
+    /// all the same. Empty if it breaks none, or there is nothing to write.
     pub fn decide(
         &mut self,
         read: Snapshot,
@@ -294,9 +298,13 @@ impl Pass {
         breaches
     }
 
-    /// Takes over a change that was decided elsewhere, such as a migration, of an order as it was
-    /// read. Returns the invariants that the new record breaks, which the caller should report; the
-    /// change is carried out all the same.
+    /// Takes over a change that was decided elsewhere, such as a migration, of an order as it was read.
+    /// [`Snapshot::workflow`] has to be the definition that the new record is on. Returns the invariants that
+    /// the new record breaks, empty if none, which the caller should report; the change is carried out all
+    /// the same.
+    ///
+    /// # Panics
+    /// If the new record has more steps than the definition, and one of those has been started.
     pub fn take(
         &mut self,
         read: Snapshot,

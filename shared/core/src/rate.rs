@@ -46,8 +46,8 @@ impl Granted {
     /// as the present second.
     ///
     /// # Errors
-    /// The beginning of the next second, when to ask again, if nothing is left of this one. With a
-    /// `per_second` of 0 that is always so.
+    /// If nothing is left of the second: the beginning of the next one, when the caller is to ask again. With
+    /// a `per_second` of 0 that is always so.
     pub fn grant(&self, per_second: u32, now: Timestamp) -> Result<Grant, Timestamp> {
         let present = now.0 / SECOND;
         let (second, taken) = if self.second >= present {

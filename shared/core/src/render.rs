@@ -18,8 +18,9 @@ fn trace_of(order: &Order) -> Option<TraceContext> {
     order.traceparent.as_deref().and_then(TraceContext::parse)
 }
 
-/// The message of an effect: to the order's reply topic, to `alerts`, to the Scheduler or to the
-/// agent. Its id is the same however often it is made from the same record.
+/// The message of an effect: a status to the order's reply topic, or to `status` if it has none; an alert to
+/// `alerts`; a wake to the topic of the Scheduler; a request to that of the agent. Its id is the same however
+/// often it is made from the same record.
 #[must_use]
 pub fn effect(effect: &Effect, order: &Order) -> Envelope {
     match effect {
@@ -96,7 +97,8 @@ pub fn request_id(key: &IdempotencyKey, direction: Direction, attempt: Attempt) 
 
 /// The ids of the messages that asked for the attempts that an order is at now: those that are out, deferred
 /// or failed; and, where the next attempt is due, the one before it. At most one for each step, in the order
-/// of the steps.
+/// of the steps. The record does not say whether an attempt that was deferred, or that came before a due one,
+/// was a probe: its id is made as if it was not.
 #[must_use]
 pub fn requests_at_hand(order: &Order) -> Vec<String> {
     let steps = order.steps.iter();
@@ -136,7 +138,8 @@ pub fn announcement(accepted: Accepted) -> Envelope {
 
 /// The message with the status `rejected`, for a submission that was not accepted: too many orders are in
 /// flight, or it can never be accepted. Its sequence is 0, because no order was stored. A `reply_topic` of
-/// `None` means the topic `status`.
+/// `None` means the topic `status`. `cause` says why, and `at` is the time of the refusal. The message is a
+/// child of the hop `trace`; `None`: it belongs to no trace.
 #[must_use]
 pub fn rejected(
     order: &OrderId,
@@ -170,7 +173,8 @@ pub fn received(order: &Order) -> Envelope {
 }
 
 /// An agent's answer to a request, as a message to the Scheduler. `calls` is how many calls to the
-/// remote service were made for the request.
+/// remote service were made for the request, and `sent_at` the moment of sending by the agent's clock. The
+/// message is a child of the hop `trace`; `None`: it belongs to no trace.
 ///
 /// The message is [restorable](Envelope::is_restorable): until the Scheduler has handled it, its attempt is
 /// out, and the request can be sent again. Before a write that ends an order and takes it out of every index,

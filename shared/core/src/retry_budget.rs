@@ -20,9 +20,9 @@ const CALL: u64 = 1_000;
 pub struct RetryBudgetSettings {
     /// How many repeated calls are allowed for each 100 calls that repeat none. Default 20.
     pub percent: u32,
-    /// How many repeated calls are allowed in each second beside those. Default 10.
+    /// How many further repeated calls are allowed in each second. Default 10.
     pub per_second: u32,
-    /// Most allowed calls that can be saved up; 0 counts as 1. Default 100.
+    /// Most allowed repeated calls that can be saved up, and so be made at once; 0 counts as 1. Default 100.
     pub saved: u32,
 }
 

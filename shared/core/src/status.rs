@@ -16,9 +16,9 @@ pub enum Status {
     Retrying,
     /// Finished: every step is completed or skipped.
     Completed,
-    /// The order's effects are being compensated.
+    /// The order's effects are being compensated, for the first time or again.
     Compensating,
-    /// Finished: the order's effects are compensated.
+    /// Finished: every effect of the order that has a compensation is compensated.
     Compensated,
     /// Finished: the order is half compensated and needs an operator.
     CompensationFailed,

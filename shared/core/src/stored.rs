@@ -32,7 +32,8 @@ pub mod attribute {
     /// since the Unix epoch; null of new and finished orders.
     pub const COMPLETE_BY: &str = "CompleteBy";
     /// Most failures of any one step in this round: of the compensations once the order is being
-    /// compensated, of the actions before.
+    /// compensated, of the actions and probes before. See
+    /// [`Order::failure_count`](crate::Order::failure_count).
     pub const FAILURE_COUNT: &str = "FailureCount";
     /// The version of the workflow, as `<name>@<hash>`.
     pub const WORKFLOW: &str = "Workflow";
@@ -58,10 +59,10 @@ pub mod attribute {
     pub const OUTBOX: &str = "Outbox";
     /// The timeline, as a JSON list; absent while it is empty.
     pub const INCIDENTS: &str = "Incidents";
-    /// How many lines the timeline no longer has, and when the last of them was written, as JSON;
-    /// absent if it has all.
+    /// How many lines the timeline no longer has, and the latest time of one of them, as JSON; absent if it
+    /// has all.
     pub const DROPPED: &str = "IncidentsDropped";
-    /// How often an operator has set the order going again; absent for 0.
+    /// How often an operator has set the finished order going again; absent for 0.
     pub const ROUND: &str = "Round";
     /// Since when the order is set aside until its workflow has room, in milliseconds since the
     /// Unix epoch; absent if it is not.
@@ -94,9 +95,11 @@ pub mod attribute {
     /// First search index, hash key: a search key of the order, as `name=value`; absent if it has none.
     /// The sort key is [`SUBMITTED_AT`].
     pub const SEARCH_1: &str = "Search1";
-    /// Second search index, hash key: another search key of the order; absent if it has but one.
+    /// Second search index, hash key: another search key of the order, as `name=value`; absent if it has
+    /// fewer than two. The sort key is [`SUBMITTED_AT`].
     pub const SEARCH_2: &str = "Search2";
-    /// When the record may be deleted, in seconds since the Unix epoch; absent while it is kept.
+    /// When the record may be deleted, in seconds since the Unix epoch; absent while the record must be kept
+    /// whatever its age.
     pub const EXPIRES_AT: &str = "ExpiresAt";
 }
 use attribute as attr;
@@ -137,7 +140,7 @@ fn json(value: &impl serde::Serialize) -> Scalar {
 }
 
 /// The attributes of a record, without those that are absent. `token` is unique to the write.
-/// `retention` is for how many milliseconds a finished record is kept.
+/// `retention` is how many milliseconds a record is kept from [`Order::kept_from`] on.
 #[must_use]
 pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str, Scalar)> {
     let mut attributes = Vec::with_capacity(24);
@@ -232,8 +235,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     attributes
 }
 
-/// When a record may be deleted, in seconds since the Unix epoch, as DynamoDB's time to live
-/// counts: `retention` after [`Order::kept_from`]. `None` while it is kept whatever its age.
+/// When a record may be deleted, in whole seconds since the Unix epoch, as DynamoDB's time to live
+/// counts: `retention` after [`Order::kept_from`], rounded down. `None` while the record must be kept
+/// whatever its age.
 ///
 /// A store never lowers the moment that it has stored: if a write brings an earlier one, the later
 /// one is kept. So a writer with a shorter retention than others deletes nothing early.
@@ -250,10 +254,11 @@ pub fn attention_key(kind: Attention, shard: u32) -> String {
 }
 
 /// The record with these attributes. `read` gives the value of the attribute with that name: `None`
-/// or [`Scalar::Null`] if it is absent, an error text if it has another type.
+/// or [`Scalar::Null`] if it is absent, an error text if its type is none of those of [`Scalar`].
 ///
 /// # Errors
-/// [`Damaged`] naming the first attribute that is missing or cannot be read.
+/// [`Damaged`] with the first attribute that is missing although the record needs it, or that has another
+/// type or value than it can have.
 pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<Order, Damaged> {
     let item = &Stored(read);
     let id = OrderId::new(item.string(attr::ORDER_ID)?).map_err(|e| bad(attr::ORDER_ID, e))?;

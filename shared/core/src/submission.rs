@@ -17,7 +17,7 @@ pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// Chosen by the application; the same id is the same order. New ids must be
+    /// Id of the order, chosen by the application: the same id is the same order. It must be
     /// [portable](OrderId::check_portable).
     pub order_id: OrderId,
     /// Name of the workflow to run, in the version that is published now.
@@ -30,13 +30,14 @@ pub struct Submission {
     /// `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
-    /// Longest time of this order, such as `30m`, from its submission to its end: at least
-    /// [`LEAST_COMPLETE_WITHIN`]. The workflow's own counts where it is shorter. `None`: the workflow's.
+    /// Longest time of this order from its submission to its end, in JSON a text such as `30m`: at least
+    /// [`LEAST_COMPLETE_WITHIN`]. If the workflow has a shorter one, that counts. `None`: that of the
+    /// workflow counts, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
 }
 
-/// Shortest time within which an order may ask to be completed: 1 s.
+/// Shortest time within which an order may ask to be completed, inclusive: 1 s.
 pub const LEAST_COMPLETE_WITHIN: Millis = Millis(1_000);
 
 /// Why a submission cannot be taken, now or ever. A record with such a submission is dead-lettered
@@ -53,10 +54,11 @@ pub enum SubmissionRefusal {
     /// The value is not UTF-8; the text says where.
     #[error("the value is not UTF-8: {0}")]
     NotUtf8(String),
-    /// The value is not JSON, or is nested deeper than 128; the text says where.
+    /// The value is not JSON, or more than 127 of its lists and objects are one inside another; the text says
+    /// where.
     #[error("the value is not JSON: {0}")]
     NotJson(String),
-    /// The value is JSON, and not one object with each field once; the text says what it is.
+    /// The value is JSON, and is not an object or has a field twice; the text says which.
     #[error("the value is not an order: {0}")]
     NotAnOrder(String),
     /// The order has a field that orders do not have; the text says which, and what else is wrong.
@@ -97,7 +99,7 @@ pub enum SubmissionRefusal {
 }
 
 impl SubmissionRefusal {
-    /// The codes of all refusals, in the order of the variants; [`code`](Self::code) answers one of these.
+    /// The codes of all refusals, each once; [`code`](Self::code) returns one of these.
     pub const CODES: [&str; 15] = [
         "tombstone",
         "too-large",
@@ -141,17 +143,20 @@ impl SubmissionRefusal {
 }
 
 impl Submission {
-    /// Reads the value of a record of the topic `orders`; `None` is a tombstone. Whether the
-    /// workflow exists and the reply topic is allowed is not checked here.
+    /// Reads the value of a record of the topic `orders` or `orders.high`; `None` is a tombstone. Whether the
+    /// workflow exists, the details fit it and the reply topic is allowed is not checked here.
     ///
     /// # Errors
-    /// [`SubmissionRefusal::Tombstone`], [`TooLarge`](SubmissionRefusal::TooLarge),
-    /// [`NotUtf8`](SubmissionRefusal::NotUtf8), [`NotJson`](SubmissionRefusal::NotJson),
-    /// [`NotAnOrder`](SubmissionRefusal::NotAnOrder), then what is wrong with the fields, all of it in
-    /// one text: [`UnknownField`](SubmissionRefusal::UnknownField),
-    /// [`MissingField`](SubmissionRefusal::MissingField),
-    /// [`WrongField`](SubmissionRefusal::WrongField), [`OrderId`](SubmissionRefusal::OrderId) or
-    /// [`CompleteWithin`](SubmissionRefusal::CompleteWithin), in this order of checks.
+    /// The first of these that applies. For the value as a whole: [`SubmissionRefusal::Tombstone`],
+    /// [`TooLarge`](SubmissionRefusal::TooLarge), [`NotUtf8`](SubmissionRefusal::NotUtf8),
+    /// [`NotJson`](SubmissionRefusal::NotJson), and [`NotAnOrder`](SubmissionRefusal::NotAnOrder) if it is
+    /// not an object. For its fields, all that is wrong with them in one text:
+    /// [`UnknownField`](SubmissionRefusal::UnknownField), [`MissingField`](SubmissionRefusal::MissingField),
+    /// [`WrongField`](SubmissionRefusal::WrongField). Then [`OrderId`](SubmissionRefusal::OrderId) if the id
+    /// cannot be any order's, [`NotAnOrder`](SubmissionRefusal::NotAnOrder) if a field stands twice,
+    /// [`TooLarge`](SubmissionRefusal::TooLarge) if the details are too large as they are stored,
+    /// [`OrderId`](SubmissionRefusal::OrderId) if the id is not portable, and
+    /// [`CompleteWithin`](SubmissionRefusal::CompleteWithin).
     ///
     /// # Example
     /// ```
@@ -185,9 +190,10 @@ impl Submission {
     }
 
     /// The order id and the reply topic of a submission, as far as they can be read from a value that need
-    /// not be a valid order: the address of a status `rejected`. `None` if the value is too large or is not
-    /// JSON, has no order id that a new order may have, or has a reply topic that is not a text. The topic in
-    /// the answer is `None` if the value names none; whether it is allowed is not checked.
+    /// not be a valid order: the address of a status `rejected`. `None` if there is no value, if it is too
+    /// large or not JSON, has no order id that a new order may have, or has a reply topic that is neither a
+    /// text nor null. The topic in the answer is `None` if the value names none; whether it is allowed is not
+    /// checked.
     #[must_use]
     pub fn sender(value: Option<&[u8]>) -> Option<(OrderId, Option<String>)> {
         let bytes = value.filter(|bytes| bytes.len() <= MAX_SUBMISSION_BYTES)?;
@@ -201,8 +207,8 @@ impl Submission {
         Some((id, topic))
     }
 
-    /// By when the order must have finished if it is accepted at `now`: after the shorter of its own
-    /// complete-within and its workflow's. `None` if neither has one.
+    /// By when the order must have finished if it is accepted at `now`: `now` plus its own complete-within or
+    /// its workflow's, whichever is shorter. `None` if neither has one.
     #[must_use]
     pub fn deadline(&self, workflow: &Workflow, now: Timestamp) -> Option<Timestamp> {
         let asked = [self.complete_within, workflow.complete_within];
@@ -210,9 +216,10 @@ impl Submission {
         within.map(|within| now.plus(within))
     }
 
-    /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 hex digits, over
-    /// workflow, details, reply topic, priority, and complete-within if it has one. By it a repeated
-    /// submission of an order id is told from a conflicting one.
+    /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 lower-case
+    /// hexadecimal digits, over the workflow's name, details, reply topic, priority, and complete-within if
+    /// it has one. If an order id is submitted again, an equal digest means the same submission, and another
+    /// one a conflict.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
         let mut content = vec![

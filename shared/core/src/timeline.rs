@@ -7,20 +7,20 @@ use triad_workflow::StepId;
 use crate::failure::Failure;
 use crate::ids::{Attempt, CampaignId, Direction, Timestamp};
 
-/// Most lines of a timeline that a record keeps. For each line above this number the oldest one
-/// without an operator's act is dropped, or the oldest of all if there are only acts; how many were
-/// is in the record ([`Dropped`]).
+/// Most lines of a timeline that a record keeps. When a line is added to that many, the oldest of the
+/// earlier lines that is not an operator's act is dropped; if all of them are acts, the oldest act is
+/// dropped. The record says how many lines were dropped ([`Dropped`]).
 pub const MAX_INCIDENTS: usize = 100;
-/// So many of the newest lines are kept as they were written. Older ones keep the class and code of
-/// their failure without its text, and at most [`MAX_OLD_TEXT_BYTES`] of a note and of an operator's
+/// How many of the newest lines are kept as they were written. Older ones keep the class, step and code
+/// of their failure without its text, and at most [`MAX_OLD_TEXT_BYTES`] of a note and of an operator's
 /// reason.
 pub const MAX_FULL_INCIDENTS: usize = 20;
 /// Longest note and longest reason in an older line, in bytes each, inclusive.
 pub const MAX_OLD_TEXT_BYTES: usize = 64;
 /// Longest name and longest reason of an operator, in bytes each, inclusive; longer ones are cut.
 pub const MAX_ACT_BYTES: usize = 256;
-/// Longest note of a line, in bytes, inclusive; longer ones are cut. What the note is about is in
-/// the record in full.
+/// Longest note of a line, in bytes, inclusive; longer ones are cut. A corrected input or an output that
+/// the note shows is in the record of the step in full.
 pub const MAX_NOTE_BYTES: usize = 1_024;
 
 /// Which operator did something, and why.
@@ -28,7 +28,8 @@ pub const MAX_NOTE_BYTES: usize = 1_024;
 pub struct OperatorAct {
     /// Name of the operator, at most [`MAX_ACT_BYTES`].
     pub by: String,
-    /// The operator's reason, at most [`MAX_ACT_BYTES`].
+    /// The operator's reason, at most [`MAX_ACT_BYTES`]; at most [`MAX_OLD_TEXT_BYTES`] in a line that is not
+    /// one of the [`MAX_FULL_INCIDENTS`] newest.
     pub why: String,
     /// The campaign that the act is part of; `None` of an act by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +47,8 @@ impl OperatorAct {
         }
     }
 
-    /// The same act, as part of a campaign: an order takes an act of one campaign only once.
+    /// The same act, as part of a campaign. An order that the campaign has acted on before refuses it: see
+    /// [`Order::is_acted_on_by`](crate::Order::is_acted_on_by).
     #[must_use]
     pub fn within(self, campaign: CampaignId) -> Self {
         Self {
@@ -59,7 +61,8 @@ impl OperatorAct {
 /// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
-    /// When the line was written.
+    /// When the line was written; of [`Completed`](IncidentKind::Completed) and
+    /// [`Compensated`](IncidentKind::Compensated), when the attempt finished.
     pub at: Timestamp,
     /// What happened, by kind.
     pub what: IncidentKind,
@@ -77,21 +80,25 @@ pub struct Incident {
     /// To read it, use [`direction`](Self::direction).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toward: Option<Direction>,
-    /// When that attempt's request was made; of a wait that ended as a failure, when it began.
-    /// `None` if not known.
+    /// When that attempt's request was made; of a deferred attempt that was counted as failed, when the wait
+    /// began. `None` if that is not known, or the line is about no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
-    /// How many calls the attempt made; `None` if no reply said so.
+    /// How many calls the attempt made; `None` if no reply said so, and in lines of the kinds
+    /// [`Completed`](IncidentKind::Completed), [`Compensated`](IncidentKind::Compensated) and
+    /// [`Deferred`](IncidentKind::Deferred).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
-    /// What failed; `None` if nothing did.
+    /// What failed, or why the attempt was deferred; `None` if neither. Its text is empty in a line that is
+    /// not one of the [`MAX_FULL_INCIDENTS`] newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// Which operator did it, and why; `None` if no operator did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<OperatorAct>,
     /// What was changed or found, such as the corrected input or the new version; `None` if the
-    /// kind says it all. At most [`MAX_NOTE_BYTES`] in a record.
+    /// kind says it all. In a record at most [`MAX_NOTE_BYTES`], and at most [`MAX_OLD_TEXT_BYTES`] in a line
+    /// that is not one of the [`MAX_FULL_INCIDENTS`] newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -169,7 +176,7 @@ impl Incident {
 pub struct Dropped {
     /// How many lines were dropped.
     pub lines: u32,
-    /// When the last of them was written.
+    /// The latest [`Incident::at`] of these lines.
     pub latest: Timestamp,
 }
 
@@ -184,13 +191,15 @@ pub enum IncidentKind {
     /// An attempt at a compensation failed and was counted.
     #[serde(rename = "undo-failed")]
     CompensationFailed,
-    /// An attempt at the action had succeeded, and the step is compensated since, or done again.
+    /// An attempt at the action had succeeded. The line is written when the step leaves that state, to be
+    /// compensated or done again.
     Completed,
-    /// An attempt at the compensation had succeeded, and the step is done again since.
+    /// An attempt at the compensation had succeeded. The line is written when the step leaves that state, to
+    /// be done again.
     #[serde(rename = "undone")]
     Compensated,
-    /// An attempt was out, or its failure not counted yet, and nobody waits for it any more: the
-    /// order stopped, turned to compensation or began a new round.
+    /// An attempt was out, or its failure was not counted yet, and nobody waits for it any more: the order
+    /// began to be compensated or began a new round, or an operator said whether the effect happened.
     Abandoned,
     /// The compensation of the order began.
     #[serde(rename = "undo-began")]
@@ -203,7 +212,7 @@ pub enum IncidentKind {
     Probed,
     /// The order missed its deadline and goes on.
     Late,
-    /// An operator had the failed step, or the whole compensated order, done again.
+    /// An operator had the steps that did not complete, or the whole compensated order, done again.
     Resubmitted,
     /// An operator cancelled the order.
     Cancelled,

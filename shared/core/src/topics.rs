@@ -4,19 +4,19 @@ use triad_workflow::{AgentName, names::check_name};
 
 use crate::ids::Priority;
 
-/// Orders of normal priority, as applications submit them.
+/// Topic of the orders of normal priority, as applications submit them.
 pub const ORDERS: &str = "orders";
-/// Orders of high priority, as applications submit them.
+/// Topic of the orders of high priority, as applications submit them.
 pub const ORDERS_HIGH: &str = "orders.high";
-/// All messages to the Scheduler about orders of normal priority.
+/// Topic of all messages to the Scheduler about orders of normal priority.
 pub const SCHEDULER: &str = "scheduler";
-/// All messages to the Scheduler about orders of high priority.
+/// Topic of all messages to the Scheduler about orders of high priority.
 pub const SCHEDULER_HIGH: &str = "scheduler.high";
-/// Status messages of orders without a reply topic.
+/// Topic of the status messages of orders without a reply topic.
 pub const STATUS: &str = "status";
-/// Alerts for operators, about orders, dead letters and downstreams.
+/// Topic of the alerts for operators: see [`AlertKind`](crate::message::AlertKind).
 pub const ALERTS: &str = "alerts";
-/// Records that no function can take, each with its cause.
+/// Topic of the records that no function can take, each with its cause.
 pub const DEAD_LETTER: &str = "dead-letter";
 /// What the name of every reply topic begins with.
 pub const REPLY_PREFIX: &str = "reply.";
@@ -55,8 +55,8 @@ pub fn is_scheduler(topic: &str) -> bool {
     [SCHEDULER, SCHEDULER_HIGH].contains(&topic)
 }
 
-/// Whether Triad takes its input from this topic: orders, the Scheduler's messages, or an agent's requests. A
-/// dead letter is always about a record of such a topic.
+/// Whether Triad takes its input from topics of this name: orders, the Scheduler's messages, or the requests
+/// of an agent with any valid name. A dead letter is always about a record of such a topic.
 #[must_use]
 pub fn is_input(topic: &str) -> bool {
     [ORDERS, ORDERS_HIGH].contains(&topic) || is_scheduler(topic) || {
@@ -74,7 +74,7 @@ pub fn is_reply_topic(text: &str) -> bool {
 }
 
 /// Every topic of an installation with these agents and reply topics: seven fixed ones, two for
-/// each agent, then the reply topics.
+/// each agent, then the reply topics as they are given.
 #[must_use]
 pub fn all(agents: &[AgentName], reply_topics: &[String]) -> Vec<String> {
     let fixed = [

@@ -32,7 +32,7 @@ pub struct TraceContext {
 impl TraceContext {
     /// Reads the value of a header `traceparent`. `None` if W3C Trace Context, section 3.2, says to
     /// ignore it: it has another form or capital letters, its version is `ff`, or an id is all
-    /// zeros.
+    /// zeros. Of a version above 00, what follows the flags after a `-` is not read.
     ///
     /// # Example
     /// ```

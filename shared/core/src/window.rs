@@ -24,8 +24,8 @@ pub const FIRST: u32 = 16;
 pub const MOST: u32 = 1_024;
 /// Fewest orders that a window lets through at once: 2. After it was shut it lets through 1.
 pub const FEWEST: u32 = 2;
-/// A wait of at most this long (100 ms) is never taken for a queue: on a busy machine a message
-/// takes as long.
+/// A wait of at most this long (100 ms) is never taken for a queue: on a busy machine a message can take
+/// that long without one.
 pub const SHORT_WAIT: Millis = Millis(100);
 /// A wait of more than this (2 s) is always taken for a queue, however slow the service is.
 pub const LONG_WAIT: Millis = Millis(2_000);
@@ -83,39 +83,42 @@ impl Window {
         now >= self.shut_until && under_way < self.bound()
     }
 
-    /// Most orders that may be under way now. It is 1 after the window was shut, never shrinks
-    /// below [`FEWEST`] and never grows above [`MOST`].
+    /// Most orders that may be under way now. It is 1 when the window was shut, and grows from there;
+    /// otherwise it never shrinks below [`FEWEST`], and it never grows above [`MOST`].
     #[must_use]
     pub fn bound(&self) -> u32 {
         u32::try_from(self.bound / ONE).unwrap_or(MOST)
     }
 
-    /// The moment until which no order is started; if it has passed, the window is open.
+    /// The moment before which no order is started, the Unix epoch if the window was never shut; if it has
+    /// come, the window is open.
     #[must_use]
     pub fn shut_until(&self) -> Timestamp {
         self.shut_until
     }
 
-    /// How long requests waited lately before an agent took them, as a smoothed mean in
-    /// milliseconds; for operators. Zero if none was answered yet.
+    /// How long requests waited lately before an agent took them, as a smoothed mean in milliseconds, without
+    /// what is taken for the difference of the clocks; for operators. Zero if none was answered yet.
     #[must_use]
     pub fn waited(&self) -> Millis {
         Millis(self.waited_ms)
     }
 
-    /// The longest wait that is not taken for a queue: half of the time that the service takes for
-    /// an answer, but not less than [`SHORT_WAIT`] or more than [`LONG_WAIT`].
+    /// The longest wait that is not taken for a queue: half of the smoothed time from when an agent takes a
+    /// request until its reply, but not less than [`SHORT_WAIT`] and not more than [`LONG_WAIT`].
     #[must_use]
     pub fn target(&self) -> Millis {
         Millis((self.took_ms / 2).clamp(SHORT_WAIT.0, LONG_WAIT.0))
     }
 
-    /// Learns from the reply to a request, which came while `under_way` orders were under way. The
-    /// window shrinks if the request waited longer than [`target`](Self::target), and otherwise
-    /// grows if at least three quarters of it are in use.
+    /// Learns from the reply to a request, which came while `under_way` orders were under way. The window
+    /// shrinks to three quarters if the request waited longer than [`target`](Self::target), unless it was
+    /// made before the window last shrank. If it did not wait for so long, the window grows, provided that at
+    /// least three quarters of it are in use.
     ///
-    /// A wait is measured with two clocks, which differ by at most `skew`; up to so much of every
-    /// wait is taken for that difference.
+    /// A wait is measured with two clocks, which differ by at most `skew`. The shortest wait of the present
+    /// minute and the one before, but not more than `skew`, is taken for that difference and subtracted.
+    /// Spans above 24 hours count as 24 hours.
     pub fn answered(&mut self, pace: Pace, under_way: u32, skew: Millis, now: Timestamp) {
         let pace = Pace {
             waited_ms: pace.waited_ms.min(LONGEST.0),

@@ -13,9 +13,10 @@ use crate::ids::Direction;
 /// each in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorstCase {
-    /// From the complete-by of an attempt that nobody was heard of until its failure is counted: the
-    /// sweep that finds it, the time for a reply that was sent in time to be read, and the sweep after
-    /// that. A failure that an agent reports is counted within a sweep and the skew.
+    /// From the complete-by of an attempt that got no reply until its failure is counted: twice the skew and
+    /// the time between two sweeps, because one sweep finds the attempt and a later one counts the failure,
+    /// and [`Timing::hear_within`] between them. A failure that an agent reports is counted within one such
+    /// time and the skew.
     pub detection: Millis,
     /// From the first request until the order is Processed, if each step uses all of its attempts, no attempt
     /// but the last is answered, and steps wait for those before them.

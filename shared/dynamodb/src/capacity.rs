@@ -17,8 +17,8 @@ pub struct Units {
     pub calls: u64,
 }
 
-/// A meter that sums what calls consume. The default counts calls only; [`Capacity::metered`] also
-/// asks DynamoDB for capacity units, which makes every answer a little larger.
+/// A meter that adds up what calls to DynamoDB consume. The default counts calls only; [`Capacity::metered`]
+/// also asks DynamoDB for capacity units, which makes every answer a little larger.
 #[derive(Debug, Default)]
 pub struct Capacity {
     on: bool,

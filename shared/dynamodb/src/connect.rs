@@ -67,7 +67,7 @@ pub enum Unreached {
     /// text is for people.
     #[error("{0}")]
     SetUp(String),
-    /// Nobody has answered in time, or not as DynamoDB does. The text is for people.
+    /// Nobody has answered in time, or the answer is not one of DynamoDB. The text is for people.
     #[error("{0}")]
     NoAnswer(String),
 }
@@ -77,7 +77,8 @@ pub enum Unreached {
 /// read unit at most, and takes at most `within`.
 ///
 /// # Errors
-/// [`Unreached`]: no answer of the service.
+/// [`Unreached::SetUp`] if nothing could be sent, [`Unreached::NoAnswer`] if nobody answered within `within`,
+/// or not as DynamoDB does.
 pub async fn reach(client: &Client, tables: &Tables, within: Duration) -> Result<(), Unreached> {
     let asked = client
         .get_item()

@@ -36,8 +36,8 @@ const LONGEST_WAIT: Millis = Millis(800);
 /// Records of one page of [`StateStore::list`].
 const LIST_PAGE: i32 = 500;
 
-/// The state store, the definition store and the control store, in DynamoDB tables. `C` is the clock by which
-/// records expire. Clones share the client.
+/// The state store, the definition store, the control store and the operators' store, in DynamoDB tables. `C`
+/// is the clock by which records expire. Clones share the client.
 #[derive(Debug, Clone)]
 pub struct DynamoStore<C> {
     pub(crate) client: Client,
@@ -74,7 +74,8 @@ impl<C: Clock + Clone> DynamoStore<C> {
         self
     }
 
-    /// The same store, whose calls are counted in `capacity`.
+    /// The same store, whose reads and writes of orders and control records are counted in `capacity`. Not
+    /// counted are [`StateStore::list`], the attention index, and calls about definitions.
     #[must_use]
     pub fn metered(mut self, capacity: Arc<Capacity>) -> Self {
         self.capacity = capacity;

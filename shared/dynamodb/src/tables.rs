@@ -11,7 +11,7 @@ use triad_runtime::StoreError;
 
 use crate::error::classify;
 
-/// Names of the four tables of one installation. [`Tables::with_prefix`] makes them alike.
+/// Names of the four tables of one installation. [`Tables::with_prefix`] makes all four from one prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     /// Order details, `PREFIXorders`; its key is the order's id.
@@ -63,7 +63,8 @@ pub(crate) mod attr {
 /// with backups and protection.
 ///
 /// # Errors
-/// The [`StoreError`] of the first call that fails; what was created before stays.
+/// The [`StoreError`] of the first call that fails. Tables that were created before it stay. A table that is
+/// there already is no error, whatever its form.
 pub async fn create_tables(client: &Client, tables: &Tables) -> Result<(), StoreError> {
     let key = |name: &str, kind| {
         build(

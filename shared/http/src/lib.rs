@@ -35,7 +35,7 @@ const IDLE_CONNECTIONS: usize = 64;
 
 /// Settings of one HTTP agent.
 ///
-/// Header values and user information in a URL are secrets: neither `Debug` nor an error shows them.
+/// Header values and the user information in a URL are secrets: neither `Debug` nor an error shows them.
 #[derive(Clone)]
 pub struct HttpSettings {
     /// Absolute `http` or `https` URL of the service. An action is one path segment below it. It
@@ -46,8 +46,8 @@ pub struct HttpSettings {
     pub call_timeout: Duration,
     /// Headers of every call, as name and value, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// The meanings of statuses (300 to 599) that this service uses in its own way. For the others see the
-    /// README's section "The contract of a remote service".
+    /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
+    /// see the README's section "The contract of a remote service".
     pub statuses: BTreeMap<u16, AnswerMeans>,
 }
 
@@ -223,9 +223,10 @@ impl RemoteService for HttpService {
     }
 }
 
-/// The headers of the contract that tell a service what a call is about, as names and values: content type,
-/// idempotency key, order, step, direction, attempt and, for an undo, the key that it undoes. Those that say
-/// how long the answer is waited for ([`TIME_LEFT`], [`DEADLINE`]) are not among them.
+/// The headers that tell a service what a call is about, as names and values: `content-type`,
+/// `idempotency-key`, `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a
+/// compensation, `triad-undoes` with the idempotency key of the effect to compensate. Not among them are
+/// [`TIME_LEFT`] and [`DEADLINE`], which say how long the answer is waited for, and `traceparent`.
 #[must_use]
 pub fn contract_headers(call: &Call<'_>) -> Vec<(&'static str, String)> {
     let mut headers = vec![

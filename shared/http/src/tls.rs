@@ -13,9 +13,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-/// A builder of HTTP clients whose TLS verifies servers by the system's root certificates, with
-/// rustls on ring. A client from [`ClientBuilder::new`] alone panics when it is built, because no
-/// TLS is compiled in.
+/// A builder of HTTP clients whose TLS verifies servers by the system's root certificates, with rustls on
+/// ring. A client from [`ClientBuilder::new`] without this panics when it is built, because no other TLS is
+/// compiled in.
 pub fn client_builder() -> ClientBuilder {
     ClientBuilder::new().tls_backend_preconfigured(CONFIG.clone())
 }

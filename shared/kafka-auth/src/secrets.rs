@@ -13,7 +13,7 @@ use triad_kafka::Credentials;
 /// Why a secret cannot be used. The content of a secret is never in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Secrets Manager does not give the secret, or the secret has no text.
+    /// Secrets Manager does not return the secret, or the secret has no text.
     #[error("the secret {id} cannot be read: {reason}")]
     Unreadable {
         /// The ARN or name that was asked for.
@@ -66,8 +66,8 @@ impl Secrets {
     /// fields are ignored. `id` is its ARN or name.
     ///
     /// # Errors
-    /// [`SecretError::Unreadable`] if Secrets Manager does not give it, [`SecretError::Form`] if it
-    /// has another form.
+    /// [`SecretError::Unreadable`] if Secrets Manager does not return it or it has no text,
+    /// [`SecretError::Form`] if its text has another form.
     pub async fn scram(&self, id: &str) -> Result<Credentials, SecretError> {
         scram(id, &self.read(id).await?)
     }
@@ -77,8 +77,8 @@ impl Secrets {
     /// or name.
     ///
     /// # Errors
-    /// [`SecretError::Unreadable`] if Secrets Manager does not give it, [`SecretError::Form`] if it
-    /// has another form.
+    /// [`SecretError::Unreadable`] if Secrets Manager does not return it or it has no text,
+    /// [`SecretError::Form`] if its text has another form.
     pub async fn mtls(&self, id: &str) -> Result<Credentials, SecretError> {
         mtls(id, &self.read(id).await?)
     }
@@ -87,8 +87,8 @@ impl Secrets {
     /// secret is `{"certificate"}`. `id` is its ARN or name.
     ///
     /// # Errors
-    /// [`SecretError::Unreadable`] if Secrets Manager does not give it, [`SecretError::Form`] if it
-    /// has another form.
+    /// [`SecretError::Unreadable`] if Secrets Manager does not return it or it has no text,
+    /// [`SecretError::Form`] if its text has another form.
     pub async fn ca(&self, id: &str) -> Result<String, SecretError> {
         ca(id, &self.read(id).await?)
     }

@@ -30,8 +30,8 @@ pub struct Topic {
     pub partitions: i32,
 }
 
-/// Creates the topics that are missing, with the brokers' default replication. A topic that exists
-/// is left as it is, whatever its partitions. Takes at most about 20 s.
+/// Creates the topics that are missing, with the brokers' default replication. A topic that exists is left as
+/// it is, whatever number of partitions it has. Takes at most about 20 s.
 ///
 /// # Errors
 /// [`KafkaError::Refused`] for the first topic that cannot be created (others may be created);

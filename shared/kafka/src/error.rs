@@ -12,12 +12,13 @@ pub enum KafkaError {
         "the Kafka client's settings are wrong: {0}; they are those of --kafka-setting or TRIAD_KAFKA_SETTINGS and the credentials"
     )]
     Settings(String),
-    /// No broker answers in time.
+    /// No broker answers in time, or a question to the brokers fails in another way that is neither a login
+    /// nor a refusal.
     #[error("no Kafka broker answers at {brokers}: {reason}")]
     Unreachable {
         /// The bootstrap addresses that were tried.
         brokers: String,
-        /// Why no broker answers, in the client's words.
+        /// What is wrong, in the client's words.
         reason: String,
     },
     /// A broker is there, but certificates or credentials are wrong, or there is no token.
@@ -31,8 +32,8 @@ pub enum KafkaError {
     /// A broker answered with a refusal, such as that there is no such topic; the text says which.
     #[error("Kafka refused: {0}")]
     Refused(String),
-    /// A client has met an error after which it cannot be used any more, such as another member
-    /// under its name. Whoever started the client must start a new one.
+    /// A client has met an error after which it cannot be used any more, such as that another member has its
+    /// name. Whoever started the client must start a new one.
     #[error("the Kafka client cannot go on: {0}")]
     Fatal(String),
 }

@@ -82,14 +82,15 @@ pub struct HeldRecords {
 }
 
 impl HeldRecords {
-    /// Opens a topic, from its beginning or, with `since_ms` (milliseconds since the Unix epoch),
-    /// from the first record of each partition whose timestamp is not before it. Blocks the thread,
-    /// for at most `within` for each answer of a broker.
+    /// Opens a topic, from its beginning or, with `since_ms` (milliseconds since the Unix epoch), from the
+    /// first record of each partition whose timestamp is not before it. `None`: from the beginning. Blocks
+    /// the thread for at most `within` for each answer of a broker. If the client logs in with tokens, it
+    /// also waits at most 5 s for a token.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Unreachable`] or
-    /// [`KafkaError::Login`] if a broker does not answer or let the client in,
-    /// [`KafkaError::Refused`] if there is no such topic.
+    /// [`KafkaError::Login`] if a broker does not answer in time or does not let the client in,
+    /// [`KafkaError::Refused`] if there is no such topic or the login may not see it.
     pub fn open(
         config: &KafkaConfig,
         topic: &str,
@@ -123,8 +124,10 @@ impl HeldRecords {
     }
 
     /// Opens the records of a topic that none of these groups has taken. Each partition is read from the
-    /// furthest position that one of the groups has committed, or from its beginning if none has committed
-    /// any. The groups are not joined. Blocks the thread, for at most `within` for each answer of a broker.
+    /// furthest position that one of the groups has committed, or from its beginning if none has committed a
+    /// position. The groups are not joined. Blocks the thread for at most `within` for each answer of a
+    /// broker. If the client logs in with tokens, it also waits at most 5 s for a token, once for each group
+    /// and once more.
     ///
     /// # Errors
     /// The same as those of [`open`](Self::open).
@@ -191,17 +194,18 @@ impl HeldRecords {
         })
     }
 
-    /// How many partitions the topic has.
+    /// How many partitions the topic had when it was opened, those without records included.
     #[must_use]
     pub fn partitions(&self) -> usize {
         self.partitions
     }
 
-    /// The next record; `None` once every record that was there at the opening has been read.
-    /// Records that cannot be read are passed over and logged.
+    /// The next record. `None` once every record that the topic had when it was opened has been read. Records
+    /// that cannot be read are passed over and logged. After an error the call may be repeated.
     ///
     /// # Errors
-    /// [`KafkaError::Unreachable`] if no record has come for 15 s.
+    /// [`KafkaError::Unreachable`] if no record has come within 15 s of the call, whatever the reason; the
+    /// error has the last reason that is known.
     pub async fn next(&mut self) -> Result<Option<InputRecord>, KafkaError> {
         let began = Instant::now();
         let seconds = PATIENCE.as_secs();
@@ -252,8 +256,8 @@ impl HeldRecords {
         Ok(None)
     }
 
-    /// Records read so far, and about how many there are in all: offsets without a record count
-    /// too, so that the second number may never be reached.
+    /// How many records have been read so far, and about how many there are in all. Offsets without a record
+    /// are counted in the second number too, so the first number may never reach it.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.read, self.size.max(self.read))

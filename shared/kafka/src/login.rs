@@ -13,12 +13,13 @@ use crate::tokens::{TokenSource, Tokens};
 pub struct Login {
     /// The credentials, and with them whether the connection is encrypted.
     pub credentials: Credentials,
-    /// Root certificates (PEM) from which the brokers' certificates must descend; `None`: those of
-    /// the system. Not used without encryption.
+    /// Root certificates (PEM) from which the brokers' certificates must descend. `None`: the root
+    /// certificates of the system. Not used without encryption.
     pub ca: Option<String>,
 }
 
-/// With which credentials to log in.
+/// The credentials for the login, and whether the connection is encrypted. The default is
+/// [`Plaintext`](Self::Plaintext).
 #[derive(Clone, Default)]
 pub enum Credentials {
     /// No encryption and no credentials.

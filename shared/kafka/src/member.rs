@@ -12,8 +12,8 @@ use crate::error::KafkaError;
 use crate::reader::{Read, receive};
 use crate::source::Source;
 
-/// A member of a consumer group that reads one topic: from where the group has committed, or from
-/// the topic's first record where it has not.
+/// A member of a consumer group that reads one topic: each partition from the offset that the group has
+/// committed, or from its first record if the group has committed none.
 pub struct Member {
     source: Source,
 }
@@ -29,15 +29,15 @@ impl Member {
         Ok(Self { source })
     }
 
-    /// The next record; [`Read::Nothing`] if none has come within `within`. Nothing is lost if the
-    /// future is dropped. It must be called more often than every five minutes, or the group takes
-    /// the member for dead.
+    /// The next record; [`Read::Nothing`] if none has come within `within`, or earlier if records could not
+    /// be read. Nothing is lost if the future is dropped. Call it more often than every five minutes:
+    /// otherwise the group removes the member and gives its partitions to others.
     pub async fn next(&self, within: Duration) -> Read {
         receive(&self.source, within).await
     }
 
-    /// Commits that this record, and all before it in its partition, are done. Blocks the thread
-    /// for at most 5 s; a commit that fails is only logged, and the records come again.
+    /// Commits that this record, and all before it in its partition, are done. Blocks the thread for at most
+    /// 5 s; a commit that fails is only logged, and the records are then delivered again.
     pub fn commit_through(&self, record: &InputRecord) {
         store(
             self.source.consumer(),

@@ -29,25 +29,25 @@ pub enum ReaderStart {
 pub enum Read {
     /// The next record, as the broker has it.
     Record(InputRecord),
-    /// No record: none came in time, or one could not be read. Read again.
+    /// No record: none came in time, or records could not be read, which is logged. The caller should read
+    /// again.
     Nothing,
 }
 
-/// A reader of whole topics, without a group: nothing is committed, and no other reader is
-/// disturbed. It reads on for ever; see [`HeldRecords`](crate::HeldRecords) for a reading that
-/// ends.
+/// A reader of whole topics, without a consumer group: nothing is committed, and no other reader is
+/// disturbed. It has no end; see [`HeldRecords`](crate::HeldRecords) for a reading that ends.
 pub struct Reader {
     source: Source,
 }
 
 impl Reader {
-    /// Opens topics that exist and fixes where to begin. Blocks the thread, for at most `within`
-    /// for each answer of a broker (one for a topic, one for a partition). A topic that does not
-    /// exist is read as an empty one.
+    /// Opens topics that exist and fixes where to begin. Blocks the thread, for at most `within` for each
+    /// answer of a broker (one for a topic, one for a partition). A topic that does not exist is read as an
+    /// empty one, even if it is created later; partitions that are added later are not read.
     ///
     /// # Errors
     /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Unreachable`] or
-    /// [`KafkaError::Login`] if a broker does not answer in time or let the client in.
+    /// [`KafkaError::Login`] if a broker does not answer in time or does not let the client in.
     pub fn open(
         config: &KafkaConfig,
         topics: &[&str],
@@ -88,7 +88,8 @@ impl Reader {
         })
     }
 
-    /// The next record of any partition; [`Read::Nothing`] if none has come within `within`.
+    /// The next record of any partition; [`Read::Nothing`] if none has come within `within`, or earlier if
+    /// records could not be read. Nothing is lost if the future is dropped.
     pub async fn next(&self, within: Duration) -> Read {
         receive(&self.source, within).await
     }

@@ -34,7 +34,7 @@ pub trait TokenSource: Send + Sync {
 pub struct Token {
     /// The token itself, as the brokers take it. A secret.
     pub value: String,
-    /// Whose token it is; librdkafka uses the name in its logs.
+    /// The name of the token's owner; librdkafka uses it in its logs.
     pub principal: String,
     /// The moment from which the brokers refuse the token. It is renewed when four fifths of the
     /// time until then have passed.

@@ -17,8 +17,8 @@ pub struct Deadline {
 
 impl Deadline {
     /// The deadline that is `margin` before the moment `lambda_ms` (milliseconds since the Unix epoch) at
-    /// which Lambda ends the invocation. If the deadline has passed, no time remains. For timers it is at
-    /// most a day ahead.
+    /// which Lambda ends the invocation. If the deadline has passed, no time remains.
+    /// [`instant`](Self::instant) is at most a day ahead.
     pub fn before(lambda_ms: u64, margin: Duration) -> Self {
         let margin_ms = u64::try_from(margin.as_millis()).unwrap_or(u64::MAX);
         let epoch_ms = lambda_ms.saturating_sub(margin_ms);
@@ -31,7 +31,7 @@ impl Deadline {
         }
     }
 
-    /// The deadline that is earlier than this one by `by`. For timers it is never before now.
+    /// The deadline that is earlier than this one by `by`. [`instant`](Self::instant) is never before now.
     #[must_use]
     pub fn earlier(&self, by: Duration) -> Self {
         let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
@@ -42,18 +42,18 @@ impl Deadline {
         }
     }
 
-    /// The moment on the wall clock: milliseconds since the Unix epoch.
+    /// The deadline on the wall clock: milliseconds since the Unix epoch.
     pub fn epoch_ms(&self) -> u64 {
         self.epoch_ms
     }
 
-    /// The moment on the clock that timers run on.
+    /// The deadline on the clock that timers run on.
     pub fn instant(&self) -> Instant {
         self.instant
     }
 
-    /// Time that is left until the moment; zero once it has passed. Every time-out inside a handler
-    /// must be shorter.
+    /// Time that is left until the deadline; zero once it has passed. Every time-out inside a handler must be
+    /// shorter.
     pub fn remaining(&self) -> Duration {
         self.instant.saturating_duration_since(Instant::now())
     }
@@ -65,7 +65,7 @@ impl Deadline {
 pub struct Invocation {
     /// Lambda's id of the invocation, for the logs.
     pub request_id: String,
-    /// When the handler must have answered. It is dropped
+    /// When the handler must have answered. A handler that has not is dropped
     /// [`RunConfig::time_to_answer`](crate::RunConfig::time_to_answer) later.
     pub deadline: Deadline,
     /// Where the handler notes the records that are done.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use lambda_runtime::Diagnostic;
 
-/// Why an invocation failed. Lambda retries the whole batch, or the scheduled call.
+/// Why an invocation failed. Lambda then retries a whole batch, or a scheduled call; a request to a
+/// function's URL fails and is not retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FunctionError {

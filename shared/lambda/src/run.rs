@@ -26,9 +26,10 @@ use crate::response::{BatchMode, BatchResponse, RecordId};
 /// What became of one record of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordOutcome {
-    /// Its effects are stored, and the brokers have acknowledged every message that it led to.
+    /// The record is done: its effects are stored, and the brokers have acknowledged every message that it
+    /// led to.
     Done,
-    /// It must be delivered again; the text says why, for people.
+    /// The record must be delivered again; the text says why, for people.
     Failed(String),
 }
 
@@ -38,9 +39,9 @@ pub enum RecordOutcome {
 pub struct RunConfig {
     /// What Lambda makes of the answer; it must be the same as the event source mapping's setting.
     pub mode: BatchMode,
-    /// How long before Lambda's own deadline a handler is dropped, so that there is time to send
-    /// the answer. It must be shorter than the function's time-out, or no handler ever runs.
-    /// Default 500 ms.
+    /// How long before Lambda's own deadline a handler is dropped, so that there is time to send the answer.
+    /// Together with [`time_to_answer`](Self::time_to_answer) it must be shorter than the function's
+    /// time-out: otherwise no handler is ever called. Default 500 ms.
     pub safety_margin: Duration,
     /// How long before it would be dropped a handler must have answered, so that it can end the
     /// calls under way and note what came of them. Default 500 ms.
@@ -127,9 +128,9 @@ pub(crate) fn invocation(
     (invocation, dropped.instant())
 }
 
-/// Answers one batch: what [`run`] does for each invocation, without the Runtime API. If the
-/// handler does not answer before it is dropped, the records that it has noted in
-/// [`Invocation::progress`] are done, and all others failed.
+/// Answers one batch: what [`run`] does for each invocation, without the Runtime API. If the handler does not
+/// answer before it is dropped, the records that it has noted in [`Invocation::progress`] are done, and all
+/// others have failed. If no time is left, the handler is not called, and all records have failed.
 ///
 /// # Errors
 /// [`FunctionError`]; the whole batch is retried then. Its kind is `Triad.Event` if the event is
@@ -209,8 +210,8 @@ fn respond(
 /// Answers one scheduled invocation: what [`run_cron`] does, without the Runtime API.
 ///
 /// # Errors
-/// [`FunctionError`] of kind `Triad.Cron` with the handler's own error, or of kind `Triad.Deadline`
-/// if the handler did not answer in time.
+/// [`FunctionError`] of kind `Triad.Cron` with the handler's own error, or of kind `Triad.Deadline` if the
+/// handler did not answer before it was dropped, or was not called because no time is left.
 pub async fn answer_cron<H, F, T, E>(
     config: RunConfig,
     payload: Value,

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// Most bytes of a tool's result, as JSON. A longer result is shortened; what its field `left_out` then says
-/// of that may come on top.
+/// Most bytes of a tool's result, as JSON: 64 KiB. A longer result is shortened; what its field `left_out`
+/// then says of that may come on top.
 pub const MAX_RESULT_BYTES: usize = 64 * 1024;
 /// Longest text in a result, in characters, where the result as a whole is not too long.
 const TEXT: usize = 8_000;

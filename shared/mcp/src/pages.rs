@@ -13,13 +13,14 @@ pub struct Found {
 
 /// The pages of the documentation.
 pub trait Pages: Send + Sync + 'static {
-    /// Name and title of each page.
+    /// Name and title of each page. Empty if there are no pages.
     fn list(&self) -> Vec<(&'static str, &'static str)>;
 
     /// The page of this name, in Markdown; `None` if there is no such page.
     fn page(&self, name: &str) -> Option<&'static str>;
 
-    /// The places at which a text stands, in upper or lower case, in the order of the pages.
+    /// The places at which a text stands, in upper or lower case, in the order of the pages. Empty if it
+    /// stands nowhere.
     fn find(&self, text: &str) -> Vec<Found>;
 }
 

@@ -14,7 +14,7 @@ use triad_runtime::{Clock, Entropy};
 
 use crate::visit::Mcp;
 
-/// Longest line that is read, in bytes; a longer one is passed over.
+/// Longest line that is read, in bytes: 1 MiB. A longer line is passed over.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 /// Why [`talk`] ended before its input did.
@@ -46,7 +46,8 @@ impl Keys for Owner {
 /// `input` ends at any time.
 ///
 /// # Errors
-/// [`StdioError`]: the protocol did not begin, or the conversation was broken off by a bug.
+/// [`StdioError::Beginning`] if the first message does not begin the protocol or cannot be answered,
+/// [`StdioError::Broken`] if the task that talks has panicked.
 pub async fn talk<C: Clock, E: Entropy>(
     mcp: Arc<Mcp<C, E>>,
     api: Arc<dyn Answers>,

@@ -88,7 +88,8 @@ impl Endpoint {
         self.address
     }
 
-    /// Answers requests until `stop` is cancelled. Answers that are under way then are broken off.
+    /// Answers requests until `stop` is cancelled. Answers that are under way then are broken off. At most 16
+    /// connections are answered at once, each for at most 60 s; further ones wait.
     pub async fn serve(self, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}

@@ -16,7 +16,8 @@ use crate::outcome::Outcome;
 use crate::settling::lacking;
 
 /// Does `operation` on many orders, one after the other, and calls `report` with what came of each. `how` has
-/// the rate, and whether this is a dry run; `stop` and the answer are as of [`each`].
+/// the rate, and whether this is a dry run. When `stop` completes, no further order is acted on. The returned
+/// counts, and the other cases in which orders are left, are those of [`each`].
 ///
 /// An order of which a step is to be settled with an output is not acted on if the output lacks what other
 /// steps read of it: see [`Outcome::OutputLacks`].
@@ -83,7 +84,8 @@ where
 /// workflow has no such step.
 ///
 /// # Errors
-/// [`Outcome::NotFound`] if there is no such order, [`Outcome::Failed`] if the order cannot be read.
+/// [`Outcome::NotFound`] if there is no such order, [`Outcome::Failed`] if the order, its details or its
+/// definition cannot be read.
 pub async fn input_of<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
@@ -115,8 +117,10 @@ pub struct Corrected<'a> {
 
 /// Resubmits many orders with a corrected input of one step, one after the other. Each order's new input is
 /// made from its own present one. Before an order is acted on, and in a dry run too, `show` is called with
-/// the differences between the two inputs; afterwards `report` is called with what came of it. `how` has the
-/// rate, and whether this is a dry run; `stop` and the answer are as of [`each`].
+/// the differences between the two inputs, if the new one can be made; afterwards `report` is called with
+/// what came of the order. `how` has the rate, and whether this is a dry run. When `stop` completes, no
+/// further order is acted on. The returned counts, and the other cases in which orders are left, are those of
+/// [`each`].
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act on one order is
@@ -192,8 +196,9 @@ where
 }
 
 /// Moves many orders to the version `to` of their workflow, one after the other, and calls `report` with
-/// what came of each. `act` says who does it and why; `how` has the rate, and whether this is a dry run;
-/// `stop` and the answer are as of [`each`].
+/// what came of each. `act` says who does it and why; `how` has the rate, and whether this is a dry run. When
+/// `stop` completes, no further order is acted on. The returned counts, and the other cases in which orders
+/// are left, are those of [`each`].
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act on one order is

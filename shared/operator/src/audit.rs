@@ -32,7 +32,7 @@ pub struct Line {
     /// The step that the act is about; `None` if it is about no single step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
-    /// What was changed, such as the corrected input; `None` if the act says it all.
+    /// What was changed, such as the corrected input; `None` if nothing is kept beside the act itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -72,13 +72,14 @@ pub enum AuditError<E> {
     Report(E),
 }
 
-/// Calls `report` with every act that was done at or after `since`: acts on campaigns first, then on
-/// downstreams, then on orders, in the store's order of the orders. It reads the whole table of process
-/// records, page by page. Returns the orders' records that cannot be read.
+/// Calls `report` with every act that records still keep and that was done at or after `since`: acts on
+/// campaigns first, then on downstreams, then on orders, in the store's order of the orders. It reads the
+/// whole table of process records, page by page. Returns the orders' records that cannot be read.
 ///
 /// # Errors
-/// [`AuditError`]: the store failed, a record that is not an order's or a definition cannot be read, or
-/// `report` returned an error. Lines that were reported before stay reported.
+/// [`AuditError::Store`] if the store failed, or the record of a campaign or a downstream cannot be read;
+/// [`AuditError::Downstreams`] if the workflows cannot be read; [`AuditError::Report`] if `report` returned
+/// an error. Lines that were reported before stay reported.
 pub async fn export<S, E>(
     store: &S,
     since: Timestamp,

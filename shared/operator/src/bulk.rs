@@ -35,7 +35,7 @@ pub struct Line {
     pub order: OrderId,
     /// What came of the act; in a dry run: what would come of it.
     pub outcome: Outcome,
-    /// Whether this was a dry run: nothing was written.
+    /// Whether this was a dry run, in which nothing is written.
     pub dry_run: bool,
 }
 
@@ -56,7 +56,7 @@ impl Serialize for Line {
 pub struct Tally {
     /// Orders on which the act was done; in a dry run: would be done.
     pub done: usize,
-    /// Orders that were refused or not found; nothing was written.
+    /// Orders that refused the act or were not found; nothing was written.
     pub refused: usize,
     /// Orders on which the act failed; trying again is safe.
     pub failed: usize,
@@ -86,11 +86,12 @@ impl Tally {
 }
 
 /// Acts on every order with `act`, one after the other, no faster than the rate in `how`, and calls `report`
-/// after each. It does not tell `act` whether this is a dry run: the caller does.
+/// after each. `act` is not told whether this is a dry run: the caller must give an `act` that knows it.
 ///
-/// When `stop` completes, it ends before the next order; give [`std::future::pending`] to act on all. It
-/// also ends after an order whose messages the bus has not taken, because each further one would wait for
-/// the bus in vain. [`Tally::left`] says how many orders are left then. To run it again is safe if `act` is.
+/// When `stop` completes, the call ends before the next order; give [`std::future::pending`] to act on all.
+/// The call also ends after an order whose messages the bus has not taken, because each further one would
+/// wait for the bus in vain. [`Tally::left`] says how many orders are left then. To call it again is safe if
+/// it is safe to repeat `act`.
 ///
 /// # Errors
 /// The error that `report` returns; no further order is acted on then. The failure of an act is no error: it

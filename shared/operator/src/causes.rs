@@ -13,7 +13,7 @@ use crate::find::Filter;
 use crate::merge::Rows;
 use crate::skipped::Skipped;
 
-/// Most groups (state and cause) that are counted apart. Orders of any further group are counted
+/// Most groups (state and cause) that are counted apart, inclusive. Orders of any further group are counted
 /// together, in [`Causes::others`].
 pub const MAX_CAUSES: usize = 10_000;
 
@@ -26,11 +26,11 @@ pub struct CauseGroup {
     /// The fingerprint of the cause ([`Failure::fingerprint`]); empty for orders without a cause,
     /// such as paused ones.
     pub cause: String,
-    /// How many orders there are.
+    /// How many orders of this state and cause were counted.
     pub orders: u64,
     /// Since when the order that has waited longest needs an operator.
     pub oldest: Timestamp,
-    /// Since when the order that has waited shortest needs an operator.
+    /// Since when the order that has waited for the shortest time needs an operator.
     pub newest: Timestamp,
     /// One of the orders: the one that has waited longest.
     pub example: OrderId,
@@ -56,9 +56,10 @@ pub struct Causes {
     pub skipped: Skipped,
 }
 
-/// Counts the orders that need an operator and fit the filter, by state and cause. If the filter names no
-/// state, orders in Error and CompensationFailed are counted; else those in its state. `now` is the moment
-/// up to which ages are counted.
+/// Counts the orders that need an operator and fit the filter, by state and cause. If the filter's state is
+/// one of the attention index (Error, CompensationFailed or Paused), orders in that state are counted. With
+/// no state, or with any other one, orders in Error and CompensationFailed are counted. The filter's search
+/// key is not looked at. `now` is the moment up to which ages are counted.
 ///
 /// Only the attention index is read, and no record, so an order that has just changed may still be
 /// counted where it was. In memory are at most [`MAX_CAUSES`] groups and one page of each shard.
@@ -73,14 +74,16 @@ pub async fn causes<S: OperatorStore>(
     among(store, filter, now, usize::MAX).await
 }
 
-/// Most rows of the index that the console looks at, by [`among`], for a page of causes.
+/// Most rows of the attention index that the console and its API pass to [`among`] as `most` when they count
+/// causes: the rows of the orders that have waited longest.
 pub const MAX_ROWS: usize = 20_000;
 
-/// As [`causes`], but at most `most` rows of the index are looked at, whether they fit or not: those of the
-/// orders that have waited longest. [`Causes::more`] says whether there were more rows.
+/// Counts orders by state and cause, as [`causes`] does, but looks at no more than `most` rows of the index,
+/// whether they fit or not: those of the orders that have waited longest. [`Causes::more`] says whether there
+/// were more rows.
 ///
 /// # Errors
-/// As [`causes`].
+/// [`StoreError`] if a page of the index cannot be read.
 pub async fn among<S: OperatorStore>(
     store: &S,
     filter: &Filter,

@@ -23,18 +23,20 @@ pub struct Counts {
 /// Orders in one state that need an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Needing {
-    /// The state's name.
+    /// The state's name: `Error`, `CompensationFailed` or `Paused`.
     pub state: &'static str,
     /// How many orders were counted.
     pub orders: u64,
-    /// Whether there are more than were counted.
+    /// Whether there may be more orders than were counted, because only the first page of each shard of
+    /// the attention index is read.
     pub more: bool,
     /// Since when the order that has waited longest needs an operator; `None` if no order was counted.
     pub oldest: Option<Timestamp>,
 }
 
-/// Counts orders by state. One page of each shard of the attention index is read for each of its states,
-/// and at most two of each shard of the due index: 80 reads, some 1,500 rows of each shard at most.
+/// Counts orders by state at `now`. For each of the three states of the attention index the first page of
+/// each shard is read (500 rows in DynamoDB and SQLite), and two pages of each shard of the due index, of at
+/// most 1,000 rows: 80 reads in all.
 ///
 /// # Errors
 /// [`StoreError`] if a page of an index cannot be read.
@@ -75,13 +77,13 @@ async fn needing_of<S: OperatorStore>(store: &S, kind: Attention) -> Result<Need
 pub struct Sample {
     /// How many records were looked at.
     pub looked_at: u64,
-    /// Whether there are more records than were looked at.
+    /// Whether there may be more records than were looked at.
     pub sampled: bool,
     /// How many of them are in each state, by its name.
     pub states: BTreeMap<&'static str, u64>,
-    /// How many of them were submitted in the last minute.
+    /// How many of them were submitted in the last minute before the figures were made.
     pub submitted: u64,
-    /// How many of them finished in the last minute.
+    /// How many of them finished in the last minute before the figures were made.
     pub finished: u64,
     /// The median time from submission to end, in milliseconds, of the orders among them that are Processed;
     /// `None` if there is no such order.
@@ -95,7 +97,7 @@ pub struct Sample {
 const MINUTE: u64 = 60_000;
 
 /// Reads the first pages of the table of orders, until at least `most` records were looked at or the table
-/// ends. Records that cannot be read are left out.
+/// ends, and makes figures of them at `now`. Records that cannot be read are left out.
 ///
 /// # Errors
 /// [`StoreError`] if a page of the table cannot be read.

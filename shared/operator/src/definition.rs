@@ -21,7 +21,8 @@ pub enum DefinitionError {
 /// Reads and compiles the version of a workflow that an order is pinned to. It costs one read.
 ///
 /// # Errors
-/// [`DefinitionError`]: the version is not stored, cannot be compiled, or the store failed.
+/// [`DefinitionError::Missing`] if the version is not stored, [`DefinitionError::Unreadable`] if it cannot be
+/// compiled, [`DefinitionError::Store`] if the store failed.
 pub async fn pinned<S: DefinitionStore>(
     store: &S,
     named: &WorkflowRef,

@@ -82,7 +82,8 @@ impl FromStr for StepType {
 pub struct Published(Vec<Workflow>);
 
 impl Published {
-    /// Reads every stored version of every workflow; all of them are then in memory.
+    /// Reads every stored version of every workflow; all of them are then in memory. A version that is
+    /// removed meanwhile is left out.
     ///
     /// # Errors
     /// [`DownstreamError::Store`] if the store fails, [`DownstreamError::Damaged`] if a definition
@@ -174,8 +175,9 @@ pub struct DownstreamView {
 }
 
 impl DownstreamView {
-    /// Whether no calls are made to the downstream, because an operator has forced its breaker open, or the
-    /// breaker is open by itself.
+    /// Whether no calls are made to the downstream, except those that find out whether it is back: an
+    /// operator has forced its breaker open, or the breaker is open by itself and no operator has forced it
+    /// closed. Paused step types are not looked at.
     #[must_use]
     pub fn is_not_called(&self) -> bool {
         match self.record.forced.as_ref().map(|f| f.to) {
@@ -257,13 +259,13 @@ pub enum HoldError<F> {
     Report(F),
 }
 
-/// What orders that are not started wait for at `now`, by downstream and lane, the one with the most waiting
-/// orders first. Only those with at least one waiting order are named. At most
-/// [`PLACES`](triad_runtime::pressure::PLACES) records are read, and reports older than
-/// [`HOLDS_FOR`](triad_runtime::pressure::HOLDS_FOR) do not count.
+/// What orders wait for at `now` before a Scheduler starts them: one entry for each downstream and lane, the
+/// one with the most waiting orders first. Only those with at least one waiting order are named. At most
+/// [`PLACES`](triad_runtime::pressure::PLACES) reports are read. A report that is older than
+/// [`HOLDS_FOR`](triad_runtime::pressure::HOLDS_FOR), or cannot be read as a report, does not count.
 ///
 /// # Errors
-/// [`StoreError`] if a record cannot be read.
+/// [`StoreError`] if the control store cannot be read.
 pub async fn waiting(
     store: &impl ControlStore,
     now: Timestamp,
@@ -278,7 +280,7 @@ pub async fn waiting(
 /// Orders that wait for one downstream (or for the Schedulers) in one lane, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Waiting {
-    /// The downstream's name, or `(the Schedulers)` where replies wait to be read.
+    /// The downstream's name; or `(the Schedulers)` for orders that wait because replies lie unread.
     pub waiting_for: String,
     /// How many orders wait, and what the Schedulers know of the downstream.
     pub pressure: Pressure,
@@ -293,7 +295,7 @@ pub enum Why {
     /// The downstream is not to be called for now: its breaker is open, or an operator has paused
     /// it.
     NotToBeCalled,
-    /// As many orders are under way to the downstream as it answers in time.
+    /// As many orders are under way to the downstream as [`Pressure::bound`] allows.
     Full,
     /// The downstream has room; the orders wait for something else that they need too.
     NeedsOthers,
@@ -325,13 +327,13 @@ const DEFERRED_PAGE: u32 = 64;
 pub struct Deferred {
     /// How many orders wait for each downstream. An order that waits for two is counted for both.
     pub orders: BTreeMap<AgentName, u64>,
-    /// Whether further orders are under way than were looked at.
+    /// Whether more orders may be under way than were looked at.
     pub more: bool,
 }
 
 /// Counts the orders of which a step is deferred, among the 64 orders that are due first in each shard of
-/// the due index: at most 1,024 records are read, eventually consistently. Records that cannot be read are
-/// left out. `published` says which agents a step needs.
+/// the due index: at most 1,024 records are read, eventually consistently. `published` says which agents a
+/// step needs. Left out are records that cannot be read, and orders whose version is not in `published`.
 ///
 /// # Errors
 /// [`StoreError`] if a page of the due index cannot be read.

@@ -232,10 +232,11 @@ impl Filter {
 /// submitted last comes first. Without one, orders that need an operator come with the longest waiting
 /// first, and all others come in the store's order.
 ///
-/// Orders with a search key, that need an operator, or are under way, are found through an index; each
-/// record is then read and held against the filter itself. With neither a search key, a state nor a cause,
-/// and for orders that ended well, the whole table is read. In memory are at most `limit` orders and a few
-/// pages. A record that cannot be read is counted in [`Found::skipped`] and ends nothing.
+/// Orders with a search key, orders that need an operator and orders under way are found through an index;
+/// each record is then read and compared with the filter. With neither a search key, a state nor a cause,
+/// and for orders that ended well, the whole table is read, at most until one more order than `limit` fits.
+/// In memory are at most `limit` orders and a few pages. A record that cannot be read is counted in
+/// [`Found::skipped`] and ends nothing.
 ///
 /// # Errors
 /// [`StoreError`] if an index or the store cannot be read. A single record that cannot be read is no error.

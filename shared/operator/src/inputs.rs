@@ -17,7 +17,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The form for programs: an object with `details`, `outputs` (by step), and `calls`.
+    /// The form for programs: an object with `details`, `outputs` (an object with the output of each step
+    /// that has one, by the step's id) and `calls` (a list of all calls, each as a [`CallView`]).
     #[must_use]
     pub fn json(&self) -> Value {
         let outputs: serde_json::Map<_, _> = self
@@ -101,7 +102,8 @@ impl<'a> CallView<'a> {
 /// It costs two reads. `timing` is the installation's.
 ///
 /// # Errors
-/// [`InputsError`]: the store failed, the details are no longer kept, or the definition cannot be used.
+/// [`InputsError::Store`] if the store failed, [`InputsError::NoDetails`] if the details are no longer kept,
+/// [`InputsError::NoDefinition`] if the definition cannot be used.
 pub async fn of<S>(store: &S, order: &Order, timing: Timing) -> Result<Inputs, InputsError>
 where
     S: StateStore + DefinitionStore,

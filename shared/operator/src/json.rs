@@ -16,7 +16,8 @@ use serde_json::value::Serializer as Plain;
 use serde_json::{Error, Map, Value};
 use triad_core::Timestamp;
 
-/// A moment as people and programs read it: RFC 3339, UTC, with milliseconds.
+/// A moment as people and programs read it: RFC 3339, UTC, with milliseconds, such as
+/// `2023-11-14T22:13:20.123Z`. A moment after the year 9999 is written as `N ms since 1970`.
 #[must_use]
 pub fn moment(at: Timestamp) -> String {
     let since = std::time::Duration::from_millis(at.0);
@@ -34,7 +35,8 @@ const LAST_MS: u64 = 253_402_300_799_999;
 /// [`Timestamp`] in it, at any depth, is written as RFC 3339 text.
 ///
 /// # Errors
-/// If the value has no form in JSON (a map whose keys are not texts), or is not an object.
+/// [`serde_json::Error`] if the value has no form in JSON (such as a map whose keys are neither texts,
+/// numbers nor booleans), or is not an object.
 pub fn line(kind: &str, value: &impl Serialize) -> Result<Value, Error> {
     let mut line = of(value)?;
     let Some(fields) = line.as_object_mut() else {
@@ -47,7 +49,8 @@ pub fn line(kind: &str, value: &impl Serialize) -> Result<Value, Error> {
 /// A value as JSON, in which every [`Timestamp`], at any depth, is written as RFC 3339 text.
 ///
 /// # Errors
-/// If the value has no form in JSON (a map whose keys are not texts).
+/// [`serde_json::Error`] if the value has no form in JSON, such as a map whose keys are neither texts,
+/// numbers nor booleans.
 pub fn of(value: &impl Serialize) -> Result<Value, Error> {
     value.serialize(Moments)
 }

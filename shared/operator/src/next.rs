@@ -32,9 +32,9 @@ fn for_an_operator(what: impl Into<String>, acts: &'static [&'static str]) -> Ne
     }
 }
 
-/// What happens next to an order, soonest first: one thing for each step that is worked on, and what becomes
-/// of the order as a whole. A paused order, and one that is set aside, has one thing. Never empty. `timing`
-/// is the installation's.
+/// What happens next to an order, soonest first and what has no time last: one thing for each step that is
+/// worked on, what becomes of the order as a whole, and its deadline. A paused order, and one that is set
+/// aside, has one thing. Never empty. `timing` is the installation's.
 #[must_use]
 pub fn of(order: &Order, timing: &Timing) -> Vec<Next> {
     if let Some(hold) = &order.paused {

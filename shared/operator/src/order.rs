@@ -17,7 +17,8 @@ use crate::timeline::{Entry, gaps, timeline};
 pub struct TraceView {
     /// The trace's id, 32 hexadecimal digits.
     pub trace_id: String,
-    /// Whether all of the order's spans are sent. If false, only those with a failure are.
+    /// Whether the trace is sampled, as whoever began it decided. If true, an installation that sends
+    /// traces sends all of the order's spans; if false, only the spans of what failed.
     pub sampled: bool,
 }
 
@@ -58,19 +59,21 @@ pub struct OrderView<'a> {
     pub complete_by: Option<Timestamp>,
     /// The id of the live claim; `None` if nobody has claimed the order.
     pub locked_by: Option<&'a ClaimId>,
-    /// By when the order must have finished; `None` if it need not by any time.
+    /// The moment by which the order must have finished; `None` if it has no deadline.
     pub deadline: Option<Timestamp>,
     /// Since when the order is known to be late; `None` if it is not.
     pub late_since: Option<Timestamp>,
-    /// Failures of the step that has failed most often, in the present direction (forward or
-    /// compensating).
+    /// The largest number of failures that any one step has in this round, in the present direction (forward
+    /// or compensating); 0 if no step has failed.
     pub failure_count: u32,
-    /// Attempts made for the order in all rounds, at actions, probes and compensations.
+    /// How many attempts were made for the order in all rounds, at actions, probes and compensations; those
+    /// whose end is not known yet are included.
     pub attempts: u32,
-    /// The fingerprint of why the order failed or is compensated, by which orders are grouped and
-    /// chosen; `None` if neither is so.
+    /// The fingerprint of why the order failed, or is or was compensated. Orders are grouped and chosen by
+    /// it. `None` if the order has no cause.
     pub cause: Option<String>,
-    /// The failure that `cause` is the fingerprint of, as a whole: class, step, code and message.
+    /// The failure that `cause` is the fingerprint of, as a whole: class, step, code and message. `None` if
+    /// the order has no cause.
     pub failure: Option<&'a Failure>,
     /// The record's version: every write raises it by one.
     pub version: Version,
@@ -82,20 +85,21 @@ pub struct OrderView<'a> {
     pub paused: Option<&'a Hold>,
     /// Who has closed the order by hand, when and why; `None` if nobody has.
     pub closed: Option<&'a Hold>,
-    /// The trace that the order belongs to; left out where it has none, as without traces.
+    /// The trace that the order belongs to; left out if the order belongs to none ([`TraceView::of`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceView>,
     /// The records of the order's steps, in the workflow's order.
     pub steps: &'a [StepRecord],
     /// Recoveries, failures and operators' acts that the record still keeps, oldest first.
     pub incidents: &'a [Incident],
-    /// Lines that were dropped because there were too many; `None` if none was.
+    /// How many lines were dropped from `incidents` because there were too many, and when the latest of them
+    /// happened; `None` if none was dropped.
     pub dropped: Option<Dropped>,
     /// The history in lines for people, oldest first.
     pub timeline: Vec<Entry>,
-    /// Attempts of which the history no longer tells, in words; empty for most orders.
+    /// Attempts of which `timeline` no longer tells, in words; empty if there are none, as for most orders.
     pub gaps: Vec<String>,
-    /// What will happen to the order next, soonest first.
+    /// What will happen to the order next, soonest first; never empty.
     pub next: Vec<Next>,
 }
 

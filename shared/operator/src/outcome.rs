@@ -20,9 +20,9 @@ pub enum Outcome {
     Migrated {
         /// The version that the order runs on now.
         to: WorkflowRef,
-        /// What has changed for the order, a step each; empty if nothing has.
+        /// What has changed for the order, a step each; empty if nothing has changed.
         changes: Vec<Change>,
-        /// Whether the bus has not taken all of its messages: the Supervisor sends them.
+        /// Whether the bus has not taken all messages of the act. The Supervisor sends them.
         unsent: bool,
     },
     /// The step's input cannot be corrected in this way; nothing was written.
@@ -53,13 +53,13 @@ const UNSENT: &str = "; its messages are not sent yet, the Supervisor sends them
 /// The state of an order in short: its process state, and what operators have set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// The name of its process state.
+    /// The name of the order's process state, such as `Processing`.
     pub state: &'static str,
-    /// Whether an operator has paused it.
+    /// Whether an operator has paused the order.
     pub paused: bool,
-    /// Whether an operator has closed it by hand.
+    /// Whether an operator has closed the order by hand.
     pub closed: bool,
-    /// Whether the bus has not taken all messages of the act: the Supervisor sends them.
+    /// Whether the bus has not taken all messages of the act. The Supervisor sends them.
     pub unsent: bool,
 }
 
@@ -98,7 +98,7 @@ impl Now {
 }
 
 impl Outcome {
-    /// The outcome in one word. An order that is not found counts as refused.
+    /// The outcome as one of three results. An order that is not found counts as refused.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self {

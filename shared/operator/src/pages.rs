@@ -20,10 +20,11 @@ use crate::skipped::Skipped;
 
 /// Most orders of one page, inclusive.
 pub const MAX_PAGE: usize = 500;
-/// The number of records and index rows after which the search for one page ends. The last read may bring a
-/// few more.
+/// The number of records and index rows after which the search for one page ends. The last page that is read
+/// from the store may add some more (up to 500 of the table, in DynamoDB and SQLite).
 pub const MAX_LOOKED_AT: usize = 2_000;
-/// Most pages of an index or of the table that are read from the store for one page of orders.
+/// Most reads for one page of orders: of pages of the due index or of the table; for the attention index and
+/// the search indexes, of batches of records.
 pub const MAX_READS: usize = 64;
 /// Records read at once.
 const BATCH: usize = 100;
@@ -48,13 +49,13 @@ enum At {
     Table(Option<String>, usize),
 }
 
-/// Why there is no page.
+/// Why a page of orders cannot be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The cursor came from a page of another filter.
+    /// The cursor came from a page of a filter that is answered by another index.
     #[error("the cursor is of another filter")]
     Cursor,
 }
@@ -68,11 +69,12 @@ pub struct Page {
     pub orders: Vec<Order>,
     /// Where the next page begins; `None` after the last one.
     pub next: Option<Cursor>,
-    /// Whether a bound ended the search before the page was full, so that more orders may fit.
+    /// Whether a bound ([`MAX_LOOKED_AT`] or [`MAX_READS`]) ended the search before the page was full, so
+    /// that more orders may fit.
     pub sampled: bool,
     /// How many records and index rows were looked at for this page.
     pub looked_at: usize,
-    /// Records and rows that were left out because they cannot be read.
+    /// Records and rows that were left out because they cannot be read. Each may be of an order that fits.
     pub skipped: Skipped,
 }
 

@@ -89,8 +89,8 @@ where
 }
 
 /// A sentence for people that says why a search for `key` may have found nothing: that the key is not
-/// declared, and which ones are. With a `workflow` only that workflow is asked for the key; with `None`, all
-/// are. The answer is `None` if the key is declared there.
+/// declared, and which ones are. With a `workflow`, the key is looked for only among the keys of that
+/// workflow; with `None`, among those of all. The answer is `None` if the key is declared there.
 #[must_use]
 pub fn hint(declared: &[Declared], key: &SearchKey, workflow: Option<&str>) -> Option<String> {
     let asked = |of: &&Declared| workflow.is_none_or(|name| name == of.workflow.as_str());

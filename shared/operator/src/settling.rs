@@ -29,7 +29,11 @@ impl std::fmt::Display for Lacking {
 
 /// The fields that `output` lacks, each once, if the step at the position `settled` is settled with it:
 /// fields of the step's output that the workflow reads for every order. Empty if none is missing. Fields that
-/// are read only under a condition are not looked at, because the output may be right without them.
+/// are read only under a condition are not looked at, because the output may be right without them. A field
+/// that is null is not missing.
+///
+/// # Panics
+/// If the workflow has no step at the position `settled`.
 #[must_use]
 pub fn lacking(workflow: &Workflow, settled: StepIndex, output: &Value) -> Vec<Lacking> {
     let id = workflow.steps[settled].id.as_str();

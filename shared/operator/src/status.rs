@@ -11,7 +11,8 @@ use crate::causes::{CauseGroup, causes};
 use crate::downstreams::{DownstreamError, DownstreamView, Published, Waiting, view, waiting};
 use crate::find::Filter;
 
-/// Most groups in [`Status::causes`]. The orders of the other groups are counted in [`Status::needing`].
+/// Most groups in [`Status::causes`], inclusive. The orders of the other groups are counted in
+/// [`Status::needing`] too.
 pub const CAUSES: usize = 10;
 /// An order that is due is overdue after this: two sweeps of the function.
 const LATE: Millis = Millis(120_000);
@@ -26,12 +27,12 @@ pub struct Status {
     /// Orders that need an operator, grouped by state and cause: the largest groups, at most [`CAUSES`], the
     /// one with the most orders first.
     pub causes: Vec<CauseGroup>,
-    /// How many orders need an operator in all.
+    /// How many orders need an operator in all, as far as their rows of the attention index can be read.
     pub needing: u64,
     /// Downstreams that are not called freely: their breaker is open, half-open or forced by an operator, or
     /// steps of theirs are paused.
     pub held: Vec<DownstreamView>,
-    /// What orders that are not started wait for, by downstream and lane.
+    /// What orders wait for before a Scheduler starts them, by downstream and lane; empty if none waits.
     pub waiting: Vec<Waiting>,
 }
 
@@ -40,10 +41,10 @@ pub struct Status {
 pub struct UnderWay {
     /// How many orders were counted.
     pub orders: u64,
-    /// Whether there are more orders than were counted.
+    /// Whether there may be more orders than were counted: at most 1,000 of each shard are.
     pub more: bool,
-    /// How many of the counted orders have been due for more than two minutes. If there are any, no
-    /// Supervisor may be running, or it cannot keep up.
+    /// How many orders have been due for two minutes or longer, at most 1,000 of each shard. If there are
+    /// any, no Supervisor may be running, or it cannot keep up.
     pub overdue: u64,
 }
 
@@ -71,7 +72,8 @@ pub enum StatusError {
 /// orders wait for: nothing that grows with the number of orders that ended well.
 ///
 /// # Errors
-/// [`StatusError`]: the store failed, or a stored workflow or a downstream's record cannot be read.
+/// [`StatusError::Store`] if the store failed or a downstream's record cannot be read,
+/// [`StatusError::Downstream`] if the stored workflows cannot be read.
 pub async fn of<S>(store: &S, now: Timestamp) -> Result<Status, StatusError>
 where
     S: StateStore + OperatorStore + ControlStore + DefinitionStore,
@@ -110,8 +112,8 @@ where
     })
 }
 
-/// Counts the orders under way, by the rows of the due index. At most two pages of each shard are read. `now`
-/// decides which orders are overdue.
+/// Counts the orders under way, by the rows of the due index. Two pages of each shard are read, of at most
+/// 1,000 rows: one of all orders, and one of those that are overdue at `now`.
 ///
 /// # Errors
 /// [`StoreError`] if a page of the index cannot be read.

@@ -8,8 +8,8 @@ use triad_runtime::ports::{OperatorStore, StoredVersion};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
-/// How many milliseconds must have passed since a version was replaced before it may be removed:
-/// until then a Submission that has not noticed may still give it to new orders.
+/// How many milliseconds must have passed since a version was replaced before it may be removed: 1 hour.
+/// Until then a Submission that has not noticed may still give it to new orders.
 pub const SETTLED: Millis = Millis(3_600_000);
 
 /// A stored version of a workflow, and how many orders need it.
@@ -19,16 +19,16 @@ pub struct Version {
     pub workflow: WorkflowName,
     /// The hash of the version's content.
     pub version: DefinitionHash,
-    /// When it was published; if several times, the last time.
+    /// When this version was published; if that was done several times, the last time.
     pub published_at: Timestamp,
-    /// Whether it is the present version: new orders run it.
+    /// Whether this is the present version of its name: new orders run it.
     pub present: bool,
     /// How many orders that are not finished are pinned to it.
     pub under_way: usize,
     /// How many finished orders, not yet deleted, are pinned to it.
     pub finished: usize,
-    /// Whether it must be kept: it is the present version, orders are pinned to it, or the newest
-    /// version of its name was published less than [`SETTLED`] ago.
+    /// Whether the version must be kept: it is the present version, orders are pinned to it, the newest
+    /// version of its name was published less than [`SETTLED`] ago, or not all orders were looked at.
     pub needed: bool,
 }
 
@@ -51,12 +51,12 @@ pub enum RemoveError {
 /// Why [`find`] does not name exactly one version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// No version fits.
+    /// There is no version of this workflow that fits what was asked for.
     #[error("there is no workflow {workflow}{}", .version.as_ref().map_or_else(String::new, |hash| format!(" with a version {hash}")))]
     None {
         /// The name of the workflow that was asked for.
         workflow: String,
-        /// The beginning of the hash that was asked for; `None`: the present version was.
+        /// The beginning of the hash that was asked for; `None` if the present version was asked for.
         version: Option<String>,
     },
     /// More than one version has a hash that begins so.
@@ -64,7 +64,7 @@ pub enum FindError {
     Several {
         /// The name of the workflow that was asked for.
         workflow: String,
-        /// The beginning of the hash that was asked for.
+        /// The beginning of the hash that was asked for; empty if the present version was asked for.
         beginning: String,
     },
 }
@@ -96,15 +96,16 @@ pub struct Counted {
     pub versions: Vec<Version>,
     /// How many orders were looked at.
     pub looked_at: usize,
-    /// Whether there are more orders than were looked at.
+    /// Whether there may be more orders than were looked at.
     pub sampled: bool,
 }
 
-/// As [`versions`], but the orders are counted only until at least `most` of them were looked at: the reading
-/// ends with the page of the table that reaches this number.
+/// Lists all stored versions of all workflows, as [`versions`] does, but counts the orders only until at
+/// least `most` of them were looked at: the reading ends with the page of the table that reaches this number.
 ///
 /// # Errors
-/// As [`versions`].
+/// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record cannot be read, because the
+/// order may need any version.
 pub async fn counted<S>(store: &S, now: Timestamp, most: usize) -> Result<Counted, StoreError>
 where
     S: StateStore + OperatorStore,

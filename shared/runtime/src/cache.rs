@@ -12,8 +12,8 @@ use lru::LruCache;
 use serde_json::Value;
 use triad_core::{Order, OrderId};
 
-/// Largest message, in bytes, whose order is kept with its details. An order that came in a larger
-/// message is not kept.
+/// Largest message, in bytes, inclusive, whose order is kept with its details: 16 KiB. An order that came in
+/// a larger message is not kept.
 pub const MAX_DETAILS_BYTES: usize = 16 * 1024;
 
 /// A copy of a process record, with the order's details if they have been read.

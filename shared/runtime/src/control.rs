@@ -19,7 +19,8 @@ pub struct ControlRecord {
     pub version: u64,
     /// The record's content, as JSON. Its form depends on what the key begins with: see
     /// [`Downstream`](triad_core::downstream::Downstream), [`Granted`](triad_core::rate::Granted),
-    /// [`Mark`](triad_core::ledger::Mark) and [`Report`](crate::pressure::Report).
+    /// [`Mark`](triad_core::ledger::Mark) and [`Report`](crate::pressure::Report). Records of campaigns have
+    /// the form that the crate `triad-operator` gives them.
     pub value: Value,
 }
 
@@ -48,7 +49,7 @@ pub trait ControlStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if the record cannot.
+    /// [`StoreError::Item`] if the record cannot be read.
     fn read(
         &self,
         key: String,
@@ -59,8 +60,8 @@ pub trait ControlStore: Send + Sync + 'static {
     /// not.
     ///
     /// # Errors
-    /// [`StoreError`]; the write may have taken effect all the same, and repeating it with the same
-    /// token is safe.
+    /// [`StoreError`] if the store failed. The write may have taken effect all the same, and repeating it
+    /// with the same token is safe.
     fn write(
         &self,
         write: ControlWrite,

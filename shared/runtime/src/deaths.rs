@@ -28,7 +28,7 @@ pub const HANDLER_DIED: &str = "handler-died";
 /// Bound: marks that are kept. More are left by nobody: a batch has fewer partitions.
 const MAX_MARKS: usize = 256;
 
-/// A note, made before a handler is given records, that is removed when it has answered. If the
+/// A note, made before a handler is given records, that is removed when the handler has answered. If the
 /// process dies meanwhile, the note says which record the handler had. As text: `together`, or
 /// `alone=2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,18 +71,19 @@ impl FromStr for Mark {
 pub enum Handing {
     /// Alone, after this mark was noted.
     Alone(Mark),
-    /// Not at all: it has reached [`MAX_DEATHS`] and is dead-lettered.
+    /// Not at all: processes have died [`MAX_DEATHS`] times or more with this record alone, and it is
+    /// dead-lettered.
     Never,
 }
 
-/// The marks that a process left when it died. Each stays until its record has been answered. At
-/// most 256 are kept; further ones are ignored.
+/// The marks that a process left when it died. Each stays until the handler has answered about its record.
+/// At most 256 are kept; further ones are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks(BTreeMap<(String, i32), BTreeMap<i64, Mark>>);
 
 impl Marks {
     /// Takes in a mark that was found at the start, in place of an earlier one of the same record.
-    /// Ignored if 256 are kept already.
+    /// If 256 marks are kept already, the mark is ignored, even one of a record that has a mark.
     pub fn meet(&mut self, at: LetterId, mark: Mark) {
         let count: usize = self.0.values().map(BTreeMap::len).sum();
         if count < MAX_MARKS {
@@ -106,7 +107,8 @@ impl Marks {
         places.map(|r| (r.topic.clone(), r.partition)).collect()
     }
 
-    /// How to hand over a record of a partition that [`suspects`](Self::suspects) has named.
+    /// How to hand over a record of a partition that [`suspects`](Self::suspects) has named. A record without
+    /// a mark is handed over alone for the first time.
     #[must_use]
     pub fn handing(&self, record: &InputRecord) -> Handing {
         match self.of(record) {
@@ -116,8 +118,8 @@ impl Marks {
         }
     }
 
-    /// Removes the marks of this record and of earlier ones of its partition: the handler has
-    /// answered about it, or it was put aside.
+    /// Removes the marks of this record and of earlier ones of its partition. It is to be called when the
+    /// handler has answered about the record, or the record was dead-lettered.
     pub fn answered(&mut self, record: &InputRecord) {
         let key = (record.topic.clone(), record.partition);
         if let Some(partition) = self.0.get_mut(&key) {

@@ -8,8 +8,8 @@ use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName};
 
 use crate::ports::{DefinitionStore, StoreError};
 
-/// Most compiled definitions, and most names of workflows, that a [`Definitions`] remembers. When
-/// one more comes, all are forgotten, and read again as they are needed.
+/// Most compiled definitions, and most names of workflows, that a [`Definitions`] remembers, inclusive. When
+/// one more comes, all earlier ones are forgotten, and read again when they are needed.
 pub const MAX_KEPT: usize = 256;
 
 /// Compiled workflows, read from a definition store of the type `D` and remembered.
@@ -40,8 +40,9 @@ impl<D: DefinitionStore> Definitions<D> {
     /// The compiled definition of this name and hash, to which an order is pinned.
     ///
     /// # Errors
-    /// The store's own. [`StoreError::Item`] if the definition is not stored, cannot be read, or
-    /// its content does not have the hash that it is stored under.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
+    /// [`StoreError::Item`] if the definition is not stored, cannot be read, or its content does not have the
+    /// hash that it is stored under.
     pub async fn pinned(&self, wanted: &WorkflowRef) -> Result<Arc<Workflow>, StoreError> {
         let kept = lock(&self.compiled).get(wanted).cloned();
         if let Some(workflow) = kept {
@@ -74,11 +75,14 @@ impl<D: DefinitionStore> Definitions<D> {
         Ok(workflow)
     }
 
-    /// The present version of a workflow; `None` if no workflow of this name is published. It may
-    /// be out of date by `refresh`. That a name is missing is never remembered.
+    /// The present version of a workflow at `now`, compiled; `None` if no workflow of this name is published.
+    /// It may be out of date by the `refresh` given to [`new`](Self::new). That a name is missing is never
+    /// remembered.
     ///
     /// # Errors
-    /// As [`pinned`](Self::pinned).
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read.
+    /// [`StoreError::Item`] if the present version is not stored, cannot be read, or its content does not
+    /// have the hash that it is stored under.
     pub async fn current(
         &self,
         name: &WorkflowName,

@@ -34,7 +34,7 @@ pub enum Redelivery {
     /// An earlier record of the same order must be delivered again, so this one waits for it.
     #[error("one before it is to be delivered again")]
     Behind,
-    /// The time that this process was given is up, so the work was not begun or was broken off.
+    /// The time that this process was given is over, so the work was not begun or was broken off.
     #[error("the time of this invocation is up")]
     OutOfTime,
     /// Nothing has failed: too many orders are in flight or not yet started. The text says which

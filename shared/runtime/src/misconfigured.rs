@@ -22,8 +22,9 @@ const AGAIN_AFTER: Millis = Millis(60_000);
 
 /// Collects what one handler of one process meets that only an operator can mend, and alerts operators of it.
 ///
-/// It sends at most one alert in ten minutes, and waits for its acknowledgement for 2 s at most. If it is not
-/// acknowledged, the next may follow after one minute.
+/// It sends at most one alert in ten minutes, and waits for its acknowledgement for 2 s at most. If the alert
+/// is not acknowledged, the next one may follow after one minute. What is met between two alerts and does not
+/// last until the later one is not told.
 #[derive(Debug)]
 pub struct Misconfigured {
     handler: &'static str,
@@ -49,7 +50,8 @@ impl Misconfigured {
         }
     }
 
-    /// Notes why the handler could not finish records. Answers that are [`Handled::Done`] are ignored.
+    /// Notes why the handler could not finish records, each as [`note_why`](Self::note_why) does, and counts
+    /// the redeliveries in the metrics. Answers that are [`Handled::Done`] are ignored.
     pub fn note(&self, answers: &[Handled]) {
         for answer in answers {
             if let Handled::Redeliver(why) = answer {
@@ -59,12 +61,12 @@ impl Misconfigured {
         }
     }
 
-    /// Notes an error of the store.
+    /// Notes an error of the store, as [`note_why`](Self::note_why) does.
     pub fn note_store(&self, why: &StoreError) {
         self.note_why(&Redelivery::Store(why.clone()));
     }
 
-    /// Notes an error of the bus.
+    /// Notes an error of the bus, as [`note_why`](Self::note_why) does.
     pub fn note_bus(&self, why: &BusError) {
         self.note_why(&Redelivery::Unsent(why.clone()));
     }

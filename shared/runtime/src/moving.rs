@@ -19,7 +19,7 @@ use crate::ports::{StoreError, Unreadable};
 pub enum Part {
     /// Every version of every workflow, and which one is the present version of each name.
     Workflows,
-    /// The control store: the call ledger, downstreams, rate limits, reports of pressure.
+    /// The control store: the call ledger, downstreams, rate limits, reports of pressure and campaigns.
     Control,
     /// The orders: process records with their details, and details whose record has expired.
     Orders,
@@ -31,25 +31,25 @@ impl Part {
     pub const ALL: [Self; 3] = [Self::Workflows, Self::Control, Self::Orders];
 }
 
-/// A process record with what a store keeps beside it.
+/// A process record, and what a store keeps with it: the token of the last write and the expiry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptRecord {
     /// The record.
     pub order: Arc<Order>,
-    /// The token of its last write; 0 if it was created and not written since.
+    /// The token of the record's last write; 0 if it was created and not written since.
     pub token: u64,
-    /// When it may be deleted, in seconds since the Unix epoch; `None` while it is kept.
+    /// When the record may be deleted, in seconds since the Unix epoch; `None` if no time is set yet.
     pub expires_s: Option<u64>,
 }
 
-/// An order's details with what a store keeps beside them.
+/// An order's details, and what a store keeps with them: the digest and the expiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptDetails {
     /// The details, as JSON text.
     pub json: String,
     /// Digest of the submission that they came with.
     pub digest: String,
-    /// When they may be deleted, in seconds since the Unix epoch; `None` while they are kept.
+    /// When they may be deleted, in seconds since the Unix epoch; `None` if no time is set yet.
     pub expires_s: Option<u64>,
 }
 
@@ -65,7 +65,8 @@ pub struct KeptOrder {
 }
 
 impl KeptOrder {
-    /// The order without the halves that have expired at `now`; `None` if nothing is left.
+    /// The order without its record, or its details, or both, if they have expired at `now`: their second of
+    /// expiry is that of `now`, or an earlier one. `None` if nothing is left.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Option<Self> {
         let stands = |expires: Option<u64>| expires.is_none_or(|at| at > now.0 / 1000);
@@ -78,15 +79,15 @@ impl KeptOrder {
 /// A record of the control store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptControl {
-    /// Its key.
+    /// The record's key, such as `downstream/NAME`.
     pub key: String,
-    /// Its version.
+    /// The record's version: 1 when it is created, one more with every write.
     pub version: u64,
-    /// Its content, as JSON text.
+    /// The record's content, as JSON text.
     pub json: String,
-    /// The token of its last write.
+    /// The token of the record's last write.
     pub token: u64,
-    /// From when on it counts as deleted; `None`: never. A store may round it up to a second.
+    /// From when on the record counts as deleted; `None`: never. A store may round this up to a second.
     pub expires: Option<Timestamp>,
 }
 
@@ -106,11 +107,11 @@ impl KeptControl {
 /// One version of a workflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWorkflow {
-    /// Its name and hash.
+    /// The workflow's name and the hash of this version.
     pub definition: WorkflowRef,
-    /// Its canonical JSON.
+    /// The canonical JSON of the definition.
     pub json: String,
-    /// When it was published last.
+    /// When this version was published; if that was done several times, the last time.
     pub published_at: Timestamp,
 }
 
@@ -119,7 +120,7 @@ pub struct KeptWorkflow {
 pub enum Kept {
     /// A version of a workflow.
     Workflow(KeptWorkflow),
-    /// That this version is the present one of its name.
+    /// The entry which says that this version is the present one of its name.
     Present(WorkflowRef),
     /// A record of the control store.
     Control(KeptControl),
@@ -128,7 +129,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Its name in messages for people.
+    /// What it is, for messages to people, such as `order 42` or `control record downstream/bank`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -140,7 +141,7 @@ impl Kept {
     }
 }
 
-/// A page of one part.
+/// A page of one [`Part`] of a store: things that it keeps, and where the next page begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeptPage {
     /// What was found, in the store's own order. A page may be empty and not the last one.
@@ -155,7 +156,7 @@ pub struct KeptPage {
 /// What came of putting one thing into a store. None of the three is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// Nothing stood in its place: it was written. In a dry run: it would have been.
+    /// Nothing stood in its place, and it was written. In a dry run it would have been written.
     New,
     /// The same thing stands there already; nothing was written.
     Same,
@@ -167,11 +168,11 @@ pub enum Keeping {
 pub trait MovingStore: Send + Sync + 'static {
     /// Reads a page of one part: at most 200 things, consistently. `page` is [`KeptPage::next`] of the page
     /// before; `None` asks for the first one. What has expired is left out. A thing that is in the store from
-    /// the first page to the last is found once; one that is written meanwhile may be found or not.
+    /// the first page to the last is found once. A thing that is written meanwhile may be found or not.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if `page` is none of this part.
+    /// [`StoreError::Item`] if `page` is not the name of a page of this part.
     fn kept(
         &self,
         part: Part,
@@ -183,9 +184,9 @@ pub trait MovingStore: Send + Sync + 'static {
     /// say what would come of it. The answer has one result for each thing, in their order.
     ///
     /// # Errors
-    /// For each: [`StoreError::Transient`] or [`StoreError::Configuration`], after which it may have been
-    /// written all the same, and to put it again is safe; [`StoreError::Item`] if it is larger than the store
-    /// takes, or what stands there cannot be read.
+    /// For each thing: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
+    /// thing may have been written all the same, and to put it again is safe. [`StoreError::Item`] if it is
+    /// larger than the store takes, or what stands in its place cannot be read.
     fn keep(
         &self,
         items: Vec<Kept>,
@@ -193,7 +194,8 @@ pub trait MovingStore: Send + Sync + 'static {
     ) -> impl Future<Output = Vec<Result<Keeping, StoreError>>> + Send;
 }
 
-/// What comes of putting the thing `own` into the place where `standing` is; `None`: where nothing is.
+/// What comes of putting the thing `own` into a place where the thing `standing` is. A `standing` of `None`
+/// means that the place is empty.
 #[must_use]
 pub fn compared<T: PartialEq + ?Sized>(standing: Option<&T>, own: &T) -> Keeping {
     match standing {

@@ -42,8 +42,8 @@ pub enum Operated {
     /// The act is written, and this is the order as it is now. In a dry run nothing is written, and this is
     /// the order as it would be.
     Done(Box<Order>),
-    /// The act is written, and the order is as it is now; but the bus has not taken all of its
-    /// messages. The Supervisor sends them: nothing is left to do for it.
+    /// The act is written, and this is the order as it is now; but the bus has not taken all of its messages.
+    /// The Supervisor sends them later; the caller need not repeat the act.
     Unsent(Box<Order>),
     /// The act does not fit the order's present state; nothing was written.
     Refused(OperationRefusal),
@@ -55,9 +55,10 @@ pub enum Operated {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Migrated {
     /// The move is written, or in a dry run would be: the order afterwards, and what changes for
-    /// it.
+    /// it (empty if nothing does).
     Done(Box<Order>, Vec<Change>),
-    /// The move is written, but the bus has not taken all of its messages. The Supervisor sends them.
+    /// The move is written, but the bus has not taken all of its messages. The Supervisor sends them later;
+    /// the caller need not repeat the move. The values are those of [`Self::Done`].
     Unsent(Box<Order>, Vec<Change>),
     /// The order cannot be moved; nothing was written. One line for each reason, for people.
     Refused(Vec<String>),
@@ -71,7 +72,7 @@ pub enum OperateError {
     /// The store failed; the act may have been written all the same.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Other processes changed the record between each read and write, in eight tries.
+    /// Other processes changed the record between each read and write, in each of eight tries.
     #[error("the order changes too fast; try again")]
     Contended,
     /// The record and its definition do not fit, or a part is missing. The text is for people;
@@ -104,8 +105,9 @@ where
     /// With `dry_run` nothing is written or sent.
     ///
     /// # Errors
-    /// [`OperateError`]: the store fails, the order is changed by others in each of eight tries, or
-    /// record and definition do not fit. Trying again is safe.
+    /// [`OperateError::Store`] if the store fails, [`OperateError::Contended`] if other processes change the
+    /// order in each of eight tries, [`OperateError::Unsound`] if record and definition do not fit, or the
+    /// details are needed and not stored. Trying again is safe.
     pub async fn operate(
         &self,
         id: &OrderId,
@@ -160,8 +162,9 @@ where
     /// kept in the record. With `dry_run` nothing is written or sent.
     ///
     /// # Errors
-    /// [`OperateError`], as [`operate`](Self::operate) has them; [`StoreError::Item`] in it if the
-    /// version `to` is not stored. Trying again is safe.
+    /// [`OperateError::Store`] if the store fails (with [`StoreError::Item`] if the version `to` is not
+    /// stored), [`OperateError::Contended`] if other processes change the order in each of eight tries,
+    /// [`OperateError::Unsound`] if record and definition do not fit. Trying again is safe.
     pub async fn migrate(
         &self,
         id: &OrderId,
@@ -210,7 +213,8 @@ where
     /// order, or it has expired.
     ///
     /// # Errors
-    /// [`OperateError`]: the store fails, or the definition or the details are not stored.
+    /// [`OperateError::Store`] if the store fails or the definition is not stored, [`OperateError::Unsound`]
+    /// if the details are not stored.
     pub async fn snapshot(&self, id: &OrderId) -> Result<Option<Snapshot>, OperateError> {
         let Some(read) = self.read(id, None).await? else {
             return Ok(None);
@@ -301,7 +305,8 @@ fn written(carried: Carried) -> Result<(Order, bool), OperateError> {
 /// What came of an act on one downstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DownstreamOperated {
-    /// The act is written; the record as it is now.
+    /// The act is written, and this is the record as it is now. From [`Operator::try_downstream`]: nothing is
+    /// written, and this is the record as it would be.
     Done(Box<Downstream>),
     /// The act changes nothing, or is not possible; nothing was written.
     Refused(OperationRefusal),
@@ -311,7 +316,8 @@ pub enum DownstreamOperated {
 /// the default one (breaker closed, nothing paused) and the version `None`.
 ///
 /// # Errors
-/// The store's own; [`StoreError::Item`] if the record cannot be read as one of a downstream.
+/// [`StoreError`] if the control store cannot be read; it is [`StoreError::Item`] if the record cannot be
+/// read as one of a downstream.
 pub async fn read_downstream<S: ControlStore>(
     control: &S,
     agent: &AgentName,
@@ -331,13 +337,14 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Does one action on a downstream, and sends its event. Other processes follow within
-    /// [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams). An event
+    /// Does one action on a downstream, and sends its event. Other processes follow when they read the record
+    /// again: if they make calls, after about
+    /// [`Settings::refresh_downstreams`](crate::settings::Settings::refresh_downstreams) at most. An event
     /// that cannot be sent is left to the agents and is no error.
     ///
     /// # Errors
-    /// [`OperateError`]: the store fails, or other processes change the record in each of eight
-    /// tries. Trying again is safe.
+    /// [`OperateError::Store`] if the store fails, [`OperateError::Contended`] if other processes change the
+    /// record in each of eight tries. Trying again is safe.
     pub async fn operate_downstream(
         &self,
         agent: &AgentName,
@@ -369,10 +376,10 @@ where
         Err(OperateError::Contended)
     }
 
-    /// What one action on a downstream would come to at present. Nothing is written or sent.
+    /// What would come of one action on a downstream at present. Nothing is written or sent.
     ///
     /// # Errors
-    /// [`OperateError::Store`]: the store fails.
+    /// [`OperateError::Store`] if the record cannot be read.
     pub async fn try_downstream(
         &self,
         agent: &AgentName,

@@ -71,14 +71,16 @@ pub struct NewOrder {
     pub digest: String,
 }
 
-/// What came of storing a new order. Both are successes.
+/// What came of storing a new order: it was stored, or its id is taken. Neither is an error of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     /// Both items were written: the process record and the details.
     Created,
     /// An order with this id is stored already; nothing was written.
     Exists {
-        /// Digest of the submission that is stored.
+        /// Digest of the submission that is stored. If it equals [`NewOrder::digest`], the same submission
+        /// has come again; another digest means a conflict. Empty if the stored details, and with them
+        /// the digest, have expired.
         digest: String,
     },
 }
@@ -96,13 +98,14 @@ pub struct Write {
     pub token: u64,
 }
 
-/// What came of a conditional write. Neither is an error; a write whose result is not known is a
-/// [`StoreError`].
+/// What came of a conditional write. Neither result is an error. A write whose result is not known ends with
+/// a [`StoreError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The write took effect: now, or when it was sent before with the same token.
     Written,
-    /// Nothing was written: another process wrote first, or the record is gone.
+    /// Nothing was written: the stored version is not the expected one, because another process wrote first,
+    /// or there is no such record any more.
     Conflict,
 }
 
@@ -121,7 +124,7 @@ pub struct DuePage {
 pub struct DueRow {
     /// The order's id. The order itself may have gone on, or may be gone.
     pub order: OrderId,
-    /// The name of the order's workflow; `None` if the row does not hold it.
+    /// The name of the order's workflow; `None` if the row does not have the name.
     pub workflow: Option<WorkflowName>,
 }
 
@@ -151,12 +154,13 @@ pub struct OrderPage {
 /// Every method that takes several items answers with one result for each, in their order; the
 /// result of one says nothing about another.
 pub trait StateStore: Send + Sync + 'static {
-    /// Stores new orders; each order's record and details in one transaction, so that never one is
-    /// there without the other. A submission that is repeated finds [`Created::Exists`].
+    /// Stores new orders. Each order's record and details are written in one transaction: either both are
+    /// stored, or neither. If an order with the same id is stored already, nothing is written and the answer
+    /// is [`Created::Exists`]; its digest tells a repeated submission from a conflict.
     ///
     /// # Errors
-    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`], after which it
-    /// may be stored all the same, and to create it again is safe; [`StoreError::Item`] if it is
+    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
+    /// order may be stored all the same, and to create it again is safe. [`StoreError::Item`] if the order is
     /// larger than the store takes.
     fn create(
         &self,
@@ -166,9 +170,9 @@ pub trait StateStore: Send + Sync + 'static {
     /// Carries out conditional writes. The caller passes at most one write for an order.
     ///
     /// # Errors
-    /// For each write: [`StoreError::Transient`] or [`StoreError::Configuration`], after which it
-    /// may have taken effect all the same, and repeating it with the same token is safe;
-    /// [`StoreError::Item`] if it can never be written, such as a record that is larger than the
+    /// For each write: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the
+    /// write may have taken effect all the same, and repeating it with the same token is safe.
+    /// [`StoreError::Item`] if the record can never be written, for example because it is larger than the
     /// store takes.
     fn commit(
         &self,
@@ -180,21 +184,22 @@ pub trait StateStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store
-    /// cannot be read, [`StoreError::Item`] if the record cannot.
+    /// cannot be read, [`StoreError::Item`] if the record cannot be read.
     fn load(
         &self,
         orders: Vec<OrderId>,
     ) -> impl Future<Output = Vec<Result<Option<Order>, StoreError>>> + Send;
 
     /// Reads process records by eventually consistent reads: a record may be a moment old, and one
-    /// that was just created may be missing. A store that has only consistent reads uses those, as
-    /// this default does.
+    /// that was just created may be missing. `Ok(None)`: no such order was found, or it has expired. The
+    /// default reads consistently, as [`load`](Self::load) does, for stores that have only such reads.
     ///
     /// A decision on such a record is safe if its conditional write follows; a decision to write
     /// nothing is not.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store
+    /// cannot be read, [`StoreError::Item`] if the record cannot be read.
     fn load_eventually(
         &self,
         orders: Vec<OrderId>,
@@ -207,7 +212,7 @@ pub trait StateStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// For each order: [`StoreError::Transient`] or [`StoreError::Configuration`] if the store
-    /// cannot be read, [`StoreError::Item`] if the details cannot.
+    /// cannot be read, [`StoreError::Item`] if the details cannot be read.
     fn details(
         &self,
         orders: Vec<OrderId>,
@@ -221,7 +226,7 @@ pub trait StateStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read,
-    /// [`StoreError::Item`] if `page` is none of this index.
+    /// [`StoreError::Item`] if `page` is not the name of a page of this index.
     fn due(
         &self,
         shard: u32,
@@ -230,10 +235,10 @@ pub trait StateStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<DuePage, StoreError>> + Send;
 
-    /// Reads a page of the process records in the state of this name, or of all with `None`. For
-    /// operators only: it reads the whole table, page by page. `page` is [`OrderPage::next`] of the
-    /// page before; `None` asks for the first one. A record that cannot be read is in
-    /// [`OrderPage::unreadable`].
+    /// Reads a page of the process records whose state has the name `state`, such as `Error`; with a `state`
+    /// of `None`, of all records. It is for operators only, because all its pages together read the whole
+    /// table. `page` is [`OrderPage::next`] of the page before; `None` asks for the first one. A record that
+    /// cannot be read is in [`OrderPage::unreadable`].
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the table cannot be read.
@@ -247,11 +252,12 @@ pub trait StateStore: Send + Sync + 'static {
 /// The published workflow definitions.
 pub trait DefinitionStore: Send + Sync + 'static {
     /// Stores a definition's canonical JSON under its name and hash, and makes it the present
-    /// version of its name: new orders run it from then on. Publishing the same one again is a
+    /// version of its name: new orders run it from then on. To publish the same definition again is a
     /// success.
     ///
     /// # Errors
-    /// [`StoreError`]; it may be published all the same, and to publish it again is safe.
+    /// [`StoreError`] if the store failed. The definition may be published all the same, and to publish it
+    /// again is safe.
     fn publish(
         &self,
         definition: WorkflowRef,
@@ -263,44 +269,44 @@ pub trait DefinitionStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if what it holds cannot.
+    /// [`StoreError::Item`] if what is stored for this name cannot be read.
     fn current(
         &self,
         name: WorkflowName,
     ) -> impl Future<Output = Result<Option<DefinitionHash>, StoreError>> + Send;
 
-    /// The canonical JSON of one version; `Ok(None)`: it was never published, or was removed.
+    /// The canonical JSON of one version; `Ok(None)`: this version was never published, or was removed.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if what it holds cannot.
+    /// [`StoreError::Item`] if what is stored for this version cannot be read.
     fn definition(
         &self,
         definition: WorkflowRef,
     ) -> impl Future<Output = Result<Option<String>, StoreError>> + Send;
 }
 
-/// The bus: sends messages to topics and waits for their acknowledgement. How long it waits at most
-/// is the implementation's.
+/// The bus: sends messages to topics and waits for their acknowledgement. The implementation sets how long it
+/// waits at most.
 pub trait Bus: Send + Sync + 'static {
     /// Sends messages and waits until the bus has acknowledged or refused each. The answer has one
     /// result for each message, in their order. Messages of one topic and key arrive in the order
     /// of the argument.
     ///
     /// # Errors
-    /// For each message: [`BusError`]. After [`BusError::Transient`] and [`BusError::Late`] the
-    /// message may still be delivered.
+    /// For each message that was not acknowledged: [`BusError`], by its cause. After [`BusError::Transient`]
+    /// and [`BusError::Late`] the message may still be delivered.
     fn publish(
         &self,
         messages: Vec<Envelope>,
     ) -> impl Future<Output = Vec<Result<(), BusError>>> + Send;
 
-    /// Waits until everything that was acknowledged, or read, before this call is durable: no loss of
-    /// power takes it back. Only of [restorable](Envelope::is_restorable) messages may a bus leave that
-    /// open; one that acknowledges nothing before it is durable answers at once.
+    /// Waits until every message that was acknowledged, or read, before this call is durable, so that no loss
+    /// of power takes it back. A bus may acknowledge a [restorable](Envelope::is_restorable) message before
+    /// it is durable, and no other. A bus that acknowledges nothing before it is durable answers at once.
     ///
     /// # Errors
-    /// [`BusError::Transient`] if it is not known to be durable.
+    /// [`BusError::Transient`] if these messages are not known to be durable.
     fn make_durable(&self) -> impl Future<Output = Result<(), BusError>> + Send;
 }
 
@@ -415,8 +421,8 @@ impl<T: Entropy> Entropy for Arc<T> {
     }
 }
 
-/// One row of the attention index: an order that needs an operator. Only a hint, like a row of the
-/// due index.
+/// One row of the attention index: an order that needs an operator. A row is only a hint: it may be stale,
+/// and one that was just written may be missing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttentionRow {
     /// The order's id.
@@ -425,7 +431,7 @@ pub struct AttentionRow {
     pub at: Timestamp,
     /// Why the order is in this state; `None` where there is no cause, such as for a paused order.
     pub cause: Option<Failure>,
-    /// The definition that the order is pinned to; `None` if the row does not hold it.
+    /// The definition that the order is pinned to; `None` if the row does not name it.
     pub workflow: Option<WorkflowRef>,
 }
 
@@ -450,14 +456,15 @@ impl AttentionPage {
     }
 }
 
-/// One row of a search index: an order with a search key. Only a hint, like a row of the due index.
+/// One row of a search index: an order with a search key. A row is only a hint: it may be stale, and one that
+/// was just written may be missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchRow {
     /// The order's id.
     pub order: OrderId,
     /// When the order was submitted.
     pub at: Timestamp,
-    /// The definition that the order is pinned to; `None` if the row does not hold it.
+    /// The definition that the order is pinned to; `None` if the row does not name it.
     pub workflow: Option<WorkflowRef>,
 }
 
@@ -480,20 +487,22 @@ pub struct StoredVersion {
     pub definition: WorkflowRef,
     /// Whether this is the present version of its name: new orders run it.
     pub is_current: bool,
-    /// When it was published; if several times, the last time.
+    /// When this version was published; if that was done several times, the last time.
     pub published_at: Timestamp,
 }
 
-/// What only operators ask of the store.
+/// The part of the store that only operators use: the attention index, the search indexes, and all stored
+/// versions of workflows.
 pub trait OperatorStore: Send + Sync + 'static {
-    /// Reads a page of one shard of the attention index, oldest row first. `shard` is below
+    /// Reads a page of one shard of the attention index: of the orders that need an operator for the reason
+    /// `kind`, the one that has needed an operator for the longest time first. `shard` is below
     /// [`SHARDS`](triad_core::due::SHARDS); `page` is [`AttentionPage::next`] of the page before,
     /// `None` for the first one. The rows are hints: they may be stale. A row that cannot be read
     /// is in [`AttentionPage::unreadable`].
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read,
-    /// [`StoreError::Item`] if `page` is none of this index.
+    /// [`StoreError::Item`] if `page` is not the name of a page of this index.
     fn attention(
         &self,
         kind: Attention,
@@ -501,16 +510,17 @@ pub trait OperatorStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<AttentionPage, StoreError>> + Send;
 
-    /// Reads a page of the orders with exactly this search key, the one that was submitted last first, of
-    /// one search index. `index` is below [`MAX_SEARCH_KEYS`](triad_workflow::search::MAX_SEARCH_KEYS):
-    /// an order's key is in one of them, and which one says nothing. `page` is [`SearchPage::next`] of
-    /// the page before, `None` for the first one. The rows are hints: one of an order that was just
-    /// submitted may be missing. A row that cannot be read is in [`SearchPage::unreadable`].
+    /// Reads a page of the orders with exactly this search key from one search index. The order that was
+    /// submitted last comes first. `index` is below
+    /// [`MAX_SEARCH_KEYS`](triad_workflow::search::MAX_SEARCH_KEYS). Each key of an order is in one of these
+    /// indexes, and may be in any, so a search must read all of them. `page` is [`SearchPage::next`] of the
+    /// page before, `None` for the first one. The rows are hints: one of an order that was just submitted
+    /// may be missing. A row that cannot be read is in [`SearchPage::unreadable`].
     ///
     /// # Errors
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read, the latter
-    /// where an earlier version has made the store and there is none; [`StoreError::Item`] if `page` is
-    /// none of this index.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the index cannot be read. It is the
+    /// latter, too, if an earlier version has made the store and it has no such index.
+    /// [`StoreError::Item`] if `page` is not the name of a page of this index.
     fn search(
         &self,
         key: SearchKey,
@@ -518,20 +528,20 @@ pub trait OperatorStore: Send + Sync + 'static {
         page: Option<String>,
     ) -> impl Future<Output = Result<SearchPage, StoreError>> + Send;
 
-    /// All stored versions of all workflows, in no promised order.
+    /// All stored versions of all workflows, in no particular order.
     ///
     /// # Errors
     /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store cannot be read,
-    /// [`StoreError::Item`] if an item of it cannot.
+    /// [`StoreError::Item`] if one of the versions cannot be read.
     fn versions(&self) -> impl Future<Output = Result<Vec<StoredVersion>, StoreError>> + Send;
 
     /// Removes one version. A version that is not stored counts as removed. Whether orders still
     /// need the version is not checked.
     ///
     /// # Errors
-    /// [`StoreError::Item`] for the present version of a name, which is not removed;
-    /// [`StoreError::Transient`] or [`StoreError::Configuration`], after which it may be removed
-    /// all the same.
+    /// [`StoreError::Item`] for the present version of a name, which is not removed.
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`] if the store failed; the version may be
+    /// removed all the same, and to remove it again is safe.
     fn remove(
         &self,
         definition: WorkflowRef,

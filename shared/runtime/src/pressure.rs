@@ -11,7 +11,8 @@ use crate::ports::{StoreError, Written};
 /// Records of the control store that hold the reports: `pressure/0` to `pressure/7`. A process
 /// draws one at its start; two with the same one overwrite each other's reports.
 pub const PLACES: u64 = 8;
-/// Milliseconds between two reports of one process, while it holds orders back. Each costs a write.
+/// Least time, in milliseconds, between two reports of one process, which it makes while it holds orders
+/// back. Each costs a read and a write.
 pub const EVERY: Millis = Millis(5_000);
 /// Greatest age of a report, in milliseconds, at which it still counts; older ones are ignored.
 pub const HOLDS_FOR: Millis = Millis(20_000);
@@ -22,7 +23,7 @@ const KEPT: Millis = Millis(3_600_000);
 /// process reports it, or summed over all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
-    /// The downstream; `None` stands for the Schedulers themselves: replies wait to be read.
+    /// The downstream. `None` stands for the Schedulers themselves, where replies wait to be read.
     pub agent: Option<AgentName>,
     /// The lane, normal or high.
     pub lane: Priority,
@@ -54,12 +55,13 @@ fn key(place: u64) -> String {
     format!("pressure/{}", place % PLACES)
 }
 
-/// Writes a report to place `place` modulo [`PLACES`], over whatever is there; it may be deleted
-/// after an hour. `token` is a random number, unique to this write. [`Written::Conflict`] if
+/// Writes a report to place `place` modulo [`PLACES`], over whatever is there. It may be deleted an hour
+/// after [`Report::at`]. `token` is a random number, unique to this write. [`Written::Conflict`] if
 /// another process wrote there at the same moment.
 ///
 /// # Errors
-/// The store's own. A lost report does no harm: the next one comes within [`EVERY`].
+/// [`StoreError`] if the control store cannot be read or written. A lost report does no harm: the next one
+/// follows after [`EVERY`].
 pub async fn report<S: ControlStore>(
     control: &S,
     place: u64,
@@ -77,13 +79,15 @@ pub async fn report<S: ControlStore>(
     control.write(write).await
 }
 
-/// What all processes report at present, most waiting orders first. The entries of one downstream
-/// and lane are made one: counts are added up, the longest `waited`, the latest `shut_until` and
-/// the oldest order are taken. Reports older than [`HOLDS_FOR`], and those that cannot be read, are
-/// left out.
+/// What the Scheduler processes report at present, the entries with the most waiting orders first. At most
+/// [`PLACES`] reports are read, one read each; of processes that share a place only the last report is seen.
+///
+/// The entries of one downstream and lane are merged: counts are added up; of the others the longest
+/// `waited`, the latest `shut_until` and the earliest `oldest` are taken. Left out are reports that are older
+/// than [`HOLDS_FOR`] at `now`, and those that cannot be read.
 ///
 /// # Errors
-/// The store's own.
+/// [`StoreError`] if the control store cannot be read.
 pub async fn present<S: ControlStore>(
     control: &S,
     now: Timestamp,

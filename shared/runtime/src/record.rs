@@ -12,9 +12,9 @@ use triad_core::message::TRACEPARENT;
 pub struct InputRecord {
     /// Topic that the record was read from.
     pub topic: String,
-    /// Partition within the topic, from 0.
+    /// Partition within the topic, counted from 0.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset within the partition, counted from 0.
     pub offset: i64,
     /// Broker timestamp in milliseconds since the Unix epoch; `-1` when the record has none.
     pub timestamp_ms: i64,
@@ -22,7 +22,7 @@ pub struct InputRecord {
     pub key: Option<Vec<u8>>,
     /// The value's bytes; `None` if the record has no value (a tombstone).
     pub value: Option<Vec<u8>>,
-    /// Headers in their order; a name may repeat and a value may be null.
+    /// Headers in their order, names and values; a name may repeat. A value of `None` is a null.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
 }
 

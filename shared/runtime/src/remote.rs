@@ -53,17 +53,17 @@ impl CallNotes {
     }
 }
 
-/// One call to the remote service: what to do, for whom, under which key and how fast.
+/// One call to the remote service: what to do, for which order, under which key and within which time.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     /// The order that the call is for.
     pub order_id: &'a OrderId,
-    /// The step of its workflow.
+    /// The step of the order's workflow that the call is for.
     pub step: &'a StepId,
     /// Whether to do the step, to compensate it, or to ask whether its effect happened.
     pub direction: Direction,
-    /// The same for every try and attempt of the same effect: the service must apply the effect
-    /// once.
+    /// The key of the effect. It is the same for every call and attempt that is for the same effect, and
+    /// the service must apply the effect only once.
     pub idempotency_key: &'a IdempotencyKey,
     /// For a compensation: the idempotency key of the effect to compensate. `None` otherwise.
     pub undoes: Option<&'a IdempotencyKey>,
@@ -106,9 +106,9 @@ pub enum Fault {
         /// The refusal in words, for people.
         message: String,
     },
-    /// The service does not accept the caller: its credentials have expired, a right is missing, the
-    /// address is another one's. The call had no effect, and the fault is not the order's: the circuit
-    /// breaker opens at once, which operators are told of, and the work is deferred without counting
+    /// The service does not accept the caller: its credentials have expired, a right is missing, or the
+    /// address belongs to another service. The call had no effect, and the order is not the cause: the
+    /// circuit breaker opens at once, which operators are told of, and the work is deferred without counting
     /// as failed.
     CallerRefused {
         /// A short, stable word for the refusal, such as `http-401`.
@@ -160,7 +160,8 @@ pub trait RemoteService: Send + Sync + 'static {
     /// calls this method; unless it is implemented, it only makes the call and notes nothing.
     ///
     /// # Errors
-    /// As [`call`](Self::call).
+    /// [`Fault::Transient`] where another try may succeed, [`Fault::Permanent`] where the service
+    /// refused, [`Fault::CallerRefused`] where it does not accept the caller.
     fn call_noting(
         &self,
         call: Call<'_>,

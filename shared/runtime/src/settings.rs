@@ -32,8 +32,8 @@ pub struct Settings {
     /// Limits of single downstreams, by agent name. A downstream that is not named here has
     /// [`DownstreamSettings::default`].
     pub downstreams: BTreeMap<AgentName, DownstreamSettings>,
-    /// How long a downstream's shared record is remembered before it is read again, and so how long an
-    /// operator's pause takes at most to reach every process. Default: 2,000 ms.
+    /// How long a downstream's shared record is remembered before it is read again. So it takes about this
+    /// long at most until a process that makes calls follows an operator's pause. Default: 2,000 ms.
     pub refresh_downstreams: Millis,
     /// How long work for a paused downstream or step type waits before it is looked at again: from half of
     /// this time to all of it. Each look costs an order three writes. Default: 30,000 ms.
@@ -63,13 +63,15 @@ pub struct DownstreamSettings {
     /// How many calls may repeat earlier ones, counted in each process by itself.
     pub retry_budget: RetryBudgetSettings,
     /// Most calls that one process makes at once, 0 counting as 1; `None`: no limit of its own.
-    /// Work that would wait for more than two seconds is deferred.
+    /// Work that would wait for more than two seconds, or for more than a quarter of the time that is left
+    /// for its call, is deferred.
     pub concurrency: Option<usize>,
-    /// Most calls a second, of all processes together, 0 counting as 1; `None`: no limit.
+    /// Most calls a second, of all processes together, 0 counting as 1; `None`: no limit. Work is deferred
+    /// that would wait for longer than the time that is named at `concurrency`.
     pub rate_per_second: Option<u32>,
 }
 
-/// How many orders may be in flight, and what becomes of those beyond it. The caps may be exceeded
+/// How many orders may be in flight, and what becomes of further ones. The caps may be exceeded
 /// a little if several Submission processes let orders in at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionSettings {
@@ -78,8 +80,9 @@ pub struct AdmissionSettings {
     /// Most orders in flight of single workflows, by name. A workflow that is not named has no cap
     /// of its own. Orders beyond such a cap are set aside until there is room.
     pub per_workflow: BTreeMap<WorkflowName, u32>,
-    /// How many milliseconds a submission may wait in its topic, from when it was produced, before
-    /// it is rejected with a status. `None`: it is never rejected, and Submission only slows down.
+    /// How many milliseconds a submission may wait in its topic, from when it was produced. One that has
+    /// waited for so long or longer, and finds no room, is rejected with a status. `None`: no submission is
+    /// rejected, and Submission only slows down.
     pub reject_after: Option<Millis>,
 }
 

@@ -1,4 +1,4 @@
-//! The real clock and the real source of randomness: the one home of both.
+//! The real clock and the real source of random numbers. Handlers read both only through the ports.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,8 @@ use triad_workflow::Millis;
 
 use crate::ports::{Clock, Entropy};
 
-/// This machine's wall clock, with Tokio's timer for [`Clock::sleep`], which needs a Tokio runtime.
+/// This machine's wall clock, with Tokio's timer for [`Clock::sleep`]. That method panics outside of a Tokio
+/// runtime that has a timer. A wall clock before 1970 is read as 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -30,8 +30,9 @@ const MAX_DOUBLINGS: u32 = 5;
 /// Least time between two lines of the log about dropped spans.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// Sends spans to an endpoint, in batches out of a queue of bounded length. Clones share the queue. A span
-/// for which the queue has no room, and a batch that the endpoint does not take, are dropped and counted.
+/// Sends spans to an endpoint, in batches out of a queue of at most 8,192 spans. Clones share the queue. A
+/// span for which the queue has no room, and a batch that the endpoint refuses for good or does not take in 5
+/// posts, are dropped and counted.
 #[derive(Clone)]
 pub struct Exporter(Arc<Inner>);
 
@@ -154,8 +155,9 @@ impl Exporter {
         })))
     }
 
-    /// Starts the task that sends what is queued, and returns its handle. The task never ends by itself;
-    /// dropping the handle does not end it.
+    /// Starts the task that sends what is queued, once a second and as soon as 512 spans wait, and returns
+    /// its handle. After posts that failed in a row it waits longer, for at most 32 s. The task never ends by
+    /// itself; dropping the handle does not end it.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.

@@ -11,7 +11,7 @@ pub struct ExportSettings {
     /// The absolute `http` or `https` URL that batches are posted to, such as
     /// `http://collector:4318/v1/traces`.
     pub endpoint: String,
-    /// Headers of every post, such as one with an API key.
+    /// Headers of every post, such as one with an API key. Empty: only those that HTTP needs.
     pub headers: Headers,
     /// Name of the service: the resource attribute `service.name` of every span.
     pub service: String,

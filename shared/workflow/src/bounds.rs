@@ -13,7 +13,7 @@ use serde_json::Value;
 pub const MAX_NESTING: usize = 64;
 
 /// Why a value cannot be kept with an order. The text of the error is meant to follow the value's
-/// name, as in "the output has 9000 bytes as it is stored; …".
+/// name, as in "the output has 9000 bytes as it is stored; 8192 are allowed".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfBounds {
     /// The value as JSON has more bytes than allowed.
@@ -33,8 +33,8 @@ pub enum OutOfBounds {
 /// [`MAX_NESTING`] deep.
 ///
 /// # Errors
-/// [`OutOfBounds::Nesting`] if it is nested deeper, checked first; [`OutOfBounds::Bytes`] if it is
-/// larger.
+/// [`OutOfBounds::Nesting`] if the value is nested deeper, which is checked first; [`OutOfBounds::Bytes`] if
+/// it is larger.
 ///
 /// # Example
 /// ```
@@ -51,10 +51,11 @@ pub fn check(value: &Value, allowed: usize) -> Result<(), OutOfBounds> {
     }
 }
 
-/// Checks that a value is nested at most [`MAX_NESTING`] deep. A text or a number is nested 0 deep.
+/// Checks that a value is nested at most [`MAX_NESTING`] deep. A text or a number is nested 0 deep, and an
+/// empty list or object 1 deep.
 ///
 /// # Errors
-/// [`OutOfBounds::Nesting`] if it is nested deeper.
+/// [`OutOfBounds::Nesting`] if the value is nested deeper.
 pub fn check_nesting(value: &Value) -> Result<(), OutOfBounds> {
     match fits(value, MAX_NESTING) {
         true => Ok(()),

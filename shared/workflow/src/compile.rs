@@ -29,7 +29,8 @@ impl Workflow {
     /// Checks a definition as a whole and compiles it, with every default resolved.
     ///
     /// # Errors
-    /// Every problem that was found, at least one.
+    /// Every problem that was found, at least one: what the module [`check`](crate::check) looks for. The
+    /// number of calls and the time of the whole order are checked only if the steps compile.
     pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
         let mut checked = check::check(&definition, limits);
         let planned = checked.order.take().ok_or(());
@@ -80,7 +81,9 @@ impl Workflow {
     /// it was published, and are not checked again.
     ///
     /// # Errors
-    /// The problems, at least one, if the stored definition is damaged or of a later format.
+    /// Every problem that was found, at least one: the text is not a definition in JSON, because it is
+    /// damaged or of a later format, or the definition does not pass the checks of
+    /// [`compile`](Self::compile).
     pub fn from_published(canonical_json: &str) -> Result<Self, Vec<Problem>> {
         let definition: Definition = serde_json::from_str(canonical_json).map_err(|e| {
             vec![Problem::of_all(format!(

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 
 /// Largest schema as JSON, in bytes, inclusive: 32 KiB.
 pub const MAX_SCHEMA_BYTES: usize = 32 * 1024;
-/// Most parts that a schema may have, inclusive, when every reference is replaced by what it names.
+/// Most parts that a schema may have, inclusive, when every reference is replaced by what it names. Each
+/// value in the schema is a part, except in `const`, `enum`, `default` and `examples`.
 pub const MAX_SCHEMA_PARTS: u64 = 10_000;
 /// Most misfits of one order that [`DetailsSchema::misfits`] returns.
 pub const MAX_MISFITS: usize = 8;
@@ -26,7 +27,7 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
-    /// The part of the details, such as `details.items[0].price`.
+    /// The part of the details, such as `details.items[0].price`; a path of more than 100 characters is cut.
     pub path: String,
     /// What is wrong with this part, for a person, such as `is 0, less than 1`.
     pub reason: String,
@@ -64,7 +65,9 @@ impl DetailsSchema {
     /// Checks that the schema can be used: that it is a JSON Schema, and within the bounds of this module.
     ///
     /// # Errors
-    /// If it cannot be used: why not, for its author.
+    /// Why the schema cannot be used, for its author: it is too large, nested too deep or has too many parts;
+    /// it refers to itself, to a part that it does not have, or to something outside of it; or it is not a
+    /// JSON Schema of draft 2020-12.
     pub fn check(&self) -> Result<(), String> {
         self.validator().map(|_| ())
     }
@@ -72,8 +75,7 @@ impl DetailsSchema {
     /// The places where the details do not fit the schema, at most [`MAX_MISFITS`]. Empty if the details fit.
     ///
     /// # Errors
-    /// If the schema cannot be used: why not. It does not happen with a schema that passed
-    /// [`check`](Self::check).
+    /// Why the schema cannot be used. There is no such error for a schema that passed [`check`](Self::check).
     pub fn misfits(&self, details: &Value) -> Result<Vec<Misfit>, String> {
         let validator = self.validator()?;
         if validator.is_valid(details) {

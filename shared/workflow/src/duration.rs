@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// A span of time in whole milliseconds.
 ///
-/// Written in definitions as `250ms`, `10s`, `5m`, `2h 30m`; printed the same way, so that a
-/// definition's canonical form does not depend on how its author spelled a span. To read a text
-/// that is no such span, or one above [`MAX_SPAN`], is an error; parts of a millisecond are cut
-/// off.
+/// In definitions it is written as `250ms`, `10s`, `5m` or `2h 30m`. It is printed in one such form, so that
+/// a definition's canonical form does not depend on how its author spelled a span. To read a text that is no
+/// such span, or one above [`MAX_SPAN`], is an error; parts of a millisecond are cut off.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]

@@ -13,7 +13,8 @@ use crate::model::Definition;
 ///
 /// Canonical JSON is the model serialized with sorted keys and without absent fields. So comments, the order
 /// of keys and the spelling of durations do not change the hash, and every change of meaning does. 64 bits
-/// suffice: hashes are compared among the versions of one workflow name only.
+/// suffice, because hashes are compared among the versions of one workflow name only. To read a text that is
+/// not 16 lower-case hex digits is an error that says so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DefinitionHash(Arc<str>);

@@ -16,16 +16,17 @@ use crate::duration::Millis;
 pub struct Definition {
     /// Name, shared by all versions of this workflow.
     pub workflow: String,
-    /// What it is for, in a sentence.
+    /// What the workflow is for, in a sentence. Absent: not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Longest time of an order, from its submission to its end, at most 366 days. An order that takes
     /// longer is compensated; once its point of no return may have happened it goes on, and operators are
-    /// alerted. An order may ask for less. At least what its steps take in one attempt each. Absent:
-    /// as long as it takes.
+    /// alerted. An order may ask for less. At least what its steps take in one attempt each. Absent: there
+    /// is no longest time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
-    /// The submitting application is told of each completed step, with the status `step-completed`.
+    /// Whether the submitting application is told of each completed step, with the status
+    /// `step-completed`. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
     /// The form of an order's details: a JSON Schema, draft 2020-12, at most 32 KiB, with references to
@@ -33,31 +34,33 @@ pub struct Definition {
     /// `details-do-not-fit`, and its application is told `rejected`. Absent: any details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details_schema: Option<Map<String, Value>>,
-    /// By what operators find orders, exactly: at most two names, each with one expression over `details`,
-    /// such as `customer: "${details.customerID}"`. Each costs an order one write unit more. An order for
-    /// which the value is missing, null, empty, longer than 256 bytes, a list or an object has no such
-    /// key. Absent: none.
+    /// Keys by which operators find orders, exactly: at most two names, each with one expression over
+    /// `details`, such as `customer: "${details.customerID}"`. Each costs an order one write unit more. An
+    /// order for which the value is missing, null, empty, longer than 256 bytes, a list or an object has no
+    /// such key. Absent: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub search: BTreeMap<String, String>,
-    /// What steps use where they say nothing themselves.
+    /// Settings for all steps of this workflow that do not have their own. Absent: none.
     #[serde(default, skip_serializing_if = "Defaults::is_empty")]
     pub defaults: Defaults,
     /// The steps. A step without `after` comes after the one written before it.
     pub steps: Vec<StepDefinition>,
 }
 
-/// Defaults for the steps of one workflow.
+/// Settings for the steps of one workflow that do not have their own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Defaults {
-    /// See [`StepDefinition::complete_within`].
+    /// Longest time of one attempt of a step without `complete_within`. Absent: 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
-    /// See [`StepDefinition::retry`].
+    /// The agent's retry allowance for each attempt of a step without `retry`. Absent: 3 calls, with waits
+    /// of at most 100ms before the second and 200ms before the third.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDefinition>,
-    /// See [`StepDefinition::supervisor`].
+    /// What the Supervisor does when attempts at a step without `supervisor` fail. Absent: the first three
+    /// failures of a step are each met with another attempt, without a delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<PolicyDefinition>,
 }
@@ -75,41 +78,46 @@ impl Defaults {
 pub struct StepDefinition {
     /// Name of the step, unique in the workflow.
     pub id: String,
-    /// The agent that carries it out.
+    /// Name of the agent that carries the step out.
     pub agent: String,
-    /// What the agent is asked to do.
+    /// Name of the action that the agent is asked for.
     pub action: String,
-    /// Input of the action: any value; `${ … }` inside strings is an expression.
+    /// Input of the action: any value; `${ … }` inside strings is an expression. Absent: `{}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Steps that must have completed first. Absent: the step written before this one.
-    /// An empty list: none.
+    /// Ids of the steps that must be completed or skipped before this one begins. Absent: the step that is
+    /// written before this one. An empty list: none, so that the step begins with the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<String>>,
-    /// Condition; the step is skipped where it is false.
+    /// A condition: one expression, without `${ … }`. If it is false when the step would begin, the step is
+    /// skipped. Absent: the step is never skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Longest time of one attempt, from when its agent takes the request to the answer; by default 30s.
-    /// At least twice the installation's clock skew and 10 ms.
+    /// Longest time of one attempt, from when its agent takes the request to the answer. At least twice the
+    /// installation's clock skew and 10 ms more. Absent: that of `defaults`, or else 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
-    /// The agent's retry allowance within one attempt.
+    /// The agent's retry allowance within one attempt. Absent: that of `defaults`, or else 3 calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDefinition>,
-    /// What the Supervisor does when attempts fail.
+    /// What the Supervisor does when attempts fail. Absent: that of `defaults`, or else the first three
+    /// failures are each met with another attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<PolicyDefinition>,
-    /// The effect may not be repeated: while it is unknown whether it happened, the service is
-    /// not called again, and the order stops for an operator.
+    /// Whether the effect may not be repeated: while it is unknown whether it happened, the service is not
+    /// called again, and the order stops for an operator. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most_once: bool,
-    /// The effect may not be repeated, and the service can be asked whether it happened.
+    /// For an effect that may not be repeated: how the service is asked whether it happened. Absent: the
+    /// service cannot be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeDefinition>,
-    /// How the step's effect is compensated: a compensation, or `none` where there is nothing to compensate.
+    /// How the step's effect is compensated: an action of an agent, or `none` if there is nothing to
+    /// compensate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<CompensationDefinition>,
-    /// After this step the order is only ever retried forward, never compensated.
+    /// Whether the order can no longer be compensated once this step may have happened: from then on it is
+    /// only retried. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub point_of_no_return: bool,
 }
@@ -121,9 +129,9 @@ pub struct StepDefinition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ProbeDefinition {
-    /// What the agent is asked to do. It gets the step's input and the effect's own key.
+    /// What the agent is asked to do. It gets the step's input and the idempotency key of the effect.
     pub action: String,
-    /// Longest time of one attempt, from when its agent takes the request to the answer; absent: the
+    /// Longest time of one attempt, from when its agent takes the request to the answer. Absent: the
     /// step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
@@ -141,10 +149,11 @@ pub struct RetryDefinition {
     /// request that is delivered again after a crash has its calls again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u32>,
-    /// Upper bound of the first wait; doubled each time, full jitter.
+    /// Upper bound of the wait before the second call; doubled for each further call. The wait is drawn at
+    /// random between zero and the bound (full jitter). Absent: 100ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<Millis>,
-    /// Upper bound of any wait.
+    /// Upper bound of every wait between two calls. Absent: 5s, or `initial` if that is longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Millis>,
 }
@@ -154,20 +163,22 @@ pub struct RetryDefinition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyDefinition {
-    /// Failures that are met with another attempt; the next one is above the threshold.
+    /// How many failures of the step are each met with another attempt. The next failure is above the
+    /// threshold.
     pub threshold: u32,
-    /// Wait before the first retried attempt; doubled each time. Absent: none, but for the Supervisor's
-    /// next sweep.
+    /// How long the Supervisor waits before the second attempt; doubled for each further one. Absent: the
+    /// attempt is made by the Supervisor's next sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Millis>,
-    /// Not even for that sweep: a transient failure that an agent reports is counted by the Scheduler
-    /// that reads it, which makes the next attempt in the same write. Not together with `delay`.
+    /// Whether the next attempt does not even wait for that sweep: a transient failure that an agent reports
+    /// is counted by the Scheduler that reads it, which makes the next attempt in the same write. Not
+    /// together with `delay`. Absent: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry_at_once: bool,
     /// Upper bound of the growing delay. Absent: 64 times `delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_delay: Option<Millis>,
-    /// A longer patience between the threshold and `then`.
+    /// Extra attempts, far apart, between the threshold and `then`. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitDefinition>,
     /// How long work may wait for a service that is paused or whose circuit breaker is open
@@ -180,25 +191,25 @@ pub struct PolicyDefinition {
     pub then: Option<ThenDefinition>,
 }
 
-/// Above the threshold, before giving up: wait long, try once, and again.
+/// Extra attempts above the threshold, before `then`: a long wait and one attempt, several times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WaitDefinition {
-    /// How long to wait before each extra attempt.
+    /// How long the Supervisor waits before each extra attempt.
     pub delay: Millis,
-    /// How many extra attempts.
+    /// How many extra attempts are made at most.
     pub times: u32,
 }
 
-/// What ends the Supervisor's patience.
+/// What the Supervisor does when a step has failed too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ThenDefinition {
-    /// Compensate what has been done.
+    /// The completed steps are compensated, and the order ends.
     Compensate,
-    /// Stop in Error, with an alert, for an operator.
+    /// The order stops in the state Error, with an alert, for an operator.
     Error,
 }
 
@@ -207,9 +218,9 @@ pub enum ThenDefinition {
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum CompensationDefinition {
-    /// `none`: the step has no effect that would need undoing.
+    /// `none`: the step has no effect that would have to be compensated.
     None(NoCompensation),
-    /// An action of an agent.
+    /// The action of an agent that compensates the step's effect.
     Action(Box<CompensationAction>),
 }
 
@@ -222,27 +233,29 @@ pub enum NoCompensation {
     None,
 }
 
-/// A compensation.
+/// The action of an agent that compensates a step's effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CompensationAction {
-    /// The agent; absent: the step's own.
+    /// The agent that carries it out. Absent: the step's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// What the agent is asked to do.
     pub action: String,
-    /// Input; beside the step's variables there is `output`, null where the step is ambiguous.
+    /// Input of the action: any value; `${ … }` inside strings is an expression. Beside the step's variables
+    /// there is `output`, the step's output; null if it is in doubt whether the step happened. Absent: `{}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Longest time of one attempt, from when its agent takes the request to the answer; absent: the
+    /// Longest time of one attempt, from when its agent takes the request to the answer. Absent: the
     /// step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_within: Option<Millis>,
-    /// Allowance; absent: the step's.
+    /// The agent's retry allowance within one attempt. Absent: the step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDefinition>,
-    /// Failures met with another attempt before CompensationFailed; absent: the step's.
+    /// How many failures of the compensation are each met with another attempt, before the order ends in
+    /// CompensationFailed. Absent: the step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u32>,
 }

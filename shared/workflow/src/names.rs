@@ -21,7 +21,7 @@ pub struct InvalidName(pub String);
 /// and `_`, and a letter first.
 ///
 /// # Errors
-/// [`InvalidName`] if the text breaks it.
+/// [`InvalidName`] if the text breaks the rule.
 pub fn check_name(text: &str) -> Result<(), InvalidName> {
     let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
     let rest = text
@@ -46,7 +46,7 @@ macro_rules! name {
             /// Takes a text that keeps the rule of [`check_name`].
             ///
             /// # Errors
-            /// [`InvalidName`] if it does not.
+            /// [`InvalidName`] if the text breaks the rule.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidName> {
                 check_name(text.as_ref())?;
                 Ok(Self(text.as_ref().into()))
@@ -89,7 +89,7 @@ name! {
     StepId
 }
 name! {
-    /// Name of an agent; `agent.<name>` is its topic.
+    /// Name of an agent; its topics are `agent.<name>` and, for high priority, `agent.<name>.high`.
     AgentName
 }
 

@@ -109,8 +109,9 @@ pub struct Place {
 const EXCERPT_CHARS: usize = 100;
 
 impl Place {
-    /// Two lines of text: the line of the file, and below it a mark under the place. Of a long line only a
-    /// part is shown. `None` if the line is empty or has only blanks.
+    /// Two lines of text: the line of the file, and below it a mark under the place. At most 100 characters
+    /// of the line are shown, with the beginning of the place among them. `None` if the line is empty or has
+    /// only blanks.
     #[must_use]
     pub fn excerpt(&self) -> Option<String> {
         if self.text.trim().is_empty() {
@@ -149,8 +150,8 @@ pub struct Problem {
     pub reason: String,
     /// For the author: what to write instead; `None` if that cannot be said.
     pub hint: Option<String>,
-    /// The place in the file; `None` if the definition was not read from a text, or the problem is about all
-    /// of it.
+    /// The place in the file; `None` if the definition was not read from a text, or the text cannot be judged
+    /// at all, for example because it is too large.
     pub place: Option<Place>,
     pub(crate) at: At,
     pub(crate) focus: Focus,
@@ -265,8 +266,9 @@ impl Problems {
 const NEAR_BYTES: usize = 64;
 
 /// Finds, among `names`, the one that is nearest to a misspelt `name`; of several, the first one. `None` if
-/// none is near enough to be meant: at most a third of the letters may differ. Upper and lower case, `-` and
-/// `_` do not count, and names of more than 64 bytes are not compared.
+/// none is near enough to be meant: the letters to put in, leave out, change or exchange with their neighbour
+/// may be at most a third of those of `name`, rounded down. Upper and lower case, `-` and `_` do not count.
+/// Names of more than 64 bytes, and one that equals `name`, are not compared.
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > NEAR_BYTES {
         return None;

@@ -26,8 +26,8 @@ pub const MAX_SEARCH_KEYS: usize = 2;
 /// index stays within one write unit.
 pub const MAX_VALUE_BYTES: usize = 256;
 
-/// One search key of one order: a name and a value. As text `customer=ALFKI`, which is also its form in
-/// stores and messages. A name has no `=`, so that the first one ends it, whatever is in the value.
+/// One search key of one order: a name and a value. As text it is `customer=ALFKI`, which is also its form in
+/// stores and messages. A name has no `=`, so the first `=` ends the name, whatever is in the value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SearchKey {
@@ -130,14 +130,14 @@ impl SearchKeys {
         compiled.collect::<Result<_, String>>().map(Self)
     }
 
-    /// The declared names, sorted.
+    /// The declared names, sorted; none if the workflow declares no search key.
     pub fn names(&self) -> impl Iterator<Item = &SearchName> {
         self.0.iter().map(|(name, _)| name)
     }
 
     /// Computes the keys of an order with these details, sorted by name. A name for which the order has no
     /// value that can be a key is left out. All expressions together may do the work of one scope,
-    /// [`MAX_WORK`](crate::expr::MAX_WORK); those beyond it have no value.
+    /// [`MAX_WORK`](crate::expr::MAX_WORK); an expression for which too little of it is left has no value.
     ///
     /// # Example
     /// ```

@@ -11,9 +11,9 @@ pub const MAX_RESULT_BYTES: usize = 128 * 1024;
 
 /// A JSON value in which strings may hold expressions, `${ … }`.
 ///
-/// A string that is one `${ … }` and nothing else becomes the expression's value, of whatever type.
-/// A string with text around it becomes a string, in which values that are not strings stand as
-/// JSON. Keys are never expressions.
+/// A string that is exactly one `${ … }` becomes the value of that expression, of whatever type. A string
+/// that also holds text, or several expressions, becomes a string: values that are strings are inserted as
+/// they are, other values as JSON text. Names of fields are never expressions.
 #[derive(Debug)]
 pub enum Template {
     /// A value without any expression in it.
@@ -31,9 +31,9 @@ pub enum Template {
 /// A piece of a [`Template::Text`].
 #[derive(Debug)]
 pub enum Part {
-    /// Text that stands as it is.
+    /// Text that is taken over as it is.
     Text(String),
-    /// An expression, whose value is inserted as text.
+    /// An expression, whose value is inserted: a string as it is, another value as JSON text.
     Value(Expression),
 }
 
@@ -41,7 +41,8 @@ impl Template {
     /// Compiles a value of a definition, in which strings may hold expressions.
     ///
     /// # Errors
-    /// What is wrong, for the author: why the first expression does not compile, or that a `${` has no `}`.
+    /// What is wrong, for the author: why an expression does not compile, the first one if several do not, or
+    /// that a `${` has no `}`.
     pub fn compile(value: &Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::compile_text(text)?,
@@ -96,7 +97,8 @@ impl Template {
         Ok(Self::Text(parts))
     }
 
-    /// Every expression in the template, in the order of reading; empty for a constant.
+    /// Every expression in the template, in the order of the text, with the fields of an object sorted by
+    /// name; empty for a constant.
     pub fn expressions(&self) -> Vec<&Expression> {
         match self {
             Self::Constant(_) => Vec::new(),
@@ -116,8 +118,9 @@ impl Template {
     /// Computes the template's value in a scope.
     ///
     /// # Errors
-    /// [`EvalError`] of the first expression without a value, or if the whole value is larger than
-    /// [`MAX_RESULT_BYTES`] or nested deeper than [`MAX_NESTING`](crate::bounds::MAX_NESTING).
+    /// [`EvalError`] of the first expression for which [`Expression::evaluate`] fails, or of the template
+    /// itself if its whole value is larger than [`MAX_RESULT_BYTES`] or nested deeper than
+    /// [`MAX_NESTING`](crate::bounds::MAX_NESTING).
     pub fn render(&self, scope: &Scope) -> Result<Value, EvalError> {
         let value = self.value(scope)?;
         bounds::check(&value, MAX_RESULT_BYTES).map_err(|e| EvalError {

@@ -25,9 +25,10 @@ const OUTPUT: &str = "output";
 const MAX_SAMPLED: usize = 2;
 
 impl Workflow {
-    /// Warnings for the author of a definition that has passed every check: one for each compensation whose
-    /// input has no value, for some orders, when its step's effect is in doubt. Empty if there is no such
-    /// compensation.
+    /// Warnings for the author of a definition that has passed every check: one for each expression in the
+    /// input of a compensation that has no value, for some orders, when the output of its step is null. That
+    /// output is null if the effect is in doubt, or if the answer to a probe has no output. Empty if there is
+    /// no such expression.
     ///
     /// # Example
     /// ```

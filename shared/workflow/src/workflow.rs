@@ -23,9 +23,10 @@ pub struct Workflow {
     /// Content hash of the definition. Together with the name it identifies the version that an order runs
     /// on.
     pub hash: DefinitionHash,
-    /// Longest time from an order's submission to its end; `None`: as long as it takes.
+    /// Longest time from an order's submission to its end, which an order can shorten; `None`: there is no
+    /// such bound.
     pub complete_within: Option<Millis>,
-    /// Whether the submitting application is told of each completed step.
+    /// Whether the submitting application is told of each completed step. Default: false.
     pub progress: bool,
     /// The schema that the details of its orders have to fit; `None`: any details are allowed.
     pub details: Option<DetailsSchema>,
@@ -51,29 +52,32 @@ pub struct Step {
     /// Positions of the steps that must be completed or skipped first; each is below this step's
     /// own. Empty: the step starts at once.
     pub after: Vec<StepIndex>,
-    /// The condition: the step is skipped where it is false. `None`: the step always runs.
+    /// The condition: if it is false for an order, the step is skipped; if it has no value, [`Policy::then`]
+    /// is done. `None`: the step always runs.
     pub when: Option<Expression>,
     /// How long one attempt may take, from when its agent takes the request. Default `30s`.
     pub complete_within: Millis,
     /// How often, and at what intervals, the agent calls the service in one attempt. If the effect
     /// may not be repeated, it calls once.
     pub retry: Retry,
-    /// Most calls to the service in one round, over every attempt: the declared total, or the calls
-    /// of as many attempts and probes as there can be.
+    /// Most calls to the service in one round, over all attempts at the action and all probes: the total that
+    /// the workflow declares, or else the calls of one attempt and one probe times
+    /// [`Policy::max_attempts`]. If `is_counted` is false, a request that is delivered again after a crash
+    /// may make its calls again, and these are not counted.
     pub total_calls: u32,
     /// Whether each attempt claims its calls in the call ledger before the first one, so that a
-    /// redelivered request makes no call twice. True if a total is declared, or the effect may not
-    /// be repeated.
+    /// redelivered request cannot make them a second time. True if a total is declared, or the effect may
+    /// not be repeated.
     pub is_counted: bool,
     /// What is done while it is in doubt whether the effect happened.
     pub repeat: Repeat,
-    /// What the Supervisor does about failed attempts of the action.
+    /// What the Supervisor does about failed attempts at the action.
     pub policy: Policy,
-    /// How the effect is compensated; `None` if there is nothing to compensate, and from the point
-    /// of no return on.
+    /// How the effect is compensated; `None` if there is nothing to compensate, for the point of no return,
+    /// and for the steps that come after it.
     pub compensation: Option<Compensation>,
-    /// Whether this is the point of no return: a failure of this step or of a later one never has
-    /// the order compensated. A workflow has one at most.
+    /// Whether this is the point of no return: if this step or one that comes after it fails, the order is
+    /// not compensated but stops in Error. A workflow has one at most.
     pub is_pivot: bool,
 }
 
@@ -82,14 +86,15 @@ pub struct Step {
 pub enum Repeat {
     /// The action is called again under the same idempotency key.
     Safe,
-    /// Nothing is called again, and the order stops for an operator.
+    /// The service is not called again, and the order stops until an operator says whether the effect
+    /// happened.
     Never,
-    /// The service is asked whether the effect happened.
+    /// The service is asked whether the effect happened, before the action may be called again.
     Probe(Probe),
 }
 
 impl Repeat {
-    /// Whether the action may be called again while its effect is in doubt.
+    /// Whether the action may be called again while its effect is in doubt: true for [`Repeat::Safe`] alone.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         *self == Self::Safe
@@ -103,7 +108,8 @@ pub struct Probe {
     pub action: String,
     /// How long one probe may take, from when its agent takes the request. Default: as the step's.
     pub complete_within: Millis,
-    /// How often and at what intervals the agent calls the service in one probe; 3 calls at most.
+    /// How often and at what intervals the agent calls the service in one probe: at most 3 calls, with the
+    /// waits of [`Step::retry`].
     pub retry: Retry,
 }
 
@@ -116,30 +122,32 @@ pub struct Retry {
     /// Upper bound of the wait after the first call; it doubles with each further call. Default
     /// `100ms`.
     pub initial: Millis,
-    /// Upper bound of the wait after any call, at least `initial`. Default `5s`.
+    /// Upper bound of the wait after any call, at least `initial`. Default: `5s`, or `initial` if that is
+    /// longer.
     pub max: Millis,
 }
 
-/// What the Supervisor does about failed attempts of an action.
+/// What the Supervisor does about failed attempts at an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How many failed attempts in one round are each met with another attempt, at most
+    /// How many failed attempts in one round are each followed by another attempt, at most
     /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). Default 3.
     pub threshold: u32,
-    /// Wait before the attempt after the first failure; it doubles with each further one. Zero, the
-    /// default, is no wait.
+    /// Wait before the attempt after the first failure; it doubles with each further failure. Default zero:
+    /// there is no wait.
     pub delay: Millis,
     /// Upper bound of that wait, at least `delay`. Default: 64 times `delay`.
     pub max_delay: Millis,
     /// Whether the Scheduler itself counts a transient failure that an agent reports, and makes the
-    /// next attempt. `delay` is zero then.
+    /// next attempt. `delay` is zero then. Default: false.
     pub retry_at_once: bool,
     /// Extra attempts above the threshold: the wait before each, and how many there are, at most
-    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`: no extra ones.
+    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`, the default: there are no extra attempts.
     pub wait: Option<(Millis, u32)>,
-    /// How long an attempt may be deferred without counting as a failure. Default 24 hours.
+    /// How long the step may be deferred, or wait for an agent, without counting as failed. Default 24 hours.
     pub park: Millis,
-    /// What is done when no further attempt is made.
+    /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
+    /// return, [`Above::Error`] from it on.
     pub then: Above,
 }
 
@@ -164,31 +172,33 @@ pub struct Compensation {
     /// How long one attempt may take, from when its agent takes the request. Default: as the
     /// step's.
     pub complete_within: Millis,
-    /// How often and at what intervals the agent calls the service in one attempt. Default: as the
-    /// step's.
+    /// How often and at what intervals the agent calls the service in one attempt. Default: what the
+    /// definition gives for the step or for all steps.
     pub retry: Retry,
-    /// Most calls to the service in one round, over every attempt: the declared total, or the calls
-    /// of as many attempts as there can be.
+    /// Most calls to the service in one round, over all attempts: the total that is declared for the
+    /// compensation or, if it has no retry of its own, for the step. If none is declared: the calls of one
+    /// attempt times `threshold` + 1.
     pub total_calls: u32,
     /// Whether each attempt claims its calls in the call ledger before the first one, so that a
-    /// redelivered request makes no call twice. True if a total is declared.
+    /// redelivered request cannot make them a second time. True if such a total is declared.
     pub is_counted: bool,
-    /// How long an attempt may be deferred without counting as a failure: as [`Policy::park`] of
-    /// the step.
+    /// How long the compensation may be deferred, or wait for an agent, without counting as failed: the
+    /// [`Policy::park`] of the step.
     pub park: Millis,
-    /// How many failed attempts in one round are each met with another attempt; the next failure is
-    /// CompensationFailed. Default: as the step's.
+    /// How many failed attempts in one round are each followed by another attempt; after the next failure the
+    /// order ends in CompensationFailed. Default: as the step's.
     pub threshold: u32,
-    /// Wait before the attempt after the first failure, and the upper bound of that wait, which
-    /// doubles with each further failure: the step's.
+    /// Wait before the attempt after the first failure, and the upper bound of that wait, which doubles with
+    /// each further failure: [`Policy::delay`] and [`Policy::max_delay`] of the step.
     pub delay: (Millis, Millis),
-    /// As [`Policy::retry_at_once`] of the step.
+    /// Whether the Scheduler itself counts a transient failure that an agent reports, and makes the next
+    /// attempt: [`Policy::retry_at_once`] of the step.
     pub retry_at_once: bool,
 }
 
 impl Policy {
-    /// How many attempts a step can fail in one round: the first one, one for each failure up to
-    /// the threshold, and the extra ones after a longer wait.
+    /// How many attempts at a step can fail in one round: the first one, one for each failure up to
+    /// `threshold`, and the extra attempts of `wait`.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
         1 + self.threshold + self.wait.map_or(0, |(_, times)| times)
@@ -247,8 +257,8 @@ impl Workflow {
         self.steps.iter().position(|s| s.is_pivot)
     }
 
-    /// Whether the step at `later` comes after the one at `earlier`, directly or over other steps. False if
-    /// they are the same step.
+    /// Whether the step at `later` comes after the one at `earlier`, directly or because a step that it comes
+    /// after does. False if they are the same step.
     ///
     /// # Panics
     /// If `later` is not the position of a step.
@@ -284,8 +294,9 @@ impl Workflow {
             .sum()
     }
 
-    /// The longest that the actions of all steps may take, in milliseconds, with one attempt at each and
-    /// no time between them: the sum of complete-within over the longest chain of steps.
+    /// The longest that the actions of all steps may take, in milliseconds, with one attempt at each and no
+    /// time between them: the largest sum of complete-within over a chain of steps that come after one
+    /// another.
     #[must_use]
     pub fn one_attempt_each(&self) -> Millis {
         let mut until = vec![0_u64; self.steps.len()];

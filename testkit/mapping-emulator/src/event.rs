@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use triad_runtime::InputRecord;
 
-/// Largest payload of an invocation, in bytes, inclusive: 6 MB, as Lambda allows ("Lambda quotas"
-/// in the AWS Lambda Developer Guide).
+/// Largest payload of an invocation, in bytes, inclusive: 6 MiB (6,291,456 bytes). AWS calls it 6 MB ("Lambda
+/// quotas" in the AWS Lambda Developer Guide).
 pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
 /// Names, offsets and punctuation of a record in the event, generously.

@@ -89,8 +89,11 @@ impl Front {
     /// it says `Enabled: false`. Returns the mapping as the API shows it.
     ///
     /// # Errors
-    /// A text for people, if the request names no function or topic, or the consumer or the HTTP
-    /// client cannot be made.
+    /// A text for people, if the request names no function or topic, or the consumer or the HTTP client
+    /// cannot be made.
+    ///
+    /// # Panics
+    /// If `request` is neither a JSON object nor null, or if a mapping is started outside of a Tokio runtime.
     pub fn create(&self, request: Value) -> anyhow::Result<Value> {
         let id = uuid::Uuid::new_v4().to_string();
         let account = &self.0.account;

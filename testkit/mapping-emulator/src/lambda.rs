@@ -21,7 +21,7 @@ use crate::work::GivenUp;
 /// Longest invocation: Lambda's own limit, and a bit.
 const INVOCATION: Duration = Duration::from_secs(910);
 
-/// Where the emulator is, and the credentials with which calls to it are signed.
+/// Where the emulator of AWS is, and the credentials with which calls to it are signed.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// URL of the emulator, without a slash at the end.
@@ -45,11 +45,11 @@ pub struct Aws {
 }
 
 impl Aws {
-    /// The function and the bucket of the mapping with the id `mapping`. An invocation may take 910
-    /// s. Nothing is called yet.
+    /// A client for the function and the bucket of the mapping with the id `mapping`. An invocation may take
+    /// 910 s. With no `bucket`, records that are given up are only logged. Nothing is called yet.
     ///
     /// # Errors
-    /// If no HTTP client can be made.
+    /// A text for people, if no HTTP client can be made.
     pub fn new(
         account: Account,
         function: String,

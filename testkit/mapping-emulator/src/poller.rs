@@ -28,7 +28,7 @@ pub enum Invoked {
     /// Lambda throttled the call or cannot be reached: the same is tried again, and no failure is
     /// counted. The text says why, for people.
     Later(String),
-    /// The payload is larger than Lambda takes.
+    /// The payload is larger than Lambda takes. No failure is counted.
     TooLarge,
 }
 
@@ -59,7 +59,8 @@ impl Poller {
     /// Joins the mapping's consumer group. No broker is asked yet.
     ///
     /// # Errors
-    /// [`KafkaError`] if the consumer cannot be made.
+    /// [`KafkaError::Settings`] if librdkafka refuses the settings, [`KafkaError::Refused`] if it refuses the
+    /// topic's name.
     pub fn join(
         kafka: &KafkaConfig,
         group: &str,
@@ -128,9 +129,9 @@ impl Poller {
     }
 }
 
-/// Invokes the function until every record of a batch is done, or given up and kept. Calls
-/// `settled` for each such record, as soon as it is so. Where [`Settings::retries`] is `None`, it
-/// may try for ever.
+/// Invokes the function until every record of a batch is done, or given up and kept. Calls `settled` for each
+/// record as soon as it is done, or given up and kept. It may try for ever: if [`Settings::retries`] is
+/// `None`, while the function cannot be reached, and while `sink` does not store what is given up.
 pub async fn handle(
     batch: Vec<InputRecord>,
     settings: &Settings,

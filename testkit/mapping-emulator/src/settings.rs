@@ -6,7 +6,7 @@ use std::time::Duration;
 /// values that are given here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Most records in one invocation (`BatchSize`). Default 100.
+    /// Most records in one invocation (`BatchSize`), at least 1: with 0 nothing is read. Default 100.
     pub batch_size: usize,
     /// Longest time in which a batch is collected (`MaximumBatchingWindowInSeconds`). Default 500
     /// ms.

@@ -22,9 +22,9 @@ pub enum Verdict {
 
 /// Reads the answer of a function that did not fail.
 ///
-/// Without partial responses (`partial` is false) any answer is a success. With them, an answer
-/// without a list, or with an empty one, is a success; a list that names a record which was not in
-/// the batch, or has another form, fails all of the batch.
+/// Without partial responses (`partial` is false) any answer is a success. With them, an answer without a
+/// list, or with an empty one, is a success; an answer that is not JSON, or a list that names a record which
+/// was not in the batch or has another form, fails all of the batch.
 #[must_use]
 pub fn verdict(partial: bool, records: &[InputRecord], answer: &[u8]) -> Verdict {
     if !partial {

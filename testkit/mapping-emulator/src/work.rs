@@ -34,10 +34,10 @@ pub struct GivenUp {
     pub records: Vec<InputRecord>,
     /// Why they were given up.
     pub why: Why,
-    /// How often they were handed to the function.
+    /// How often the function was invoked with these records, alone or together with others of their batch.
+    /// Invocations whose payload was too large are not counted.
     pub invocations: u32,
-    /// For people: why the last invocation failed. Empty where the records were too large to be
-    /// invoked with.
+    /// Why the last invocation failed, for people. Empty if the records were too large to be invoked with.
     pub cause: String,
 }
 
@@ -46,9 +46,11 @@ pub struct GivenUp {
 pub struct Settled {
     /// Records that are done.
     pub done: Vec<InputRecord>,
-    /// Records that are given up: they must be stored before they are committed. `None`: none are.
+    /// Records that are given up, which must be stored before their offsets are committed. `None` if none
+    /// are.
     pub given_up: Option<GivenUp>,
-    /// Whether the next try is with records that have just failed, so that it must wait before.
+    /// Whether the next invocation is with records that have just failed. If so, the caller must wait before
+    /// it.
     pub again: bool,
 }
 
@@ -59,7 +61,7 @@ struct Chunk {
     invocations: u32,
 }
 
-/// One batch, in the parts that are still to be worked, and the rules for what becomes of each.
+/// One batch, in the parts that are not done or given up yet, and the rules for what becomes of each part.
 #[derive(Debug)]
 pub struct Work {
     chunks: VecDeque<Chunk>,
@@ -85,7 +87,7 @@ impl Work {
         }
     }
 
-    /// The records to invoke the function with next; `None` when all are done or given up.
+    /// The records to invoke the function with next; `None` once all are done or given up.
     #[must_use]
     pub fn next(&self) -> Option<&[InputRecord]> {
         self.chunks.front().map(|chunk| &*chunk.records)
@@ -97,8 +99,9 @@ impl Work {
         self.chunks.front().map_or(0, |chunk| chunk.failures)
     }
 
-    /// Takes note of what came of the invocation with the records of [`next`](Self::next). `now` is
-    /// the time by which their age is judged.
+    /// Takes note of what came of the invocation with the records of [`next`](Self::next), and returns which
+    /// of them are done or given up by that. `now` is the time by which their age is judged. Does nothing if
+    /// no records are left.
     pub fn settle(&mut self, verdict: Verdict, now: Timestamp) -> Settled {
         let Some(mut chunk) = self.chunks.pop_front() else {
             return Settled::default();
@@ -130,8 +133,9 @@ impl Work {
         }
     }
 
-    /// Takes note that the event with the records of [`next`](Self::next) is too large: they are
-    /// cut in two halves, or a single record is given up.
+    /// Takes note that the event with the records of [`next`](Self::next) is too large. Several records are
+    /// cut into two halves, of which the first is next; nothing is settled then. A single record is given up:
+    /// it is in [`Settled::given_up`], with [`Why::PayloadTooLarge`]. Does nothing if no records are left.
     pub fn too_large(&mut self) -> Settled {
         match self.chunks.pop_front() {
             None => Settled::default(),

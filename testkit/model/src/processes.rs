@@ -6,8 +6,8 @@ use triad_core::{Order, Version};
 
 use crate::canonical::Canonical;
 
-/// What one Scheduler has in memory; it loses all of it when it dies. The default is that of one
-/// that has just started.
+/// What one Scheduler has in memory; it loses all of it when it dies. The default is that of a Scheduler that
+/// has just started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scheduler {
     /// It has handled the first message of the line and not acknowledged it.
@@ -19,8 +19,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// The version that the write which it is about to make expects; `None` if it is not about to
-    /// write.
+    /// The version that this Scheduler's next write expects; `None` if its next move is not a write.
     pub fn writes_on(&self) -> Option<Version> {
         match self.doing.as_ref()?.1.task() {
             Task::Write { expected, .. } => Some(expected),
@@ -37,8 +36,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// The version that the write which it is about to make expects; `None` if it is not about to
-    /// write.
+    /// The version that this Supervisor's next write expects; `None` if its next move is not a write.
     pub fn writes_on(&self) -> Option<Version> {
         match self.doing.as_ref()?.task() {
             Task::Write { expected, .. } => Some(expected),
@@ -50,10 +48,10 @@ impl Supervisor {
 /// What the agent is doing about the first request of its topic. It loses this when it dies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Agent {
-    /// It has not taken the request, or there is none.
+    /// The agent has not taken the request, or there is none.
     #[default]
     Idle,
-    /// It has called the service for this request, and the call has neither been answered nor given
+    /// The agent has called the service for this request, and the call has been neither answered nor given
     /// up.
     Calling(Canonical<StepRequest>),
     /// The call for this request has ended so; the reply is not sent yet.

@@ -9,23 +9,23 @@ use crate::canonical::Canonical;
 use crate::processes::Scheduler;
 use crate::world::{Installation, World};
 
-/// What a Scheduler can do next.
+/// One thing that a Scheduler can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// It takes the first message of the topic, and decides on its copy of the record, or on the
-    /// record if it has no copy.
+    /// The Scheduler takes the first message of the topic, and decides on its copy of the record, or on the
+    /// record itself if it has no copy.
     Take,
-    /// It writes what it has decided, or reads and decides again if the version has changed.
+    /// The Scheduler writes what it has decided, or reads and decides again if the version has changed.
     Write,
-    /// It sends all messages that may be sent together now.
+    /// The Scheduler sends all messages that may be sent together now.
     Send,
-    /// It sends the first of these messages and dies.
+    /// The Scheduler sends the first of these messages and dies.
     SendOneAndCrash,
-    /// It writes that a finished order has no unsent messages.
+    /// The Scheduler writes that a finished order has no unsent messages.
     Confirm,
-    /// It acknowledges the message, which leaves the topic.
+    /// The Scheduler acknowledges the message, which leaves the topic.
     Acknowledge,
-    /// It dies and loses what it has in memory.
+    /// The Scheduler dies and loses what it has in memory.
     Crash,
 }
 

@@ -9,10 +9,10 @@ use triad_core::message::StepRequest;
 /// What has become of the effect under one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// It happened, and was not undone.
+    /// The effect happened, and was not compensated.
     Applied,
-    /// It happened and was undone, or it can never happen: it was refused, or undone before it
-    /// came.
+    /// The effect happened and was compensated; or it can never happen, because its call was refused, or
+    /// compensated before it arrived.
     Undone,
 }
 
@@ -29,7 +29,7 @@ pub enum Answer {
     Refused,
 }
 
-/// A call arrives at the service: takes effect, unless an effect or an undo under its key is known,
+/// A call arrives at the service: it takes effect, unless an effect or a compensation under its key is known,
 /// and is answered.
 pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.undoes.as_ref().unwrap_or(&request.idempotency_key);
@@ -48,9 +48,9 @@ pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     }
 }
 
-/// A call arrives and is refused for good, and its effect can then never happen. If the effect has
-/// happened already, the answer is that it is done, because the same key is always answered the
-/// same. An undo that is refused changes nothing.
+/// A call arrives and is refused for good, and its effect can then never happen. If the effect has happened
+/// already, the answer is that it is done, because the same key is always answered the same. A compensation
+/// that is refused changes nothing.
 pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = request.idempotency_key.0.clone();
     if request.direction == Direction::Compensate {
@@ -62,7 +62,7 @@ pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     }
 }
 
-/// How many effects have happened and were not undone.
+/// How many effects have happened and were not compensated.
 pub fn standing(effects: &Effects) -> usize {
     effects.values().filter(|e| **e == Effect::Applied).count()
 }

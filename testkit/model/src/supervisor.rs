@@ -6,18 +6,18 @@ use triad_core::{Event, Order, Untaken};
 use crate::canonical::Canonical;
 use crate::world::{Installation, World};
 
-/// What a Supervisor can do next.
+/// One thing that a Supervisor can do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Move {
-    /// It finds the order in the due index, reads the record and decides.
+    /// The Supervisor finds the order in the due index, reads the record and decides.
     Sweep,
-    /// It writes what it has decided, or gives up if the version has changed.
+    /// The Supervisor writes what it has decided, or gives up if the version has changed.
     Write,
-    /// It sends all messages that may be sent together now.
+    /// The Supervisor sends all messages that may be sent together now.
     Send,
-    /// It writes that a finished order has no unsent messages.
+    /// The Supervisor writes that a finished order has no unsent messages.
     Confirm,
-    /// It dies and loses what it has in memory.
+    /// The Supervisor dies and loses what it has in memory.
     Crash,
 }
 

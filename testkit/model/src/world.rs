@@ -22,7 +22,7 @@ use crate::service::Effects;
 pub struct Bounds {
     /// Steps of the workflow: 1 or 2.
     pub steps: usize,
-    /// The time, in milliseconds, at which time stops; it begins at 0. A step's complete-within is
+    /// The time, in milliseconds, at which time stops, inclusive; it begins at 0. A step's complete-within is
     /// 10 ms.
     pub horizon: u64,
     /// How often processes may die, all together.
@@ -33,8 +33,8 @@ pub struct Bounds {
     pub rebalances: u8,
     /// What the workflow does about a failed step.
     pub policy: Policy,
-    /// How many Schedulers there are, and how many Supervisors: 1 or 2 of each. The second of each
-    /// has a clock that is ahead by the skew.
+    /// How many Schedulers there are, and how many Supervisors: 1 or 2 of each. The clock of the second of
+    /// each is ahead by the skew, 1 ms.
     pub instances: usize,
 }
 

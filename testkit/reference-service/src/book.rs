@@ -58,8 +58,8 @@ struct Entry {
 
 /// The state of every key of every service, in the order in which the keys were first seen.
 ///
-/// About 400 bytes a key. Forward calls add keys up to `max_keys`; undos up to twice that, so
-/// that a full book can still be compensated.
+/// About 400 bytes a key. Forward calls add keys up to `max_keys`, compensations up to twice that, so that
+/// what a full book holds can still be compensated.
 #[derive(Debug)]
 pub struct Book {
     max_keys: usize,
@@ -145,8 +145,7 @@ impl Book {
         Ok(entry.calls)
     }
 
-    /// Takes over what a call did. [`arrive`](Self::arrive) must have been called for the call
-    /// before.
+    /// Takes over what a call did, and counts it. Call [`arrive`](Self::arrive) for the same call before.
     pub fn apply(&mut self, line: &LedgerLine) {
         let head = &line.head;
         self.counts_of(&head.service).note(line.kind, line.cause);

@@ -11,7 +11,7 @@ use crate::hash;
 pub enum Direction {
     /// The effect itself.
     Forward,
-    /// The reversal of the effect of another key.
+    /// A compensation: the reversal of the effect of another key. Its name on the wire is `undo`.
     Undo,
 }
 
@@ -20,7 +20,7 @@ pub enum Direction {
 pub struct CallHead {
     /// Service called; keys of different services are different keys.
     pub service: String,
-    /// Action of the service.
+    /// Name of the action that the service is asked for.
     pub action: String,
     /// Order on whose behalf the call is made; empty when the caller did not say.
     pub order: String,
@@ -30,9 +30,9 @@ pub struct CallHead {
     pub direction: Direction,
     /// The caller's attempt number; 0 when the caller did not say.
     pub attempt: u32,
-    /// The idempotency key.
+    /// The idempotency key, as the caller sent it.
     pub key: String,
-    /// The forward key whose effect an undo reverses; `None` on a forward call.
+    /// The forward key whose effect a compensation reverses; `None` for a forward call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<String>,
 }
@@ -65,9 +65,9 @@ pub enum Kind {
     Applied,
     /// A call whose effect, or whose reversal, was there already: it changed nothing.
     Replayed,
-    /// An undo reversed an effect.
+    /// A compensation that reversed an effect.
     Undone,
-    /// An undo that came before its forward call. The forward call is refused from now on.
+    /// A compensation that came before its forward call. The forward call is refused from now on.
     Tombstoned,
     /// The call was refused for good, without effect.
     Refused,
@@ -83,9 +83,9 @@ pub enum Cause {
     Declined,
     /// The key was used before with another request, and had its effect then.
     KeyReused,
-    /// The effect under this forward key was undone, or an undo of it came first.
+    /// The effect under this forward key was compensated, or its compensation came first.
     Undone,
-    /// The key that an undo names is itself the key of an undo.
+    /// The key that a compensation names is itself the key of a compensation.
     NotForward,
     /// The fault settings say that the service is down.
     Down,
@@ -134,11 +134,11 @@ pub enum Status {
     },
     /// A forward key whose effect was applied and then reversed.
     Undone,
-    /// A forward key whose undo came first: its effect can never be applied.
+    /// A forward key whose compensation came first: its effect can never be applied.
     Tombstoned,
-    /// The key of an undo that has been carried out.
+    /// The key of a compensation that has been carried out.
     UndoDone {
-        /// Fingerprint of the request to undo: see [`Call::fingerprint`].
+        /// Fingerprint of the request to compensate: see [`Call::fingerprint`].
         fingerprint: u64,
     },
 }

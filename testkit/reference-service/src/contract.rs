@@ -67,8 +67,8 @@ pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     }
 }
 
-/// The answer to a probe: whether the effect under a forward key is in place, with the output if it
-/// is. It is not in place if it was undone, or if its undo came first.
+/// The answer to a probe: whether the effect under a forward key is in place, with the output if it is. It is
+/// not in place if it was compensated, or if its compensation came first.
 #[must_use]
 pub fn probe(book: &Book, service: &str, key: &str) -> Answer {
     let applied = matches!(book.status(service, key), Status::Applied { .. });

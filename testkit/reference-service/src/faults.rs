@@ -45,17 +45,17 @@ pub struct FaultPlan {
     pub transient_after_effect: f64,
     /// Fraction of forward keys that are always declined with 422, before any effect. Default 0.
     pub permanent: f64,
-    /// Fraction of undo keys that are always declined with 422, before any effect. Default 0.
+    /// Fraction of the keys of compensations that are always declined with 422, before any effect. Default 0.
     pub undo_permanent: f64,
-    /// Fraction of calls whose answer is held for `stall_ms`; in one half of them the effect is
-    /// applied before the stall, in the other half after it.
+    /// Fraction of calls whose answer is held for `stall_ms`; in one half of them the effect is applied
+    /// before the stall, in the other half after it. Default 0.
     pub stall: f64,
-    /// Length of a stall, in milliseconds, at most [`MAX_WAIT_MS`].
+    /// Length of a stall, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
     pub stall_ms: u64,
-    /// Fraction of calls answered 200 with a body that is not JSON; one half of them after the
-    /// effect was applied.
+    /// Fraction of calls answered 200 with a body that is not JSON; one half of them after the effect was
+    /// applied. Default 0.
     pub garbage: f64,
-    /// Wait before the effect of every call, in milliseconds, at most [`MAX_WAIT_MS`].
+    /// Wait before the effect of every call, in milliseconds, at most [`MAX_WAIT_MS`]. Default 0.
     pub latency_ms: u64,
     /// Upper bound of a further wait, drawn for each call, in milliseconds, at most
     /// [`MAX_WAIT_MS`]. Default 0.
@@ -118,23 +118,23 @@ pub struct Decision {
 pub enum Mishap {
     /// No fault: the call is handled as the contract says.
     None,
-    /// It is answered 503, without effect.
+    /// The call is answered 503, without effect.
     Down,
-    /// It is answered 401, without effect.
+    /// The call is answered 401, without effect.
     CallerRefused,
-    /// It is answered with a status that says "try again", before or after its effect.
+    /// The call is answered with a status that says "try again", before or after its effect.
     Transient {
         /// The HTTP status: 429, 500 or 503; never 429 after the effect.
         status: u16,
-        /// Whether the effect is applied before.
+        /// Whether the effect is applied before the call is answered so. If false, the call has no effect.
         after_effect: bool,
     },
-    /// It is answered 200 with a body that is not JSON, before or after its effect.
+    /// The call is answered 200 with a body that is not JSON, before or after its effect.
     Garbage {
-        /// Whether the effect is applied before.
+        /// Whether the effect is applied before the call is answered so. If false, the call has no effect.
         after_effect: bool,
     },
-    /// Its answer is held back.
+    /// The call's answer is held back.
     Stall {
         /// For how long, in milliseconds, at most [`MAX_WAIT_MS`].
         stall_ms: u64,
@@ -154,7 +154,7 @@ enum Draw {
 }
 
 impl Faults {
-    /// The plan that `service` follows.
+    /// The plan that `service` follows: its own, or else the default plan.
     pub fn plan(&self, service: &str) -> &FaultPlan {
         self.services.get(service).unwrap_or(&self.default)
     }

@@ -80,8 +80,9 @@ impl ReferenceService {
     /// Reads the ledger file, if there is one, listens, and serves on the caller's Tokio runtime.
     ///
     /// # Errors
-    /// [`StartError`] if a fault setting is out of its bounds, the ledger file cannot be used or
-    /// the address cannot be listened on; nothing is left running then.
+    /// [`StartError::Faults`] if a fault setting is out of its bounds, [`StartError::Ledger`] if the ledger
+    /// file cannot be used, [`StartError::Listen`] if the address cannot be listened on. Nothing is left
+    /// running then.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.

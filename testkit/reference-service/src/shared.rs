@@ -18,7 +18,7 @@ use crate::faults::{Decision, Faults, FaultsError, Mishap};
 use crate::ledger_file::LedgerFile;
 use crate::summary::{KeyView, Summary};
 
-/// Most calls that may wait at once, for a latency or a stall; one more is answered 503 without
+/// Most calls that may wait at once, for a latency or a stall, inclusive; one more is answered 503 without
 /// effect.
 pub const MAX_WAITING: usize = 10_000;
 

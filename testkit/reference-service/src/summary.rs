@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::{Cause, Direction, Kind, Status};
 
-/// Most examples of one kind that a summary names.
+/// Most examples of one kind that a summary names, inclusive.
 pub const MAX_EXAMPLES: usize = 16;
 
 /// Counts of calls, by what they did and by what went wrong.
@@ -20,7 +20,7 @@ pub struct Counts {
     pub undone: u64,
     /// Calls whose effect, or whose reversal, was there already.
     pub replayed: u64,
-    /// Undos that came before their forward call.
+    /// Compensations that came before their forward call.
     pub tombstoned: u64,
     /// Calls refused for good.
     pub refused: u64,
@@ -96,9 +96,9 @@ pub enum KeyStatus {
     Applied,
     /// A forward key whose effect was applied and then reversed.
     Undone,
-    /// A forward key whose undo came first: its effect can never be applied.
+    /// A forward key whose compensation came first: its effect can never be applied.
     Tombstoned,
-    /// The key of an undo that has been carried out.
+    /// The key of a compensation that has been carried out.
     UndoDone,
 }
 
@@ -127,7 +127,7 @@ pub struct KeyView {
     pub order: String,
     /// Id of the step; empty if the caller did not say.
     pub step: String,
-    /// Whether it is the key of an effect or of an undo.
+    /// Whether it is the key of an effect or of a compensation.
     pub direction: Direction,
     /// What has become of the effect under the key.
     pub status: KeyStatus,

@@ -18,7 +18,7 @@ const MAX_FAILURES: usize = 100;
 /// A seed in which an invariant did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Number of the seed.
+    /// The seed whose run failed.
     pub seed: u64,
     /// Name of the first invariant that did not hold.
     pub invariant: String,
@@ -43,7 +43,8 @@ pub struct Totals {
     pub effects: u64,
     /// How much virtual time passed, in milliseconds.
     pub virtual_ms: u64,
-    /// How often each fault, state, act and policy was reached, by name.
+    /// How often each thing was reached, by its name in [`coverage`](crate::coverage): faults, states, acts,
+    /// policies and invariants among them.
     pub reached: BTreeMap<String, u64>,
     /// The seeds that failed, lowest first; at most 100.
     pub failed: Vec<Failed>,

@@ -28,8 +28,8 @@ const PLAIN_PAUSE_MS: u64 = 150;
 pub struct Options {
     /// Whether the readable list of events is kept.
     pub trace: bool,
-    /// If set, this many orders of three steps are run without faults, in place of a scenario that
-    /// is drawn from the seed. `None`: the scenario of the seed.
+    /// If set, this many orders of three steps are run without faults, in place of a scenario that is drawn
+    /// from the seed; [`faults`](Self::faults) then has no effect. `None`: the scenario of the seed.
     pub plain_orders: Option<usize>,
     /// If set, only this many faults happen, the first ones of the run. `None`: all.
     pub faults: Option<u64>,
@@ -105,7 +105,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 /// Runs a world from what [`of_seed`] has saved, without drawing it again.
 ///
 /// # Errors
-/// A text for people that says which part of `saved` cannot be used.
+/// A text for people, if `saved` has no order.
 pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, String> {
     let drawn = saved.drawn()?;
     Ok(run_drawn(saved.seed, Some(drawn), options).0)

@@ -14,8 +14,8 @@ use rustix::io::{Errno, Result, pread, pwrite};
 
 use crate::note::{FileId, Note};
 
-/// The notes of what the writes of one process replace. A process must have only one. Notes that an earlier
-/// process has left in the same directory still count.
+/// The notes of what the writes of one process replace, kept in files. A process must have only one journal.
+/// Notes that an earlier process has left in the same directory still count.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
@@ -61,7 +61,7 @@ fn read(file: impl AsFd, from: u64, to: u64) -> Result<Vec<u8>> {
 }
 
 impl Journal {
-    /// A journal that keeps its notes in this directory, which must exist. Nothing is read or written yet.
+    /// A journal that keeps its notes in `directory`, which must exist. Nothing is read or written yet.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
         Self {

@@ -20,15 +20,15 @@ const PAGE: u64 = 4096;
 pub struct Lost {
     /// Files with writes that were not synced.
     pub files: usize,
-    /// Pages of 4 KB that were written since the last sync of their file.
+    /// Pages of 4 KiB that were written since the last sync of their file.
     pub unsynced: usize,
     /// How many of the unsynced pages were set back to what they were at that sync.
     pub pages: usize,
 }
 
 /// Takes back a part, chosen by `seed`, of what was written and not synced in the files below the directory
-/// `data`. `notes` is the directory of the [`Journal`](crate::Journal); all notes in it are deleted. The
-/// process that wrote must have ended.
+/// `data`. `notes` is the directory of the [`Journal`](crate::Journal); all files in it are deleted. With the
+/// same files and notes, the same seed takes back the same part. The process that wrote must have ended.
 ///
 /// # Errors
 /// The error of the operating system if a file or a note cannot be read, written or deleted.

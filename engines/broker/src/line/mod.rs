@@ -42,7 +42,8 @@ pub enum LineError {
     /// The group has no name, or the metadata is longer than 4,096 bytes.
     #[error("the group takes no such offset")]
     NoOffset,
-    /// The disk failed or is full, or the broker's bound on bytes is reached. A later try may succeed.
+    /// The disk failed or is full, or a bound of the broker is reached: on bytes, or on the groups with
+    /// committed offsets. A later try may succeed.
     #[error("the records cannot be stored now")]
     Storage,
     /// Positions were not durable in time: the broker has too much to do. A later try may succeed.
@@ -71,16 +72,16 @@ pub struct Batch {
 /// What a sender must know of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicShape {
-    /// How many partitions it has; they are numbered from 0.
+    /// How many partitions the topic has; they are numbered from 0.
     pub partitions: i32,
-    /// Most bytes of a record batch that it takes now (`max.message.bytes`).
+    /// Most bytes of a record batch that the topic takes now (`max.message.bytes`), inclusive.
     pub max_batch_bytes: usize,
 }
 
 /// What to read of one topic.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// The topic.
+    /// Name of the topic.
     pub topic: Arc<str>,
     /// Pairs of a partition and the offset from which to read it.
     pub positions: Vec<(i32, i64)>,
@@ -93,32 +94,32 @@ pub struct Wanted {
 pub enum Part {
     /// Whole batches, the first of which holds the offset that was asked for, or the next one there is.
     Batches {
-        /// The partition.
+        /// Number of the partition, from 0.
         partition: i32,
-        /// Their bytes.
+        /// The bytes of the batches, one batch behind the other.
         bytes: Vec<u8>,
         /// The offset that the next record of the partition gets.
         end: i64,
     },
     /// The offset that was asked for is before `start` or behind `end`.
     OutOfRange {
-        /// The partition.
+        /// Number of the partition, from 0.
         partition: i32,
-        /// The first offset that is kept.
+        /// The offset of the first record that is kept.
         start: i64,
-        /// The offset that the next record gets.
+        /// The offset that the next record of the partition gets.
         end: i64,
     },
 }
 
-/// A group's position in one partition.
+/// A consumer group's position in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// The partition.
+    /// Number of the partition, from 0.
     pub partition: i32,
-    /// The offset before which all is done.
+    /// The offset of the next record to read: all records below it are done.
     pub offset: i64,
-    /// A text that is kept with it, at most 4,096 bytes; empty for none.
+    /// A text that is kept with the offset, at most 4,096 bytes; empty for none.
     pub metadata: String,
 }
 
@@ -127,10 +128,10 @@ impl Line {
         Self { core }
     }
 
-    /// How many partitions a topic has, and how much it takes.
+    /// How many partitions a topic has, and how large a batch it takes.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`], [`LineError::Stopped`].
+    /// [`LineError::NoTopic`] if there is no such topic, [`LineError::Stopped`] if the broker has stopped.
     pub fn shape(&self, topic: &str) -> Result<TopicShape, LineError> {
         let shape = self.core.with(|core| serve::shape(core, topic));
         shape.unwrap_or(Err(LineError::Stopped))
@@ -156,8 +157,8 @@ impl Line {
     ///
     /// # Errors
     /// For each batch: [`LineError::NoTopic`], [`LineError::NotAllowed`], [`LineError::TooLarge`],
-    /// [`LineError::NoBatch`], [`LineError::Storage`] or [`LineError::Stopped`]. After the last two it may
-    /// have been appended all the same.
+    /// [`LineError::NoBatch`], [`LineError::Storage`] or [`LineError::Stopped`]. After the last two the batch
+    /// may have been appended all the same.
     pub async fn append(&self, batches: Vec<Batch>) -> Vec<Result<i64, LineError>> {
         let appended = match self.keep_up().await {
             Ok(()) => self.core.with(|core| serve::append(core, &batches)),
@@ -176,7 +177,8 @@ impl Line {
     /// at once.
     ///
     /// # Errors
-    /// [`LineError::Storage`] or [`LineError::Stopped`]: it is not known to be durable.
+    /// [`LineError::Storage`] if the disk failed, [`LineError::Stopped`] if the broker has stopped. It is
+    /// then not known whether everything is durable.
     pub async fn make_durable(&self) -> Result<(), LineError> {
         let end = self.core.with(|core| core.store.flush_now());
         self.durable(end.ok_or(LineError::Stopped)?).await
@@ -242,8 +244,10 @@ impl Line {
     /// Commits take effect in the order of the calls. `flush` is [`Flush::Now`] if somebody is going to wait.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`], [`LineError::NoOffset`] or [`LineError::Stopped`]: nothing was committed.
-    /// [`LineError::Storage`], after which they may be committed all the same.
+    /// [`LineError::NoTopic`] for a topic or partition that does not exist, [`LineError::NoOffset`] for a
+    /// group without a name or metadata that is too long, or [`LineError::Stopped`]: nothing was committed.
+    /// [`LineError::Storage`] if the disk failed or there is no room for another group; the positions may be
+    /// committed all the same.
     pub fn commit(
         &self,
         group: &str,
@@ -266,7 +270,8 @@ impl Line {
 #[derive(Debug)]
 pub struct Attending(#[expect(dead_code, reason = "it is there")] Arc<()>);
 
-/// Positions that are committed, and may not be durable yet. Dropping this value undoes nothing.
+/// Positions that are committed, and may not be durable yet. Dropping this value does not take the commit
+/// back.
 #[derive(Debug)]
 pub struct Committing {
     core: Shared,
@@ -274,11 +279,12 @@ pub struct Committing {
 }
 
 impl Committing {
-    /// Waits until they are durable, for at most `within`; the thread is blocked meanwhile.
+    /// Waits until the positions are durable, for at most `within`; the thread is blocked meanwhile.
     ///
     /// # Errors
-    /// [`LineError::Storage`], [`LineError::Busy`] (they were not durable in time) or
-    /// [`LineError::Stopped`], after which they may be committed all the same.
+    /// [`LineError::Storage`] if the disk failed, [`LineError::Busy`] if the positions were not durable in
+    /// time, or [`LineError::Stopped`] if the broker has stopped. The positions may be committed all the
+    /// same.
     pub fn wait(self, within: Duration) -> Result<(), LineError> {
         let (tell, told) = sync_channel(1);
         let waits = self.core.with(|core| {
@@ -301,7 +307,7 @@ impl Committing {
     /// `Some(Ok(()))` if the positions are durable; `None` if that is not known yet. Does not wait.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// [`LineError::Storage`] if the disk failed, [`LineError::Stopped`] if the broker has stopped.
     #[must_use]
     pub fn at_hand(&self) -> Option<Result<(), LineError>> {
         let durable = self.core.with(|core| serve::durable(core, self.lsn));
@@ -323,7 +329,8 @@ impl Reading {
     /// that. The future may be dropped and the call made again.
     ///
     /// # Errors
-    /// [`LineError::NoTopic`], [`LineError::Storage`] or [`LineError::Stopped`].
+    /// [`LineError::NoTopic`] if the topic or a partition does not exist, [`LineError::Storage`] if the disk
+    /// failed, [`LineError::Stopped`] if the broker has stopped.
     pub async fn come(&self) -> Result<Vec<Part>, LineError> {
         loop {
             let read = self.core.with(|core| {
@@ -344,7 +351,7 @@ impl Reading {
     /// What there is to read now, without waiting; `None` if there is nothing.
     ///
     /// # Errors
-    /// As [`come`](Self::come).
+    /// The same as those of [`come`](Self::come).
     #[must_use]
     pub fn at_hand(&self) -> Option<Result<Vec<Part>, LineError>> {
         let read = self.core.with(|core| serve::read(core, &self.wanted));

@@ -23,13 +23,13 @@ use crate::error::Error;
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
 
-/// Who may log in by SASL. There must be at least one user or a check of tokens.
+/// The users and tokens that may log in by SASL. There must be at least one user or a check of tokens.
 #[derive(Clone, Default)]
 pub struct SaslConfig {
     /// Passwords by user name, for SCRAM-SHA-512 and SCRAM-SHA-256; at most 1,000, and no name is
     /// empty. With none, SCRAM is not offered.
     pub users: BTreeMap<String, String>,
-    /// Who checks tokens, for OAUTHBEARER. `None`: OAUTHBEARER is not offered.
+    /// The check of tokens, for OAUTHBEARER. `None`: OAUTHBEARER is not offered.
     pub tokens: Option<Arc<dyn TokenCheck>>,
 }
 
@@ -54,7 +54,7 @@ pub trait TokenCheck: Send + Sync {
     fn check(&self, token: &str) -> Result<Grant, String>;
 }
 
-/// Who has logged in with a valid token, and for how long.
+/// What a valid token grants: who has logged in with it, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Name of the person or program that logs in.

@@ -41,10 +41,10 @@ pub enum Decision {
     /// Write the next version on the condition that the present one still stands; then send its
     /// effects.
     Transition(Box<Transition>),
-    /// The event was answered by an earlier write: write nothing, and send again what the record
-    /// says ([`crate::effect::of_record`]).
+    /// The event was answered by an earlier write, or the order has finished and its messages may be unsent:
+    /// write nothing, and send again what the record says ([`crate::effect::of_record`]).
     Repeat,
-    /// The decision depends on the order's details, and [`Context::details`] is `None`: read them
+    /// The decision depends on the order's details, and [`Context::details`] is `None`: read the details
     /// and decide again.
     NeedsDetails,
     /// Nothing is to be done, for this reason.
@@ -104,16 +104,17 @@ impl From<OperationRefusal> for Halt {
 pub enum Reason {
     /// A Scheduler has claimed the order already.
     Claimed,
-    /// The order has finished.
+    /// The order has finished, and the event changes nothing of a finished order.
     Finished,
     /// The reply belongs to an earlier attempt, or its complete-by is not that of the attempt that
     /// is out.
     OlderAttempt,
-    /// The reply was sent after its complete-by.
+    /// The reply is about a compensation and was sent after its complete-by. A late reply about an action or
+    /// a probe is not ignored: it raises the record's version and changes nothing else.
     Late,
     /// No request of the reply's direction is out for that step.
     NotAwaited,
-    /// The order is not due, and its hint in the due index needs no change.
+    /// There is nothing to do about the order yet, and its hint in the due index needs no change.
     NotDue,
     /// The order has not finished, so its end cannot be confirmed.
     Unfinished,
@@ -131,8 +132,9 @@ pub enum Reason {
 /// clock.
 ///
 /// # Errors
-/// [`Illegal`] for an event that cannot happen to a sound order, and for a record that does not fit
-/// its definition; nothing is to be written then.
+/// [`Illegal::WrongWorkflow`] if the record has not as many steps as the definition in `ctx`;
+/// [`Illegal::UnknownStep`] if a reply names a step that the definition does not have;
+/// [`Illegal::FutureAttempt`] if it names an attempt that has not been made. Nothing is to be written then.
 ///
 /// # Example
 /// ```

@@ -24,15 +24,19 @@ pub struct StepRecord {
     pub action: Leg,
     /// What the compensation has used up.
     pub compensation: Leg,
-    /// Number in the step's idempotency keys, 0 at first: raised when an operator has the step done
-    /// again after it was compensated or refused, because the service has answered the earlier keys
-    /// for ever.
+    /// Number in the step's idempotency keys. It is 0 at first, and higher for a step that a migration adds
+    /// in a later round of the order. It is raised when the step is to have another effect than before,
+    /// because a service may answer an earlier key as it did then: when an operator resubmits a Compensated
+    /// order, has a refused step done again, corrects the input of a step that was attempted, or moves the
+    /// order to a version that has another input for such a step.
     pub key: u32,
     /// True if the action may have had its effect without anybody knowing: an attempt at it got no
-    /// answer, or none that can be read.
+    /// answer or none that can be read, or its answer is not waited for any more. Whether the effect is in
+    /// doubt depends on the state too: see [`happened`](crate::doubt::happened).
     pub in_doubt: bool,
     /// Until when a request that put the effect in doubt may still be carried out: its complete-by.
-    /// `None` if the effect is not in doubt, and in a record of an earlier version.
+    /// `None` if `in_doubt` is false, if no such request was still open, and in a record of an earlier
+    /// version.
     pub in_doubt_until: Option<Timestamp>,
     /// Since when the step waits for a service that may not be called, or for an agent that takes
     /// its request. `None` if it does not wait for either.
@@ -42,7 +46,8 @@ pub struct StepRecord {
     pub unheard_since: Option<Timestamp>,
     /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,
-    /// The last failure of the step, or the reason of its last wait; `None` if there was none.
+    /// The last failure of the step, or the reason for which it was last deferred; `None` if there was
+    /// neither. A later success does not clear it.
     pub error: Option<Failure>,
 }
 
@@ -51,13 +56,14 @@ pub struct StepRecord {
 pub struct Leg {
     /// Failed attempts in this round of the order.
     pub failures: u32,
-    /// Calls to the remote service in this round: those that replies reported, and the whole
-    /// allowance of each attempt that an agent took and never answered.
+    /// Calls to the remote service in this round that count against the total of the leg: those that replies
+    /// reported, and the whole allowance of each attempt that was counted as failed because no reply came.
+    /// The calls of a deferred attempt count only if the call ledger counts them.
     pub calls: u32,
     /// Calls that replies reported, in all rounds and of every attempt, deferred ones too.
     pub made: u32,
-    /// Calls that attempts may have made which an agent took and never answered, in all rounds: the
-    /// whole allowance of each.
+    /// Calls that attempts may have made which were counted as failed because no reply came, in all rounds:
+    /// the whole allowance of each.
     pub unreported: u32,
     /// How many of `made` and `unreported` together are of earlier rounds.
     pub before: u32,
@@ -96,27 +102,30 @@ pub enum StepState {
     Acting(Work),
     /// The action has had its effect.
     Completed {
-        /// Number of the attempt that succeeded.
+        /// Number of the attempt that succeeded or, if an operator said that the effect happened, of the
+        /// last one that was made.
         attempt: Attempt,
-        /// When its request was made; `None` if it was no reply of an attempt at the action that told
-        /// of the effect, but the answer to a probe or an operator.
+        /// When the request of the attempt at the action was made; `None` if the effect is known from the
+        /// answer to a probe or from an operator.
         started: Option<Timestamp>,
-        /// When the agent sent its reply; when the reply was read, if it does not say; when the
-        /// operator said so.
+        /// When the agent sent its reply, or when the reply was read if it does not say; when the operator
+        /// said so, if an operator did.
         finished: Timestamp,
         /// Place in the order in which the steps completed, from 0.
         position: u32,
-        /// What the service answered.
+        /// The output of the action, from the service or from the operator; null if a probe has found the
+        /// effect and brought no output.
         output: Value,
     },
-    /// The service refused the action, and it has had no effect.
+    /// The action has had no effect and is not attempted again: the service refused it, or the order was
+    /// compensated before the effect happened, or an operator said that it did not happen.
     Refused {
-        /// Number of the attempt that was refused.
+        /// Number of the last attempt at the action.
         attempt: Attempt,
     },
     /// The action was given up while its effect was in doubt, and the step has no compensation.
     Ambiguous {
-        /// Number of the last attempt.
+        /// Number of the last attempt at the action.
         attempt: Attempt,
     },
     /// The compensation is worked on: an attempt at it is due, out, deferred or failed.
@@ -139,9 +148,9 @@ pub enum StepState {
     Compensated {
         /// Number of the attempt at the compensation that succeeded.
         attempt: Attempt,
-        /// When its request was made; `None` in a record of an earlier version.
+        /// When the request of that attempt was made; `None` in a record of an earlier version.
         started: Option<Timestamp>,
-        /// When the agent sent its reply; when the reply was read, if it does not say.
+        /// When the agent sent its reply, or when the reply was read if it does not say.
         finished: Timestamp,
     },
 }
@@ -155,7 +164,7 @@ pub enum Work {
         /// Number of the last attempt, of this round or an earlier one; 0 if none was made.
         last: Attempt,
     },
-    /// A request is out: made, and not answered yet.
+    /// A request is out: it was made, and no reply to it has been taken yet.
     Out(Out),
     /// The attempt was deferred: the service is paused, its circuit breaker is open, or its limits
     /// are reached.
@@ -168,13 +177,14 @@ pub enum Work {
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
     /// about another attempt.
     Failed {
-        /// What was asked for.
+        /// Whether the action, the probe or the compensation was asked for.
         direction: Direction,
         /// Number of the attempt.
         attempt: Attempt,
-        /// When its request was made.
+        /// When its request was made; 0 in a record of an early version, which did not store it.
         started: Timestamp,
-        /// How many calls this attempt made; the leg's `calls` has them already.
+        /// How many calls this attempt made, which [`Leg::calls`] includes already; 0 in a record of an early
+        /// version.
         calls: u32,
     },
 }
@@ -200,7 +210,7 @@ pub struct Out {
     pub attempt: Attempt,
     /// When the request was made.
     pub started: Timestamp,
-    /// A reply that was sent after this moment changes nothing.
+    /// When the attempt is over: a reply that was sent after this moment does not move the step on.
     pub complete_by: Timestamp,
 }
 
@@ -281,7 +291,8 @@ impl StepState {
             .is_some_and(|out| out.direction == Direction::Forward)
     }
 
-    /// Whether an attempt at the action is to be made.
+    /// Whether an attempt at the action is to be made after an earlier one. False while the step has not been
+    /// started.
     #[must_use]
     pub fn is_retry_due(&self) -> bool {
         matches!(self, Self::Acting(Work::Due { .. }))
@@ -383,21 +394,25 @@ impl StepRecord {
         }
     }
 
-    /// How many attempts were made at the step in all rounds, at its action, probe and compensation together.
-    /// One that is out is counted.
+    /// How many attempts were made at the step in all rounds, at its action, probe and compensation together:
+    /// [`actions`](Self::actions) plus [`compensations`](Self::compensations).
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.actions().saturating_add(self.compensations())
     }
 
-    /// How many attempts were made at the action and its probe, in all rounds. One that is out is counted.
+    /// How many attempts were made at the action and its probe, in all rounds: the highest number of such an
+    /// attempt, one that is out included. Too high for a step that a migration has added in a later round,
+    /// because its attempts are not numbered from 1.
     #[must_use]
     pub fn actions(&self) -> u32 {
         let present = self.state.attempt().map_or(0, |attempt| attempt.0);
         present.max(self.action.earlier)
     }
 
-    /// How many attempts were made at the compensation, in all rounds. One that is out is counted.
+    /// How many attempts were made at the compensation, in all rounds: the highest number of such an attempt,
+    /// one that is out included. Too high for a step that a migration has added in a later round, as for
+    /// [`actions`](Self::actions).
     #[must_use]
     pub fn compensations(&self) -> u32 {
         let present = match &self.state {

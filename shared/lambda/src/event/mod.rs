@@ -52,13 +52,13 @@ impl ParsedRecord {
 pub struct MalformedRecord {
     /// Topic that the record was read from.
     pub topic: String,
-    /// Partition within the topic.
+    /// Number of the partition within the topic, from 0.
     pub partition: i32,
-    /// Offset within the partition. Where the event has none ([`MalformedCause::Offset`],
-    /// [`MalformedCause::NotAnObject`]), the lowest that it can be, judged by the offsets of the
-    /// records around it; 0 if no record of its list has one.
+    /// Offset within the partition, from 0. Where the event has none ([`MalformedCause::Offset`],
+    /// [`MalformedCause::NotAnObject`]), the lowest that it can be, judged by the offsets of the records
+    /// around it. If no record of its list has an offset, it is the record's place in the list, from 0.
     pub offset: i64,
-    /// Why it was not understood.
+    /// Why the record was not understood.
     pub cause: MalformedCause,
     /// The record's JSON text, exactly as in the event.
     pub raw: String,
@@ -84,7 +84,7 @@ pub enum MalformedCause {
     /// The record's key or value is neither null nor a text in base64.
     #[error("the {field} is not base64: {what}")]
     Base64 {
-        /// Which of the two: `key` or `value`.
+        /// Which of the two is wrong: `key` or `value`.
         field: &'static str,
         /// What is wrong with it, for people.
         what: String,
@@ -151,13 +151,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Lists<'a> {
     }
 }
 
-/// Reads the payload that an event source mapping of Kafka sends. The records come sorted by topic,
-/// partition and offset. An `eventSource` that is missing is accepted; any other than Kafka's is
-/// not.
+/// Reads the payload that an event source mapping of Kafka sends. The records come sorted by topic, partition
+/// and offset. An `eventSource` that is missing is accepted, and any other than `aws:kafka`,
+/// `SelfManagedKafka` and `aws:SelfManagedKafka` is not. A list that is null counts as empty.
 ///
 /// # Errors
-/// [`EventError`] when the event as a whole is not understood; a single record never causes one: it
-/// comes out as [`ParsedRecord::Malformed`].
+/// [`EventError::Shape`] if the payload is not JSON of the documented shape, [`EventError::Source`] if it
+/// comes from another kind of source, [`EventError::NoRecords`] if the field `records` is missing or null,
+/// [`EventError::Partition`] if a list of records has a name of another form. A single record never causes an
+/// error: it comes out as [`ParsedRecord::Malformed`].
 ///
 /// ```
 /// let event = br#"{"eventSource":"aws:kafka","records":{"orders-0":[

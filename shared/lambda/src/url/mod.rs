@@ -51,8 +51,9 @@ where
 /// Answers one request: what [`run_http`] does for each invocation, without the Runtime API.
 ///
 /// The answer is the handler's, with these exceptions: 504 if the handler does not answer before it is
-/// dropped, 413 for a body of more than `most` bytes, 400 for a request of a form that cannot be used, and
-/// 500 if the handler's answer is larger than [`MAX_ANSWER_BYTES`]. The answer to HEAD has no body.
+/// dropped, or is not called because no time is left, 413 for a body of more than `most` bytes, 400 for a
+/// request of a form that cannot be used, and 500 if the handler's answer is larger than
+/// [`MAX_ANSWER_BYTES`]. The answer to HEAD has no body.
 ///
 /// # Errors
 /// [`FunctionError`] of kind `Triad.Event` if the payload is not an event of a function URL, or of kind

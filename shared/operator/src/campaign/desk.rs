@@ -12,7 +12,8 @@ use super::records::{self, Listed};
 use crate::find::Filter;
 use crate::pages::{self, MAX_PAGE, PageError};
 
-/// Most campaigns that are carried on at once.
+/// Most campaigns that are under way at once, inclusive. Campaigns that are started at the same moment may
+/// pass this number.
 pub const MAX_ALIVE: usize = 8;
 /// Times that a lost race on a campaign is run again.
 const MAX_RACES: usize = 8;
@@ -85,8 +86,8 @@ pub struct Preview {
     pub more: bool,
 }
 
-/// Counts the orders that fit a filter at `now`. The count ends with the page of orders that reaches `most`.
-/// It costs as much as reading these orders.
+/// Counts the orders that fit a filter at `now`. The count ends with the page of orders that reaches `most`,
+/// or at the last order. The record of each order is read that may fit by its row in an index.
 ///
 /// # Errors
 /// [`StoreError`] if the store fails. A single record that cannot be read is left out, and is no error.
@@ -118,7 +119,9 @@ pub(super) fn store_error(error: PageError) -> StoreError {
     }
 }
 
-/// Checks what is asked for by itself, without regard to the campaigns that are under way.
+/// Checks what is asked for by itself, without regard to the campaigns that are under way. The filter must
+/// have a field that is set and no search key, the due index or the attention index must find its orders, and
+/// the share of orders that may fail again must be from 1 to 100.
 ///
 /// # Errors
 /// [`CampaignError::EmptyFilter`], [`CampaignError::NoIndex`], [`CampaignError::StopShare`].
@@ -140,8 +143,10 @@ pub fn check(wanted: &Wanted) -> Result<(), CampaignError> {
 /// id is made of a random number from `entropy`.
 ///
 /// # Errors
-/// Those of [`check`]; [`CampaignError::Same`], [`CampaignError::TooMany`], and [`CampaignError::Store`].
-/// After the last one the campaign may be started all the same: look at [`list`] before it is started again.
+/// Those of [`check`]; [`CampaignError::Same`] if a campaign with the same act and the same filter is under
+/// way; [`CampaignError::TooMany`] if [`MAX_ALIVE`] campaigns are under way; [`CampaignError::Store`] if the
+/// store fails. After the last one the campaign may be started all the same: look at [`list`] before it is
+/// started again.
 pub async fn start<S, E>(
     store: &S,
     entropy: &E,
@@ -210,7 +215,7 @@ pub(super) fn listed(campaign: &Campaign) -> Listed {
     }
 }
 
-/// A campaign, and its counts as they are now.
+/// A campaign as it is stored, and its counts as they are now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     /// The campaign.
@@ -231,8 +236,9 @@ async fn standing<S: ControlStore>(store: &S, campaign: Campaign) -> Result<Stan
     Ok(Standing { campaign, counts })
 }
 
-/// Lists the newest campaigns, at most `limit` of them, newest first. Campaigns whose records have expired
-/// are left out. For each campaign one record is read, and one more if it is in the middle of a batch.
+/// Lists the `limit` newest campaigns, newest first, without those whose records have expired. Campaigns that
+/// are over are kept in the list as long as it has at most 200 campaigns. The record of the list is read, one
+/// record for each campaign, and one more for a campaign in the middle of a batch.
 ///
 /// # Errors
 /// [`StoreError`] if the store fails; it is [`StoreError::Item`] if a record cannot be read.
@@ -272,19 +278,23 @@ pub async fn batch<S: ControlStore>(
     Ok(found.map(|read| read.value))
 }
 
-/// Whether an order of a batch needs a person: it refused the act, could not be acted on, or failed again.
+/// Whether an order of a batch needs a person: it refused the act, could not be acted on, or failed again
+/// ([`Then::Again`]). False while the result is not known.
 #[must_use]
 pub fn is_left_behind(entry: &Entry) -> bool {
     let could_not = matches!(entry.result, Some(Done::Refused | Done::Failed));
     could_not || entry.then == Some(Then::Again)
 }
 
-/// Stops a campaign at `now`, and returns it as it is then. It acts on no further order, except for a few
-/// that a process may have in hand; orders that it has acted on go on. `operator` says who stops it and why.
+/// Stops a campaign at `now`, and returns it as it is then. A process that is carrying the campaign on may
+/// still act on up to 50 more orders of the present batch; after that the campaign acts on none. Orders on
+/// which it has acted go on. `operator` says who stops the campaign and why.
 ///
 /// # Errors
-/// [`CampaignError::NotFound`], [`CampaignError::Already`] if it has ended, [`CampaignError::Contended`], and
-/// [`CampaignError::Store`], after which it may be stopped all the same.
+/// [`CampaignError::NotFound`] if there is no such campaign or its records have expired,
+/// [`CampaignError::Already`] if it has ended, [`CampaignError::Contended`] if other processes changed it in
+/// each of eight tries, and [`CampaignError::Store`] if the store fails, after which the campaign may be
+/// stopped all the same.
 pub async fn stop<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,
@@ -311,9 +321,11 @@ pub async fn stop<S: ControlStore, E: Entropy>(
 /// act again on orders that it has acted on. `operator` says who resumes it and why.
 ///
 /// # Errors
-/// [`CampaignError::TooMany`], [`CampaignError::NotFound`], [`CampaignError::Already`] if it is under way or
-/// has acted on every order that fits, [`CampaignError::Contended`], and [`CampaignError::Store`], after
-/// which it may be resumed all the same.
+/// [`CampaignError::TooMany`] if [`MAX_ALIVE`] campaigns are under way, which is looked at first;
+/// [`CampaignError::NotFound`] if there is no such campaign or its records have expired;
+/// [`CampaignError::Already`] if it is under way or has acted on every order that fits;
+/// [`CampaignError::Contended`] if other processes changed it in each of eight tries; and
+/// [`CampaignError::Store`] if the store fails, after which the campaign may be resumed all the same.
 pub async fn resume<S: ControlStore, E: Entropy>(
     store: &S,
     entropy: &E,

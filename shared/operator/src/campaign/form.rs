@@ -28,7 +28,8 @@ pub struct Campaign {
     /// The act that is done to each order.
     #[serde(flatten)]
     pub what: What,
-    /// Which orders it acts on: those that fitted this filter when it was started. Not empty.
+    /// Which orders the campaign acts on: those that fit this filter when a batch is chosen, and that were
+    /// not submitted, finished or paused after `started_at`. Ages are counted at `started_at`. Not empty.
     pub filter: Filter,
     /// Who started it, and why. The acts on its orders bear this name and this reason.
     #[serde(flatten)]
@@ -36,26 +37,28 @@ pub struct Campaign {
     /// How fast the campaign acts, and when it stops by itself.
     #[serde(flatten)]
     pub pace: Pace,
-    /// When it was started. An order that was submitted, finished or paused later is left out.
+    /// When the campaign was started. An order that was submitted, finished or paused later is left out.
     pub started_at: Timestamp,
-    /// What it does now, or how it ended.
+    /// What the campaign does now, or how it ended.
     pub phase: Phase,
-    /// The number of the present batch, counted from 1; 0 before the first.
+    /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
-    /// How many batches were begun since it was started or last resumed; the next batch's size depends on
-    /// it: see [`SIZES`](super::rules::SIZES).
+    /// How many batches were begun since the campaign was started or last resumed. The size of the next batch
+    /// depends on this number: see [`SIZES`](super::rules::SIZES).
     pub grown: u32,
-    /// Where the search for the orders of the next batch begins; `None`: at the beginning.
+    /// Where the search for the orders of the next batch begins; `None`: at the beginning, or nowhere if
+    /// `is_whole`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
     /// Whether the search has come to its end, so that there is no further batch.
     pub is_whole: bool,
-    /// Whether `counts` does not include the present batch yet.
+    /// Whether the present batch is not finished, so that `counts` does not include it yet.
     pub is_open: bool,
     /// Counts over all batches that are finished.
     pub counts: Counts,
-    /// Orders that came to an end, in the finished batches of fewer than 20 orders since it was started or
-    /// last resumed. These batches are judged together.
+    /// Orders that came to an end, in the finished batches that could have fewer than 20 orders
+    /// ([`SIZES`](super::rules::SIZES)) since the campaign was started or last resumed. These batches are
+    /// judged together.
     #[serde(default)]
     pub small: Came,
     /// Stops and resumptions, oldest first, at most [`MAX_NOTES`].
@@ -72,18 +75,18 @@ pub struct Campaign {
 pub enum What {
     /// Has the failed steps done again, or runs a compensated order again.
     Resubmit,
-    /// As [`Self::Resubmit`], with a corrected input of one step.
+    /// Resubmits the order, as [`Self::Resubmit`] does, with a corrected input of one step.
     Correct {
         /// The step whose input is corrected.
         step: StepId,
-        /// How the input is corrected: each order's from its own present input.
+        /// How the input is corrected. Each order's new input is made from its own present input.
         correction: Correction,
     },
     /// Compensates the order.
     Cancel,
     /// Tries the order's failed compensations again.
     RetryUndo,
-    /// Marks the order as settled by hand. Its state stays what it is.
+    /// Notes that the order was put right by hand, so that it needs no operator any more. Its state stays.
     Close,
     /// Pauses the order: no further step of it is started.
     Pause,
@@ -97,7 +100,7 @@ pub enum What {
 }
 
 impl What {
-    /// The name of the act, such as `retry-undo`.
+    /// The name of the act, such as `retry-undo`. That of [`Self::Correct`] is `resubmit`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -168,11 +171,11 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "kebab-case")]
 pub enum End {
-    /// Every order that fits was acted on.
+    /// The act was tried on every order that fits.
     Finished,
     /// An operator stopped it.
     Stopped,
-    /// Too many of its orders failed again.
+    /// More of its orders failed again than [`Pace::stop_share`] allows.
     FailsAgain {
         /// How many orders failed again.
         again: u32,
@@ -229,15 +232,15 @@ impl End {
 pub struct Counts {
     /// Orders that were chosen for a batch.
     pub chosen: u64,
-    /// Orders that were acted on.
+    /// Orders on which the act was done.
     pub done: u64,
     /// Orders that refused the act, or were not stored any more; nothing was written.
     pub refused: u64,
     /// Orders that could not be acted on: their record is damaged, or others changed it in every try.
     pub failed: u64,
-    /// Orders that were acted on and came to the end that the act is for.
+    /// Orders on which the act was done and whose result is [`Then::Well`].
     pub well: u64,
-    /// Orders that were acted on and failed again, or came to another end than the act is for.
+    /// Orders on which the act was done and whose result is [`Then::Again`].
     pub again: u64,
 }
 
@@ -246,7 +249,7 @@ pub struct Counts {
 pub struct Came {
     /// How many there are in all.
     pub of: u32,
-    /// How many of these failed again.
+    /// How many of these failed again ([`Then::Again`]).
     pub again: u32,
 }
 
@@ -277,7 +280,7 @@ pub struct CampaignLease {
 pub struct Batch {
     /// The orders, in the order in which they are acted on.
     pub orders: Vec<Entry>,
-    /// Where the search for the next batch begins; `None`: at the beginning, or nowhere if `is_whole`.
+    /// Where the search for the next batch begins; `None` if `is_whole`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
     /// Whether the search has come to its end, so that this batch is the last one.
@@ -292,8 +295,8 @@ pub struct Entry {
     /// What came of the act; `None` until that is known and written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Done>,
-    /// Why the act was not done, for a person, in at most [`MAX_TEXT_BYTES`]; `None` if it was done, or is
-    /// not known to be.
+    /// Why the act was not done, for a person, in at most [`MAX_TEXT_BYTES`]; `None` if it was done, and
+    /// while `result` is `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// What became of the order after the act; `None` while that is not known, and for an order on which the
@@ -318,10 +321,11 @@ pub enum Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// The order came to the end that the act is for. Also the result of acts after which nothing is waited
-    /// for, such as a pause.
+    /// The order came to the end that the act is for, or is not stored any more. Acts after which nothing is
+    /// waited for, such as a pause, always have this result.
     Well,
-    /// The order needs an operator again, or came to another end than the act is for.
+    /// The order needs an operator again, came to another end than the act is for, or has a record that
+    /// cannot be read.
     Again,
 }
 
@@ -359,7 +363,7 @@ impl Counts {
 }
 
 impl Batch {
-    /// How many orders of the batch were acted on, and how many of these came to an end.
+    /// On how many orders of the batch the act was done, and how many of these came to an end.
     #[must_use]
     pub fn came(&self) -> (u32, Came) {
         let (mut done, mut came) = (0, Came::default());

@@ -66,11 +66,11 @@ pub fn came_of(what: &What, order: Option<&Order>) -> Option<Then> {
 /// What a campaign does next, judged by how its batch has gone so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on waiting for the orders of this batch.
+    /// The campaign goes on waiting for the orders of this batch.
     Watch,
-    /// It finishes this batch, and begins the next one if there are more orders.
+    /// The campaign finishes this batch, and begins the next one if there are more orders.
     GoOn,
-    /// It ends now, in this way.
+    /// The campaign ends now, in this way.
     Over(End),
 }
 

@@ -58,7 +58,7 @@ pub struct Report {
     /// Campaigns that ended in this call.
     pub ended: usize,
     /// Campaigns that could not be carried on now, because the store or the bus failed. A later call goes on
-    /// with them.
+    /// with them. If the list of campaigns itself could not be read, this is 1.
     pub failed: usize,
 }
 
@@ -127,8 +127,9 @@ where
         }
     }
 
-    /// Carries on every campaign that is under way, one after the other, each for its share of `time`
-    /// (milliseconds). The call may take longer, by the time that one order or one page takes.
+    /// Carries on every campaign that is under way, one after the other. Each is given an equal share of the
+    /// part of `time` (milliseconds) that is left. The call may take longer, by the time that one order or
+    /// one page takes. A campaign that another process carries on is passed over.
     ///
     /// Without a campaign the call costs one eventually consistent read. A failure is logged and counted,
     /// and the call goes on with the next campaign. If only an operator can mend the failure, such as a

@@ -16,38 +16,41 @@ pub struct View {
     /// The act that is done to each order.
     #[serde(flatten)]
     pub what: What,
-    /// Which orders it acts on: those that fitted this filter when it was started.
+    /// Which orders the campaign acts on: those that fit this filter when a batch is chosen, and that were
+    /// not submitted, finished or paused after `started_at`.
     pub filter: Filter,
     /// Who started it, and why.
     #[serde(flatten)]
     pub operator: OperatorAct,
-    /// Most orders that it acts on in a second.
+    /// Most orders that the campaign acts on in a second.
     pub rate: u32,
-    /// The share of orders that may fail again, in percent, before it stops: see
+    /// The share of orders that may fail again, in percent, before the campaign stops: see
     /// [`Pace::stop_share`](super::form::Pace::stop_share).
     pub stop_share: u8,
-    /// How long it waits for the orders of a batch to come to an end, in milliseconds.
+    /// How long the campaign waits for the orders of a batch to come to an end, in milliseconds, once all of
+    /// them were acted on.
     pub patience: Millis,
-    /// When it was started.
+    /// When the campaign was started.
     pub started_at: Timestamp,
-    /// `choosing`, `acting`, `watching` or `ended`.
+    /// What the campaign does now ([`Phase`]), in a word: `choosing`, `acting`, `watching` or `ended`.
     pub phase: &'static str,
-    /// When it ended; `None` while it is under way.
+    /// When the campaign ended; `None` while it is under way.
     pub ended_at: Option<Timestamp>,
-    /// `finished`, `stopped`, `fails-again` or `stalled`; `None` while it is under way.
+    /// How the campaign ended ([`End`]), in a word: `finished`, `stopped`, `fails-again` or `stalled`; `None`
+    /// while it is under way.
     pub end: Option<&'static str>,
-    /// What it does now, or how it ended, in a few words for a person. The text is no contract.
+    /// What the campaign does now, or how it ended, in a few words for a person. The text is no contract.
     pub text: String,
     /// The number of the present or last batch, counted from 1; 0 before the first.
     pub batch: u32,
     /// Counts of orders over all batches, the present one included.
     pub orders: Counts,
-    /// Stops and resumptions, oldest first.
+    /// Stops and resumptions, oldest first, at most [`MAX_NOTES`](super::form::MAX_NOTES).
     pub notes: Vec<Note>,
 }
 
 impl View {
-    /// The view of a campaign.
+    /// The view of a campaign with its present counts.
     #[must_use]
     pub fn of(standing: &Standing) -> Self {
         let Standing { campaign, counts } = standing;

@@ -44,12 +44,12 @@ pub struct Listed {
     pub message: String,
     /// The record's key; `None` if it had none.
     pub key: Option<Bytes>,
-    /// How many bytes of the record's value the letter keeps; 0 for a tombstone.
+    /// How many bytes of the record's value the letter keeps; 0 if there is no value.
     pub bytes: usize,
     /// How many bytes the value had, if the letter keeps only the beginning; `None` if it keeps
     /// all.
     pub cut_from: Option<usize>,
-    /// Whether the record had no value (null).
+    /// Whether there is no value ([`Content::Tombstone`]).
     pub tombstone: bool,
     /// When the letter was replayed last; `None` if it never was.
     pub replayed_at: Option<Timestamp>,

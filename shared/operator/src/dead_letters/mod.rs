@@ -24,7 +24,7 @@ pub use show::{Shown, show};
 pub trait LetterTopic: Send + Sync {
     /// The error of a topic that cannot be read.
     type Error: Send;
-    /// One reading of the topic.
+    /// The type of one reading of the topic.
     type Records: LetterRecords<Error = Self::Error>;
 
     /// Begins to read: every partition from its first record or, with `since`, from the first
@@ -32,7 +32,7 @@ pub trait LetterTopic: Send + Sync {
     /// what comes later need not.
     ///
     /// # Errors
-    /// The reader's own, if the topic cannot be read.
+    /// [`LetterTopic::Error`] if the topic cannot be read.
     fn open(
         &self,
         since: Option<Timestamp>,
@@ -48,17 +48,18 @@ pub trait LetterRecords: Send {
     /// The next record; records of one partition come in their order. `None` at the end.
     ///
     /// # Errors
-    /// The reader's own, if the topic cannot be read to its end.
+    /// [`LetterRecords::Error`] if the topic cannot be read to its end.
     fn next(&mut self) -> impl Future<Output = Result<Option<InputRecord>, Self::Error>> + Send;
 }
 
 /// Why dead letters cannot be listed. `E` is the error of the [`LetterTopic`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError<E> {
-    /// The topic cannot be read; this is the reader's own error.
+    /// The topic cannot be read; this is the error of the [`LetterTopic`].
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
-    /// The topic holds more letters than one index takes.
+    /// The topic has more letters than one index takes: see
+    /// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN).
     #[error(transparent)]
     Full(#[from] Full),
 }
@@ -71,7 +72,7 @@ pub struct LetterFilter {
     pub cause: Option<String>,
     /// Only letters about records of exactly this topic; `None`: any.
     pub topic: Option<String>,
-    /// Only letters that were written at this moment or later; the topic is read from there on.
+    /// Only letters that were written at this moment or later; the topic is read from this moment on.
     /// `None`: all.
     pub since: Option<Timestamp>,
     /// If true, only letters that were never replayed fit.

@@ -33,8 +33,8 @@ pub const PATIENCE: Millis = Millis(15_000);
 pub enum Chosen {
     /// Exactly these letters. If one of them does not exist, none is replayed.
     Named(BTreeSet<LetterId>),
-    /// All letters that are in the topic when the replay begins, and fit the cause, the topic and the moment
-    /// of the filter. Its other fields do not count here.
+    /// All letters that are in the topic when the replay begins, and fit the fields `cause`, `topic` and
+    /// `since` of the filter. Its other fields do not count here.
     All(LetterFilter),
 }
 
@@ -55,18 +55,20 @@ pub struct Replay {
     pub deed: Deed,
     /// The letters. A replay of [`Chosen::All`] leaves out those that were dismissed.
     pub letters: Chosen,
-    /// Who replays, and why. The marker of each letter has its own time in place of this one's.
+    /// Who replays or dismisses the letters, and why. Its moment is not used: the marker of each letter has
+    /// the moment at which it was made.
     pub act: ReplayAct,
     /// The value to send in place of each letter's own; `None`: the letter's own. It is meant for a
     /// single letter, and for at most
-    /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES); neither is checked here.
+    /// [`MAX_VALUE_BYTES`](triad_runtime::dead_letter::MAX_VALUE_BYTES); neither is checked here. A dismissal
+    /// does not use it.
     pub corrected: Option<Vec<u8>>,
     /// If true, letters that were replayed (or dismissed) before have it done again; if false, their outcome
     /// is [`Outcome::Before`].
     pub again: bool,
     /// If true, nothing is sent, and the outcomes say what would be done.
     pub dry_run: bool,
-    /// Most letters a second. A dry run does not wait.
+    /// Most letters that are sent, or marked as dismissed, in a second. A dry run does not wait.
     pub rate: Rate,
 }
 
@@ -82,10 +84,11 @@ pub enum Outcome {
     Before(Timestamp),
     /// Nothing was sent: the letter cannot be replayed as it is.
     Refused(ReplayRefusal),
-    /// The bus refused the record or failed. The record may have been sent all the same.
+    /// The bus refused the record (for a dismissal: the marker), or failed. The message may have been sent
+    /// all the same.
     NotSent(BusError),
-    /// The record was sent, but its marker was not acknowledged: the letter may look as if it was
-    /// not replayed.
+    /// Only for a replay: the record was sent, but its marker was not acknowledged. The letter may look as
+    /// if it was not replayed.
     NotMarked(BusError),
 }
 
@@ -105,21 +108,22 @@ pub struct Tally {
 /// again. `E` is the error of the [`LetterTopic`], `F` that of `report`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError<E, F> {
-    /// The topic cannot be read; this is the reader's own error. Letters before it may have been
+    /// The topic cannot be read; this is the error of the [`LetterTopic`]. Earlier letters may have been
     /// replayed.
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
-    /// More letters fit than one index takes; nothing was replayed. Replay them in parts.
+    /// There are more letters that fit, and letters with markers, than one index takes; nothing was replayed.
+    /// Replay them in parts.
     #[error(transparent)]
     Full(#[from] Full),
     /// These letters, which were asked for by id, do not exist; nothing was replayed.
     #[error("some of the letters do not exist")]
     Unknown(Vec<LetterId>),
-    /// The bus has not answered about one message within `PATIENCE`. That letter may have been
-    /// sent.
+    /// The bus has not answered about one message, a record or a marker, within 15 s. The message may have
+    /// been sent.
     #[error("the bus has not answered in time; the letter in hand may have been sent")]
     NoAnswer,
-    /// What the `report` of [`replay`] returned; the letter that it was about is finished.
+    /// The error that the `report` of [`replay`] returned; the letter that it was about is finished.
     #[error("it could not be reported")]
     Report(F),
 }
@@ -202,13 +206,14 @@ impl Tally {
 /// returns how many letters came to which outcome. The topic is read twice: once to find the letters and
 /// their markers, once to send.
 ///
-/// In memory are the letter in hand and an index of at most
+/// In memory are one letter and an index of at most
 /// [`MAX_KNOWN`](triad_runtime::dead_letter::index::MAX_KNOWN) ids.
 ///
 /// # Errors
-/// [`ReplayError`]: the topic cannot be read, holds too many letters or not the named ones, the bus
-/// does not answer, or `report` fails. The failure of one letter is its [`Outcome`], and ends
-/// nothing.
+/// [`ReplayError::Topic`] if the topic cannot be read, [`ReplayError::Full`] if it holds too many letters,
+/// [`ReplayError::Unknown`] if it does not hold every letter of [`Chosen::Named`],
+/// [`ReplayError::NoAnswer`] if the bus does not answer, and [`ReplayError::Report`] if `report` fails. The
+/// failure of one letter is its [`Outcome`], and does not end the replay.
 pub async fn replay<T: LetterTopic, F>(
     topic: &T,
     bus: &impl Bus,

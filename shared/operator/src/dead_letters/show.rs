@@ -13,13 +13,14 @@ use super::{Bytes, LetterTopic, Letters};
 /// Most replays of one letter that are shown, inclusive: those that come last in the topic.
 pub const MAX_REPLAYS: usize = 100;
 
-/// A letter and its replays. As JSON one object with the parts of the letter by name, and
-/// `replays`.
+/// A letter with its replays and its last dismissal. As JSON one object with the parts of the letter by name,
+/// `replays` and `dismissed`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// The letter: the first one about its record, if there are several.
     pub letter: Letter,
-    /// Its replays, at most `MAX_REPLAYS`, oldest first; empty if there are none.
+    /// The markers of its replays, oldest first: at most 100, those that come last in the topic. Empty if it
+    /// was never replayed.
     pub replays: Vec<Marker>,
     /// Its last dismissal; `None` if it was never dismissed.
     pub dismissed: Option<Marker>,
@@ -110,11 +111,11 @@ impl Serialize for Shown {
     }
 }
 
-/// Reads the whole topic and finds one letter with its last replays; `None` if there is no such
-/// letter. In memory are the letter and at most `MAX_REPLAYS` markers.
+/// Reads the whole topic and finds one letter with its last replays and its last dismissal; `None` if there
+/// is no such letter. In memory are the letter and at most 101 markers.
 ///
 /// # Errors
-/// The error of the [`LetterTopic`] if it cannot be read.
+/// The error of the [`LetterTopic`] if the topic cannot be read.
 pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
     let mut letters = Letters::open(topic, None).await?;
     let mut found: Option<Letter> = None;

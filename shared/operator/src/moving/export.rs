@@ -10,7 +10,8 @@ use super::file::{FileError, Writer};
 use super::line::Counts;
 use super::patience::patiently;
 
-/// Most things that an export or an import names because they cannot be moved; the others are only counted.
+/// Most things that an export or an import names because they cannot be moved, inclusive; the others are only
+/// counted.
 pub const MAX_NAMED: usize = 100;
 
 /// What the keys of control records begin with that hold for seconds: rate limits, reports of pressure.
@@ -37,12 +38,14 @@ pub struct Exported {
 }
 
 /// Writes everything that a store keeps into a file, except control records that hold only for seconds (rate
-/// limits and reports of pressure). After each page `progress` is called with how much has been written. It
-/// holds one page in memory, and tries again where the store fails for the moment. The caller then writes the
-/// messages, and [finishes](Writer::finish) the file.
+/// limits and reports of pressure) and things that cannot be read, which are named in the answer. After each
+/// page `progress` is called with how much has been written. One page is in memory at a time. A read that
+/// fails with [`StoreError::Transient`] is tried six times in all, with about six seconds of waiting. The
+/// caller then writes the messages, and [finishes](Writer::finish) the file.
 ///
 /// # Errors
-/// [`ExportError`]: the store cannot be read or the file cannot be written. The file is not whole then.
+/// [`ExportError::Store`] if the store cannot be read, [`ExportError::File`] if the file cannot be written or
+/// a line would be too long. The file is not whole then.
 pub async fn export<S: MovingStore, W: Write>(
     store: &S,
     clock: &impl Clock,

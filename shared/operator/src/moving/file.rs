@@ -10,7 +10,8 @@ use super::line::{Counts, Header, Line, Message};
 
 /// Version of the form of the file that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
-/// Longest line of a file, in bytes: 16 MiB. The largest order has less than a tenth of it.
+/// Longest line of a file, in bytes, inclusive: 16 MiB. The line of the largest order has less than a tenth
+/// of this.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// What a line begins with: then its checksum, eight hexadecimal digits.
@@ -34,7 +35,7 @@ pub enum FileError {
         "the file has form {0}, and this triad reads form {VERSION} alone: use the triad that wrote it, or a later one"
     )]
     Version(u32),
-    /// A line is not as it was written, or does not belong at its place.
+    /// A line is not as it was written, is too long, or does not belong at its place.
     #[error("line {line} is damaged: {why}")]
     Damaged {
         /// Number of the line, from 1.
@@ -103,7 +104,7 @@ impl<W: Write> Writer<W> {
     /// Writes a message that was sent and that no process has handled yet, as one line.
     ///
     /// # Errors
-    /// As [`keep`](Self::keep).
+    /// [`FileError::Io`] if it cannot be written, [`FileError::TooLong`] if its line is too long.
     pub fn message(&mut self, message: Message) -> Result<(), FileError> {
         self.put(&Line::Message(message))
     }
@@ -114,8 +115,8 @@ impl<W: Write> Writer<W> {
         self.counts
     }
 
-    /// Writes the last line and flushes. Returns what was written to, and how many things of each kind the
-    /// file has.
+    /// Writes the last line and flushes. Returns the writer that was given to [`begin`](Self::begin), and how
+    /// many things of each kind the file has.
     ///
     /// # Errors
     /// [`FileError::Io`] if it cannot be written. The file is not whole then.
@@ -168,9 +169,9 @@ impl<R: BufRead> Reader<R> {
     /// Begins to read a file: reads its first line.
     ///
     /// # Errors
-    /// [`FileError::Io`] if it cannot be read, [`FileError::NoExport`] if it is not an export,
-    /// [`FileError::Version`] if its form has another version, [`FileError::Damaged`] if its first line is
-    /// damaged.
+    /// [`FileError::Io`] if the file cannot be read, [`FileError::NoExport`] if it is empty or not an export,
+    /// [`FileError::Version`] if its form has another version than [`VERSION`], [`FileError::Damaged`] if its
+    /// first line is damaged.
     pub fn begin(from: R) -> Result<Self, FileError> {
         let mut reader = Self {
             from,
@@ -225,8 +226,8 @@ impl<R: BufRead> Reader<R> {
         self.counts
     }
 
-    /// Reads the next line: its content, and how many bytes it has. `None` at the end of a file that is
-    /// whole.
+    /// Reads the next line. Returns its content, and how many bytes it has without its end of line. `None` at
+    /// the end of a file that is whole.
     ///
     /// # Errors
     /// [`FileError::Io`] if the file cannot be read, [`FileError::Damaged`] if a line is damaged or the lines

@@ -27,7 +27,7 @@ pub enum ImportError {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bus has not taken a message.
+    /// The bus has not acknowledged a message.
     #[error(transparent)]
     Bus(#[from] BusError),
 }
@@ -41,13 +41,14 @@ pub struct Tally {
     pub same: u64,
     /// Things that were in the store with another content, which was left as it is.
     pub different: u64,
-    /// Things that the store refused.
+    /// Things that the store refused: they are larger than it takes, or what stands in their place cannot be
+    /// read.
     pub refused: u64,
     /// Things that had expired, and were left out.
     pub expired: u64,
 }
 
-/// What came of an import.
+/// What came of an import, counted by kind of thing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
     /// What came of the orders.
@@ -66,8 +67,8 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// Whether everything that the file holds and that has not expired is in the store now; in a dry run:
-    /// would be.
+    /// Whether everything that the file has for the store and that has not expired is in the store now; in a
+    /// dry run: would be. Messages are not looked at.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let tallies = [self.orders, self.workflows, self.control];
@@ -109,9 +110,10 @@ impl Imported {
     }
 }
 
-/// Puts the rest of a file into a store, in batches, and sends its messages over the bus. Nothing that is in
-/// the store is replaced. After each batch `progress` is called with how much has been read. It holds one
-/// batch in memory, and tries again where the store or the bus fails for the moment.
+/// Puts the things that were not read from a file yet into a store, in batches, and sends its messages over
+/// the bus. Nothing that is in the store is replaced. After each batch `progress` is called with how much has
+/// been read. One batch is in memory at a time. What fails with [`StoreError::Transient`] or
+/// [`BusError::Transient`] is tried six times in all, with about six seconds of waiting.
 ///
 /// With `dry_run` nothing is written or sent, and the answer says what would come of the import. Without a
 /// bus (`None`) the messages are counted, but not sent. To do an import twice does no harm: what is there
@@ -119,7 +121,8 @@ impl Imported {
 /// once.
 ///
 /// # Errors
-/// [`ImportError`]: the file, the store or the bus failed. What was put into the store before stays there.
+/// [`ImportError::File`] if the file cannot be read or is damaged, [`ImportError::Store`] if the store fails,
+/// [`ImportError::Bus`] if the bus does. What was put into the store before stays there.
 pub async fn import<S: MovingStore, B: Bus, R: BufRead>(
     (store, bus, clock): (&S, Option<&B>, &impl Clock),
     file: &mut Reader<R>,

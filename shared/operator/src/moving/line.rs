@@ -16,7 +16,7 @@ use triad_workflow::Millis;
 /// The first line: what the file is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of the form of the file.
+    /// Version of the form of the file ([`VERSION`](super::VERSION)).
     pub version: u32,
     /// The kind of store that was exported, for people: `sqlite` or `dynamodb`.
     pub from: String,
@@ -44,7 +44,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How many lines these things have: all of the file but the first and the last.
+    /// How many lines these things have: one each. A whole file has two more, the first and the last.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.workflows + self.present + self.control + self.orders + self.submissions + self.replies
@@ -92,8 +92,9 @@ impl Bytes {
     }
 }
 
-/// Topics whose messages are moved if no process has handled them: orders as they were submitted, and what
-/// agents have answered. A reply may be all that brings an order's last status back.
+/// Topics whose messages are moved if no process has handled them: those of orders as they were submitted,
+/// and those of the Scheduler, with the replies of agents. Without its last reply an order may never get its
+/// last status.
 pub const TOPICS: [&str; 4] = [
     topics::ORDERS_HIGH,
     topics::ORDERS,
@@ -128,7 +129,8 @@ impl Message {
     /// The envelope that sends the message again. A message without a value is sent with an empty one.
     ///
     /// # Errors
-    /// If its bytes cannot be decoded, or its topic is not one of [`TOPICS`]: why, for people.
+    /// If the key, the value or a header cannot be decoded, or the topic is not one of [`TOPICS`]. The error
+    /// is a text for people that says which.
     pub fn envelope(&self) -> Result<Envelope, String> {
         if !TOPICS.contains(&self.topic.as_str()) {
             return Err(format!("messages of topic {} are not moved", self.topic));

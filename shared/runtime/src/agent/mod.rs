@@ -157,18 +157,18 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             .collect()
     }
 
-    /// Handles a batch; the answer has one entry for each record, in their order. At most
-    /// [`Settings::agent_concurrency`] requests are worked on at once.
+    /// Handles every record of a batch as [`handle_one`](Self::handle_one) does: the service is called and
+    /// the reply is sent. The answer has one entry for each record, in their order. At most
+    /// [`Settings::agent_concurrency`] records are worked on at once; 0 counts as 1.
     ///
-    /// `until` is when this process must be done, if that may be before the requests' own
-    /// deadlines: a request that cannot be finished by then is answered with
-    /// [`Redelivery::OutOfTime`]. `None` sets no such bound.
+    /// `until` is the moment by which this process must be done. A request that cannot be finished by then
+    /// is answered with [`Redelivery::OutOfTime`]. `None`: only the requests' own deadlines count.
     pub async fn handle(&self, records: &[InputRecord], until: Option<Timestamp>) -> Vec<Handled> {
         self.handle_each(records, until, &|_| {}).await
     }
 
     /// Does what [`handle`](Self::handle) does, and calls `done` with a record's place in the batch
-    /// (from 0) as soon as the answer about it is [`Handled::Done`]. It is for a caller that may
+    /// (from 0) as soon as the answer about this record is [`Handled::Done`]. It is for a caller that may
     /// have to end before the slowest record is finished.
     pub async fn handle_each(
         &self,
@@ -192,11 +192,12 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
     }
 
     /// Handles one request: calls the service as often as the request allows, and sends the reply.
-    /// A record that is no request for an agent of this process is dead-lettered. `until` is as in
-    /// [`handle`](Self::handle).
+    /// A record that is no request for an agent of this process is dead-lettered. `until` is the moment by
+    /// which this process must be done: see [`handle`](Self::handle).
     ///
-    /// After complete-by, less the clock skew, nothing is called and no reply is sent; the answer
-    /// is [`Handled::Done`]. A store or bus that fails leads to [`Handled::Redeliver`].
+    /// From complete-by less the clock skew on, nothing is called and no reply is sent; the answer
+    /// is [`Handled::Done`]. A store or a bus that fails, and a request that cannot be finished by `until`,
+    /// lead to [`Handled::Redeliver`].
     pub async fn handle_one(&self, record: &InputRecord, until: Option<Timestamp>) -> Handled {
         let handled = self.take(record, until).await;
         self.misconfigured.note(std::slice::from_ref(&handled));

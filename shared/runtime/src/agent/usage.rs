@@ -12,11 +12,11 @@ pub const CLASSES_MS: [u64; 12] = [
 ];
 
 /// How much of its room an agent uses, and the counts and times of its calls. All are of one process since it
-/// began, and only grow, except [`under_way`](Self::under_way).
+/// began. They only grow, except [`room`](Self::room), which is fixed, and [`under_way`](Self::under_way).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Most calls that the process makes at once for this agent: the agent's own limit, or else that of
-    /// all agents together.
+    /// all agents together; at least 1.
     pub room: u32,
     /// Calls that are being made now.
     pub under_way: u32,
@@ -51,8 +51,8 @@ impl Usage {
         self.succeeded + self.refused + self.failed + self.unanswered
     }
 
-    /// What was counted since `earlier`, which must be of the same process. `room` and `under_way` are those
-    /// of now.
+    /// What was counted since `earlier`, which must be of the same agent and process. `room` and `under_way`
+    /// are those of `self`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut took = self.took;
@@ -72,8 +72,9 @@ impl Usage {
         }
     }
 
-    /// The share of its room that was in use, from 0 to 1, where `self` has the counts of a time of length
-    /// `span` (see [`since`](Self::since)). A call counts with its whole time in the span in which it ends.
+    /// The share of its room that was in use, from 0 to 1, where `self` has the counts of a time of `span`
+    /// milliseconds (see [`since`](Self::since)); a `span` of 0 counts as 1. A call counts with its whole
+    /// time in the span in which it ends.
     #[must_use]
     pub fn utilisation(&self, span: Millis) -> f64 {
         let room = f64::from(self.room) * span.0.max(1) as f64;

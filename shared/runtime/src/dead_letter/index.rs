@@ -10,17 +10,17 @@ use triad_core::Timestamp;
 
 use super::letter::{Entry, Letter, LetterId};
 
-/// Most letters that an index holds, including letters of which only a replay is known: some 64 MB.
-/// One more is [`Full`].
+/// Most letters that an index knows, inclusive, including letters of which only a marker was met and letters
+/// that were taken out: some 64 MB. One more leads to [`Full`].
 pub const MAX_KNOWN: usize = 1_000_000;
-/// Most causes that are counted apart. Letters of any further cause are counted together as
+/// Most causes that are counted apart, inclusive. Letters of any further cause are counted together as
 /// [`OTHER_CAUSES`].
 pub const MAX_CAUSES: usize = 1_000;
 /// The name of the group for letters whose cause is beyond [`MAX_CAUSES`].
 pub const OTHER_CAUSES: &str = "(other causes)";
 
-/// The error of an [`Index`] that holds [`MAX_KNOWN`] letters and takes no more. To read the topic from a
-/// later moment on helps.
+/// The error of an [`Index`] that knows [`MAX_KNOWN`] letters and takes no more. It helps to read the topic
+/// from a later moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are more than {MAX_KNOWN} dead letters and replays")]
 pub struct Full;
@@ -39,13 +39,13 @@ struct Known {
 pub struct Group {
     /// The cause's code, or [`OTHER_CAUSES`].
     pub cause: String,
-    /// How many letters there are.
+    /// How many letters of this cause were counted.
     pub letters: usize,
     /// How many of these letters were replayed at least once.
     pub replayed: usize,
-    /// How many of these letters were dismissed.
+    /// How many of these letters were dismissed at least once.
     pub dismissed: usize,
-    /// When the newest letter was written.
+    /// When the newest letter of this cause was written, whether it is counted here or not.
     pub newest: Timestamp,
 }
 
@@ -63,7 +63,7 @@ impl Index {
     /// false for a letter that is known already and for a marker.
     ///
     /// # Errors
-    /// [`Full`] if the entry is about one more letter than [`MAX_KNOWN`]; it is not counted.
+    /// [`Full`] if [`MAX_KNOWN`] letters are known and the entry is about another one, which is not counted.
     pub fn note(&mut self, entry: &Entry) -> Result<bool, Full> {
         match entry {
             Entry::Letter(letter) => self.letter(letter),
@@ -113,8 +113,8 @@ impl Index {
         self.get(id).is_some_and(|known| known.cause.is_some())
     }
 
-    /// Takes a letter out and answers whether it was there. When the letter was replayed stays
-    /// known, and the letter still counts against [`MAX_KNOWN`].
+    /// Takes a letter out and answers whether it was there. When it was replayed and dismissed stays
+    /// known, and the letter still counts towards [`MAX_KNOWN`].
     pub fn take(&mut self, id: &LetterId) -> bool {
         let partition = self.known.get_mut(&(id.topic.clone(), id.partition));
         let known = partition.and_then(|partition| partition.get_mut(&id.offset));
@@ -128,8 +128,9 @@ impl Index {
         self.groups_of(|_, _| true)
     }
 
-    /// As [`groups`](Self::groups), but counts only the letters for which `takes` is true. Its arguments are
-    /// when the letter was replayed last and when it was dismissed last; `None` if it never was.
+    /// The letters by cause, as [`groups`](Self::groups) has them, but only the letters are counted for which
+    /// `takes` is true. Its arguments are when the letter was replayed last and when it was dismissed last;
+    /// `None` if it never was. A cause of which no letter is counted has 0.
     #[must_use]
     pub fn groups_of(
         &self,

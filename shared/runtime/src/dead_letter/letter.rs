@@ -10,15 +10,15 @@ use super::replay::ReplayAct;
 use crate::record::InputRecord;
 
 /// Which record a letter is about: the place that the record was read from. As text: `orders/3/42` (topic,
-/// partition, offset). Reading a text checks that the topic is not empty and that the numbers are whole, not
-/// that they are at least 0.
+/// partition, offset). A text is read only if the topic is not empty and both numbers are whole and at
+/// least 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LetterId {
     /// Topic that the record was read from.
     pub topic: String,
-    /// Partition within the topic; Kafka counts them from 0.
+    /// Partition within the topic, counted from 0.
     pub partition: i32,
-    /// Offset within the partition; Kafka counts them from 0.
+    /// Offset within the partition, counted from 0.
     pub offset: i64,
 }
 
@@ -80,7 +80,8 @@ pub struct Letter {
     pub key: Option<Vec<u8>>,
     /// The record's value, as far as it is kept.
     pub value: Content,
-    /// The record's own headers, in their order, as far as they are kept.
+    /// The record's own headers, names and values, in their order, as far as they are kept. A value of `None`
+    /// is a null.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// How many headers the record had, if more than are kept; `None` if all are kept.
     pub headers_of: Option<usize>,
@@ -89,22 +90,24 @@ pub struct Letter {
 /// The value of a dead-lettered record, as far as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// The whole value. A record that Triad never had as such may have another content here: see
-    /// [`MALFORMED_EVENT_RECORD`](super::replay::MALFORMED_EVENT_RECORD).
+    /// The whole value. In a letter with the cause
+    /// [`MALFORMED_EVENT_RECORD`](super::replay::MALFORMED_EVENT_RECORD) it is not the record's value but the
+    /// JSON text of the record's entry in the Lambda event.
     Whole(Vec<u8>),
     /// The beginning of a value that is larger than [`MAX_VALUE_BYTES`](super::MAX_VALUE_BYTES).
     Cut {
         /// The bytes that are kept, from the first on.
         beginning: Vec<u8>,
-        /// Bytes of the whole value.
+        /// Length of the whole value, in bytes.
         of: usize,
     },
-    /// The record had no value (null).
+    /// There is no value: the record's value was null, or the letter is about a whole batch that could not be
+    /// read ([`UNREADABLE_BATCH`](super::replay::UNREADABLE_BATCH)).
     Tombstone,
 }
 
 impl Content {
-    /// The bytes that are kept; empty for a tombstone.
+    /// The bytes that are kept; empty for [`Self::Tombstone`].
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -122,9 +125,10 @@ impl Content {
 pub struct Marker {
     /// The letter that was replayed or dismissed.
     pub of: LetterId,
-    /// Who did so, why and when.
+    /// Who replayed or dismissed it, why and when.
     pub act: ReplayAct,
-    /// The value that was sent in place of the letter's own; `None` if the letter's own was sent.
+    /// The value that was sent in place of the letter's own; `None` if the letter's own was sent, and for a
+    /// dismissal.
     pub corrected: Option<Vec<u8>>,
 }
 

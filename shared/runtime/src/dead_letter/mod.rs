@@ -22,14 +22,15 @@ use crate::record::InputRecord;
 pub use letter::{Entry, Letter, LetterId};
 pub use send::send;
 
-/// Largest value, in bytes, that a letter keeps whole. Of a larger value only this many bytes from
-/// its beginning are kept; headers of the letter give the value's size and the place of the record.
+/// Largest value, in bytes, inclusive, that a letter keeps whole: 900 KiB. Of a larger value only this many
+/// bytes from its beginning are kept; headers of the letter give the value's size and the place of the
+/// record.
 pub const MAX_VALUE_BYTES: usize = 900 * 1024;
 /// Most of the record's own headers that a letter keeps: the first ones. Further ones are dropped,
 /// and the letter says how many there were.
 pub const MAX_HEADERS: usize = 64;
-/// Most bytes of the record's headers, names and values together, that a letter keeps. From the
-/// first header on that does not fit, none is kept.
+/// Most bytes of the record's headers, names and values together, that a letter keeps, inclusive: 16 KiB. The
+/// first header that does not fit is dropped, and all those after it.
 pub const MAX_HEADER_BYTES: usize = 16 * 1024;
 
 /// Why a record is dead-lettered: a code for programs and a text for people.

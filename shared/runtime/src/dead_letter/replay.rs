@@ -10,9 +10,9 @@ use triad_core::{Envelope, Timestamp, topics};
 use super::letter::{Content, Letter, LetterId};
 use super::names;
 
-/// Most bytes of the name in [`ReplayAct::by`]; a longer one is refused.
+/// Most bytes of the name in [`ReplayAct::by`], inclusive; a longer name is refused.
 pub const MAX_BY_BYTES: usize = 128;
-/// Most bytes of the reason in [`ReplayAct::why`]; a longer one is refused.
+/// Most bytes of the reason in [`ReplayAct::why`], inclusive; a longer reason is refused.
 pub const MAX_WHY_BYTES: usize = 1024;
 
 /// Who replays or dismisses a letter, why and when; kept in the letter's marker. [`ReplayAct::new`] checks
@@ -40,7 +40,7 @@ pub struct InvalidAct {
 }
 
 impl ReplayAct {
-    /// An act. Blanks at both ends of name and reason are left out.
+    /// Makes an act of a name, a reason and a moment. Blanks at both ends of name and reason are left out.
     ///
     /// # Errors
     /// [`InvalidAct`] if the name is empty or has more than [`MAX_BY_BYTES`] bytes, or the reason
@@ -62,8 +62,8 @@ impl ReplayAct {
     }
 }
 
-/// Why a letter cannot be replayed. For every reason but [`Elsewhere`](Self::Elsewhere) it can be, if the
-/// caller gives a value.
+/// Why a letter cannot be replayed. For every reason except [`Elsewhere`](Self::Elsewhere) the letter can be
+/// replayed if the caller gives a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayRefusal {
     /// The letter has only the beginning of the value, and no other value is given.
@@ -106,8 +106,9 @@ pub const UNREADABLE_BATCH: &str = "unreadable-batch";
 /// the letter has are left out.
 ///
 /// # Errors
-/// [`ReplayRefusal`] if the record is from a topic that is no input of Triad's, or if no value is
-/// given and the letter does not have the record's whole value.
+/// [`ReplayRefusal::Elsewhere`] if the record is from a topic from which Triad takes no input. If no value is
+/// given and the letter does not have the record's whole value: [`ReplayRefusal::Cut`],
+/// [`ReplayRefusal::OfABatch`], [`ReplayRefusal::Tombstone`] or [`ReplayRefusal::OfAnEvent`].
 ///
 /// # Example
 /// ```

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use metrics::{Key, KeyName, Label, Level, Metadata, Unit};
 
-/// Upper bounds, inclusive, of the classes of every histogram, in seconds. They reach from the time of one
-/// sync of a disk to the longest time that a step usually has.
+/// Upper bounds, inclusive, of the classes of every histogram, in seconds; one more class has the values
+/// above the last bound. They reach from the time of one sync of a disk to the longest time that a step
+/// usually has.
 pub const BUCKETS_SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
     600.0,
@@ -28,7 +29,7 @@ pub enum Kind {
 pub struct Metric {
     /// Its name, in the form of Prometheus: it ends with the unit, and the name of a counter with `_total`.
     pub name: &'static str,
-    /// What its values are.
+    /// Whether it is a counter, a gauge or a histogram.
     pub kind: Kind,
     /// The unit of its values.
     pub unit: Unit,
@@ -46,7 +47,7 @@ pub(super) type Value = Cow<'static, str>;
 static MEASURED: AtomicBool = AtomicBool::new(false);
 static ANY: Metadata<'static> = Metadata::new("triad", Level::INFO, None);
 
-/// Whether [`describe`] was called: before that no metric is recorded.
+/// Whether [`describe`] was called in this process: before that no metric is recorded.
 #[must_use]
 pub fn is_measured() -> bool {
     MEASURED.load(Ordering::Relaxed)
@@ -115,7 +116,7 @@ macro_rules! table {
             };
         )*
 
-        /// Every metric.
+        /// Every metric, each once.
         pub const ALL: &[&Metric] = &[$(&$const),*];
     };
 }

@@ -129,10 +129,16 @@ where
     }
 
     /// Handles a batch; the answer has one entry for each record, in their order. Messages about
-    /// one order are handled one after the other, in their order.
+    /// one order are handled one after the other, in their order. A record that is no message for the
+    /// Scheduler is dead-lettered, and so is one whose order cannot be written because of what the order is.
+    ///
+    /// [`Handled::Redeliver`]: the store or the bus failed, other processes changed the order in every try,
+    /// or an earlier message about the order must be delivered again. If the bus fails only for the topic of
+    /// a message that the Supervisor can send later, the message is left to the Supervisor and the answer is
+    /// [`Handled::Done`].
     ///
     /// Then orders that waited for room are started, as far as there is room now; an empty batch
-    /// does only that. What fails of those is not in the answer: the Supervisor finds it.
+    /// does only that. What fails of these is not in the answer: the Supervisor finds it.
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         metric::taken_up(HANDLER, records, self.clock.now());
         let answers = self.handle_all(records, false).await;
@@ -213,7 +219,7 @@ where
         }
     }
 
-    /// Whether orders wait in this process for room. Then [`handle`](Self::handle) must be called
+    /// Whether orders wait in this process for room. If true, [`handle`](Self::handle) must be called
     /// again soon, if only with an empty batch: it starts those that have room.
     pub fn is_waiting(&self) -> bool {
         self.intake.is_waiting(Priority::High) || self.intake.is_waiting(Priority::Normal)

@@ -107,7 +107,8 @@ where
     /// [`Handled::Done`]: the order is stored and announced, or was before, or the record was
     /// dead-lettered or rejected. If there is no room for the first order of a batch, room is
     /// looked for again for up to about a second. An order without room is then answered with
-    /// [`Redelivery::NoRoom`], and so are the orders after it.
+    /// [`Redelivery::NoRoom`], and so are the orders after it. A bus that fails, and a store that fails with
+    /// [`StoreError::Transient`] or [`StoreError::Configuration`], lead to [`Handled::Redeliver`].
     pub async fn handle(&self, records: &[InputRecord]) -> Vec<Handled> {
         let answers = self.take(records, Source::Topic).await;
         answers.into_iter().map(Handled::from).collect()

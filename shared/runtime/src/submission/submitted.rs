@@ -27,7 +27,7 @@ pub enum Submitted {
 }
 
 impl Submitted {
-    /// Whether this is any other answer than [`Submitted::Later`], so that nothing is left to do.
+    /// Whether the caller has nothing left to do: true for every answer except [`Submitted::Later`].
     #[must_use]
     pub fn is_done(&self) -> bool {
         !matches!(self, Self::Later(_))

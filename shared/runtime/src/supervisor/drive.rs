@@ -49,8 +49,8 @@ impl Driven {
         self.failed == 0 && self.unread == 0
     }
 
-    /// Writes these counts into the log: as a warning if anything was left out, at level `debug` if there was
-    /// no order, else at `info`.
+    /// Writes these counts into the log as one line: at level `warn` if anything failed or was not read, at
+    /// `info` if there was an order, else at `debug`.
     pub fn log(&self) {
         let driven = self;
         if !self.is_whole() {
@@ -70,7 +70,8 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// Sends again what every order that is alive waits for ([`effect::under_way`]), and writes to no record.
+    /// Sends again the messages that every order under way waits for ([`effect::under_way`]). No record is
+    /// written.
     /// Call it once when an installation on one machine starts; its handlers may run already. It reads the
     /// due index page by page, and the record of each order in it. A failure does not end it: it is logged
     /// and counted.

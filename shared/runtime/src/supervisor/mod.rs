@@ -69,9 +69,10 @@ pub struct Report {
     pub unread: usize,
     /// Orders that were set aside for their workflow's cap, and that this sweep let in.
     pub admitted: usize,
-    /// Since when the most overdue order that was met had been due; `None` if none was.
+    /// Since when the most overdue order that was met had been due; `None` if no due order was met.
     pub oldest_due: Option<Timestamp>,
-    /// Whether the sweep stopped at its limit of time or of rows before it had read every shard.
+    /// Whether the sweep stopped at its limit of time or of rows before it had read every shard, those of
+    /// orders that are set aside included.
     pub truncated: bool,
 }
 
@@ -100,8 +101,9 @@ where
     ///
     /// No further page is begun once `time` (milliseconds) has passed or [`Settings::sweep_limit`]
     /// rows were read, so a sweep may pass both limits by what one page takes.
-    /// [`Report::truncated`] says that it stopped there. The shards are read from a random one on,
-    /// so that Supervisors that are always cut short do not always miss the same shards.
+    /// [`Report::truncated`] says that it stopped there; it then lets in no further orders. The shards are
+    /// read from a random one on, so that Supervisors that are always cut short do not always miss the same
+    /// shards.
     ///
     /// A failure never ends a sweep: it is logged and counted in [`Report::failed`].
     pub async fn sweep(&self, time: Millis) -> Report {
@@ -347,7 +349,8 @@ where
 }
 
 impl Report {
-    /// Whether every shard was read to its end. Only then does the sweep count as done: after any other there
+    /// Whether every shard was read to its end and the sweep was not cut short ([`Self::truncated`]). Only
+    /// then does the sweep count as done: after another one there
     /// may be overdue orders of which nobody knows.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -355,8 +358,8 @@ impl Report {
     }
 
     /// Writes the sweep's line into the log: as an error if a shard could not be read, as a warning if it
-    /// was cut short. Where nothing was due and nothing failed, the line is at level `debug`, unless
-    /// `always` asks for it at `info`.
+    /// was cut short. Otherwise the line is at level `info` if anything was due or failed, or if `always` is
+    /// true, else at level `debug`.
     pub fn log(&self, always: bool) {
         let report = self;
         if self.unread > 0 {

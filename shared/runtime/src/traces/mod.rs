@@ -80,7 +80,7 @@ pub struct TraceSpan {
     pub context: TraceContext,
     /// The span that caused this one; `None` of a root.
     pub parent: Option<TraceContext>,
-    /// Earlier spans whose work this one takes up again.
+    /// Earlier spans whose work this one takes up again; empty if there are none.
     pub links: Vec<TraceContext>,
     /// The name of the work. There are few different names, so that spans can be grouped by them.
     pub name: Cow<'static, str>,
@@ -109,13 +109,14 @@ pub trait TraceSink: Send + Sync + 'static {
     }
 }
 
-/// Which share of the orders is traced, among those whose submitter sends no trace context.
+/// Which share of the orders is sampled, among those whose submitter sends no trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling(u64);
 
 impl Sampling {
-    /// Traces this share of the orders, from 0 (none) to 1 (all), chosen by the id of the trace as
-    /// OpenTelemetry's `TraceIdRatioBased` does. `None` if the share is outside these bounds or not a number.
+    /// Samples this share of the orders, from 0 (none) to 1 (all). Which orders these are is decided by the
+    /// ids of their traces, as OpenTelemetry's `TraceIdRatioBased` does. `None` if the share is outside these
+    /// bounds or not a number.
     #[must_use]
     pub fn of_share(share: f64) -> Option<Self> {
         let whole = 1_u64 << 63;
@@ -182,9 +183,9 @@ impl fmt::Debug for Traces {
 }
 
 impl Traces {
-    /// Spans go to `sink`. `sampling` decides about orders whose submitter sends no trace context; a
-    /// submitter that sends one has decided itself. Of an order that is not sampled only the spans with a
-    /// failure are sent. `engines` has the names for their attributes.
+    /// Sends spans to `sink`. `sampling` decides about orders whose submitter sends no trace context; the
+    /// context of another submitter says itself whether the order is sampled. Of an order that is not sampled
+    /// only the spans with a failure are sent. `engines` has the names for the spans' attributes.
     pub fn to(sink: impl TraceSink, sampling: Sampling, engines: Engines) -> Self {
         Self(Some(Arc::new(On {
             sink: Box::new(sink),

@@ -21,17 +21,17 @@ pub use crate::problem::{Place, Problem};
 /// Most steps of one workflow, inclusive; at least one is needed. The process record holds a record
 /// for each.
 pub const MAX_STEPS: usize = 32;
-/// Most calls to the remote service that an author may allow one attempt, inclusive. At least one
+/// Most calls to the remote service that an author may allow for one attempt, inclusive. At least one
 /// call is needed.
 pub const MAX_CALLS: u32 = 100;
 /// Largest threshold, inclusive, that an author may give: the number of failed attempts that are each
 /// followed by another attempt. It is also the largest number of extra attempts after a longer wait.
 pub const MAX_THRESHOLD: u32 = 100;
-/// Most calls that one order may cause in all, inclusive, as [`Workflow::worst_case_calls`] counts
+/// Most calls that one order may cause in one round, inclusive, as [`Workflow::worst_case_calls`] counts
 /// them.
 pub const MAX_CALLS_PER_ORDER: u64 = 10_000;
-/// Longest name of an action, in bytes, inclusive. It consists of ASCII letters, digits, `-` and
-/// `_`.
+/// Longest name of an action, in bytes, inclusive. A name has at least one byte, and consists of ASCII
+/// letters, digits, `-` and `_`.
 pub const MAX_ACTION_BYTES: usize = 64;
 
 /// What a definition is checked against: the agents that exist, and the clock skew of the
@@ -41,13 +41,14 @@ pub struct Limits {
     /// Names of the agents that exist; `None` where the caller cannot know them, and then any name
     /// is allowed.
     pub agents: Option<BTreeSet<String>>,
-    /// Largest clock difference between any two machines. Each complete-within has to be at least
-    /// twice this plus 10 ms.
+    /// Largest clock difference between any two machines. Each complete-within of a step, a probe or a
+    /// compensation has to be at least twice this plus 10 ms.
     pub skew: Millis,
 }
 
 impl Limits {
-    /// The limits for a definition that was checked when it was published: any agents, no skew.
+    /// The limits for a definition that was checked when it was published: any agents are allowed, and the
+    /// skew is zero.
     #[must_use]
     pub fn published() -> Self {
         Self {

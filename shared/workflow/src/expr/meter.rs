@@ -11,10 +11,10 @@ use std::cell::Cell;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, operators};
 use cel::{Context, ExecutionError, Value as CelValue};
 
-/// Most work, inclusive, of all expressions that are computed in one scope: the whole input of a
-/// step, or its condition. One unit each is a turn of a macro, a value that is made or compared in
-/// a macro, each element of such a value, and each 32 bytes of its text. A unit takes one to two
-/// microseconds.
+/// Most work, inclusive, of all expressions that are computed in one scope, such as those of the whole
+/// input of a step, or its condition. One unit each is a turn of a macro, a value that is made or compared
+/// in a macro, the value of a whole expression, each element of such a value, and each whole 32 bytes of its
+/// text. A unit takes one to two microseconds.
 pub const MAX_WORK: u64 = 250_000;
 
 /// Bytes of a text that are one unit of work.

@@ -30,12 +30,13 @@ use crate::problem::nearest;
 
 /// Longest text of one expression, in bytes, inclusive.
 pub const MAX_SOURCE_BYTES: usize = 1_024;
-/// Most brackets, of any kind, one inside another in one expression, inclusive.
+/// Most brackets, of any kind, one inside another in one expression, inclusive. Those in texts are counted
+/// too.
 pub const MAX_NESTING: usize = 12;
-/// Most operator characters in one expression, inclusive, counted in its text: each of
-/// `+-*/%<>=!&|?.[`, so `&&` is two. Each may be a level of the syntax tree, which parsing and
-/// evaluation recurse over; the library's own recursion limit does not count them all, so this
-/// bound keeps a hostile expression from the end of the stack.
+/// Most operator characters in one expression, inclusive, counted in its whole source: each of
+/// `+-*/%<>=!&|?.[`, so `&&` is two. Each may be a level of the syntax tree, over which parsing and
+/// evaluation recurse. The library's own recursion limit does not count them all, so this bound keeps a
+/// hostile expression from overflowing the stack.
 pub const MAX_OPERATORS: usize = 96;
 /// Most macros (`map`, `filter`, `all`, …) one inside another in one expression, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
@@ -46,7 +47,7 @@ const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression `{source_text}`: {reason}")]
 pub struct EvalError {
-    /// The expression as written; `input` if the value of a whole template is too large.
+    /// The expression as written; `input` if the value of a whole template is too large or nested too deep.
     pub source_text: String,
     /// Why there is no value, for a person.
     pub reason: String,
@@ -66,8 +67,8 @@ impl Expression {
     /// Parses an expression and checks the bounds of this module.
     ///
     /// # Errors
-    /// What is wrong, for the author: a syntax error, an unknown variable, a step whose name is not written
-    /// as it is but computed, or a bound that is exceeded.
+    /// What is wrong, for the author: a syntax error, an unknown variable, `steps` without the id of one step
+    /// written behind it, or a bound that is exceeded.
     ///
     /// # Example
     /// ```
@@ -119,8 +120,8 @@ impl Expression {
         })
     }
 
-    /// Ids of the steps whose outputs the expression reads, each once. Whether the workflow has
-    /// them is not checked here.
+    /// Ids of the steps whose outputs the expression reads, each once; empty if it reads none. Whether the
+    /// workflow has these steps is not checked here.
     #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
@@ -149,8 +150,9 @@ impl Expression {
     /// Computes the expression's value in a scope.
     ///
     /// # Errors
-    /// [`EvalError`] if a field is missing, if types do not fit, or if the work of this expression and of all
-    /// that were computed in the same scope before would be more than [`MAX_WORK`].
+    /// [`EvalError`] if the expression has no value, for example because a field is missing or types do not
+    /// fit; if its value has no form in JSON; or if the work of this expression and of all that were computed
+    /// in the same scope before would be more than [`MAX_WORK`].
     pub fn evaluate(&self, scope: &Scope) -> Result<Value, EvalError> {
         let tree = self.metered.as_ref().unwrap_or(self.program.expression());
         let compute = || {
@@ -167,7 +169,7 @@ impl Expression {
     /// Computes the expression as a condition in a scope, and returns its value.
     ///
     /// # Errors
-    /// [`EvalError`] as for [`Expression::evaluate`], and if the value is neither true nor false.
+    /// [`EvalError`] in the cases of [`Expression::evaluate`], and if the value is neither true nor false.
     pub fn holds(&self, scope: &Scope) -> Result<bool, EvalError> {
         match self.evaluate(scope)? {
             Value::Bool(b) => Ok(b),
@@ -308,8 +310,8 @@ fn is_steps(node: &IdedExpr) -> bool {
 /// rest of an evaluation.
 static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
-/// The variables that expressions read, for one order at one moment, and how much work is left for
-/// them: [`MAX_WORK`] at first.
+/// The variables that expressions read, for one order at one moment, and how much work is left for the
+/// expressions that are computed in this scope: [`MAX_WORK`] at first.
 pub struct Scope {
     context: Context<'static, 'static>,
     /// Work that is left to what is computed here.

@@ -50,8 +50,9 @@ impl LoadError {
         })
     }
 
-    /// The problems in the form for programs: each an object with `file`, `line` and `column` (from 1, or
-    /// null), `step`, `path`, `reason` and `hint` (each a text or null).
+    /// The problems in the form for programs: each an object with the texts `file`, `path` and `reason`, the
+    /// numbers `line` and `column` (from 1, or null without a place), and `step` and `hint` (each a text, or
+    /// null if there is none).
     pub fn json(&self) -> impl Iterator<Item = Value> + '_ {
         self.problems.iter().map(|problem| {
             let place = problem.place.as_ref();
@@ -89,9 +90,9 @@ impl std::error::Error for LoadError {}
 /// nothing is read from disk. YAML is read as version 1.2 has it: `yes`, `no` and `on` are texts.
 ///
 /// # Errors
-/// [`LoadError`] if the text has more than [`MAX_FILE_BYTES`], is not YAML, breaks the JSON Schema,
-/// or has problems that [`Workflow::compile`] finds. Of a text that is YAML it has every problem; what
-/// depends on a part that cannot be used is not judged.
+/// [`LoadError`] if the text has more than [`MAX_FILE_BYTES`], is not YAML, has a key twice, breaks the JSON
+/// Schema, or has problems that [`Workflow::compile`] or [`type_problems`] finds. Of a text that is YAML it
+/// has every problem; what depends on a part that cannot be used is not judged.
 ///
 /// # Example
 /// ```
@@ -169,9 +170,12 @@ fn step_names(value: &Value, ids_are_whole: bool) -> Vec<String> {
     steps.into_iter().flatten().enumerate().map(name).collect()
 }
 
-/// Finds everything in a definition's expressions that cannot work for any order. [`from_yaml`] adds these
-/// problems to those that [`Workflow::compile`] finds. Definitions that are published already are not checked
-/// in this way.
+/// Finds what in a definition's expressions cannot work for any order, such as operands whose types do not
+/// fit; and also two things that can: an expression that needs the output of a step that may be skipped and
+/// does not guard against that, and `{{ … }}`, which would be sent as text. Empty if nothing is found.
+///
+/// [`from_yaml`] adds these problems to those that [`Workflow::compile`] finds. Definitions that are
+/// published already are not checked in this way.
 #[must_use]
 pub fn type_problems(definition: &Definition) -> Vec<Problem> {
     types::check(definition)

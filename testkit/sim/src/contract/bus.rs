@@ -25,13 +25,13 @@ pub const TOPICS: [&str; 5] = [
 /// What a reader is to do with a record that it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// It acknowledges the record and goes on.
+    /// The reader acknowledges the record and goes on.
     Done,
-    /// It does not acknowledge the record, which must be delivered again.
+    /// The reader does not acknowledge the record, which must be delivered again.
     Again,
-    /// It acknowledges the record and leaves the group, as a process that is told to stop.
+    /// The reader acknowledges the record and leaves the group, as a process does that is told to stop.
     Leave,
-    /// It dies without acknowledging the record.
+    /// The reader dies without acknowledging the record.
     Die,
 }
 

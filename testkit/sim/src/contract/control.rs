@@ -64,7 +64,7 @@ pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     assert_eq!(read(store, &key).await, Some(record(2, 3)));
 }
 
-/// Checks that of several writes on the same version exactly one is written.
+/// Checks that of several writes on the same version, made one after the other, exactly one is written.
 ///
 /// # Panics
 /// If the store does not behave like this, or a call to it fails.

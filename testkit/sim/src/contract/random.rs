@@ -25,8 +25,8 @@ struct Known {
 }
 
 /// Makes `calls` random calls of the store, one after the other, and returns what came of each, as text.
-/// `prefix` begins all ids and must be fresh. With the same `prefix`, `seed` and `calls`, two stores get the
-/// same calls as long as they answer the same; so the two results must be equal.
+/// `prefix` begins all ids; it must be fresh and fit for an id. With the same `prefix`, `seed` and `calls`,
+/// two stores get the same calls as long as they answer the same; so the two results must be equal.
 pub async fn observed<S>(store: &S, prefix: &str, seed: u64, calls: usize) -> Vec<String>
 where
     S: StateStore + ControlStore,
