@@ -69,7 +69,7 @@ impl Kept {
 }
 
 impl Keep for Kept {
-    async fn keep(&self, given_up: &GivenUp) -> Result<(), String> {
+    async fn keep(&self, given_up: &GivenUp) -> anyhow::Result<()> {
         lock(&self.0).push(given_up.clone());
         Ok(())
     }

@@ -120,9 +120,9 @@ async fn throttles_are_not_counted_and_an_answer_of_another_form_is() {
 struct Away(AtomicU32);
 
 impl Keep for Away {
-    async fn keep(&self, _: &GivenUp) -> Result<(), String> {
+    async fn keep(&self, _: &GivenUp) -> anyhow::Result<()> {
         match self.0.fetch_add(1, Ordering::Relaxed) {
-            0..3 => Err("away".into()),
+            0..3 => Err(anyhow::anyhow!("away")),
             _ => Ok(()),
         }
     }

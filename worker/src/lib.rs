@@ -51,12 +51,10 @@ const NO_SPAN: &str = "the time between two sweeps must be above zero";
 ///
 /// # Errors
 /// The text is not a duration, is longer than 366 days, or is zero.
-pub fn sweep_every(text: &str) -> Result<Millis, String> {
-    let span = Millis::try_from(text.to_owned())?;
-    match span {
-        Millis(0) => Err(NO_SPAN.to_owned()),
-        span => Ok(span),
-    }
+pub fn sweep_every(text: &str) -> anyhow::Result<Millis> {
+    let span: Millis = text.parse()?;
+    ensure!(span > Millis(0), NO_SPAN);
+    Ok(span)
 }
 
 /// One kind of handler that a worker can run.

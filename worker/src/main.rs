@@ -87,8 +87,7 @@ fn main() -> ExitCode {
 
 async fn run(args: Arguments) -> Result<()> {
     let mut config = Config::read(&environment, Account::of_user())?;
-    let login = config.auth.log_in(&config.account).await;
-    config.kafka.login = login.map_err(anyhow::Error::msg)?;
+    config.kafka.login = config.auth.log_in(&config.account).await?;
     let remotes = if args.functions.contains(&Function::Agent) {
         http_remotes(&config)?
     } else {

@@ -45,7 +45,7 @@ pub(super) struct StartArgs {
     #[arg(long, value_name = "N", default_value_t = STOP_SHARE, value_parser = clap::value_parser!(u8).range(1..=100))]
     stop_share: u8,
     /// Wait so long for what becomes of a batch; stop where most of it comes to no end by then
-    #[arg(long, value_name = "TIME", default_value_t = PATIENCE, value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value_t = PATIENCE, value_parser = str::parse::<Millis>)]
     patience: Millis,
     /// Most orders a second
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(Rate::MAX)))]
@@ -95,10 +95,6 @@ enum CampaignAct {
     Pause,
     Resume,
     Migrate,
-}
-
-fn span(text: &str) -> Result<Millis, String> {
-    Millis::try_from(text.to_owned())
 }
 
 impl StartArgs {

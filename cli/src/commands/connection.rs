@@ -370,7 +370,7 @@ impl KafkaArgs {
         }
         let account = Account::of_user().in_region(self.login.kafka_region.clone());
         Ok(KafkaConfig {
-            login: auth.log_in(&account).await.map_err(anyhow::Error::msg)?,
+            login: auth.log_in(&account).await?,
             extra: self.login.settings.clone(),
             ..KafkaConfig::new(&self.brokers)
         })

@@ -14,7 +14,7 @@ use triad_runtime::Bus;
 use triad_workflow::Millis;
 
 use super::connection::{KafkaArgs, StoreArgs};
-use super::watch::{Waited, span, until_finished};
+use super::watch::{Waited, until_finished};
 use crate::output::{Usage, print_line};
 use crate::read;
 
@@ -46,7 +46,7 @@ pub struct SubmitArgs {
     #[arg(long)]
     raw: bool,
     /// Wait until all orders have finished, at most for this time
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "5m", require_equals = true, value_parser = span, conflicts_with = "raw")]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "5m", require_equals = true, value_parser = str::parse::<Millis>, conflicts_with = "raw")]
     wait: Option<Millis>,
     /// Print a JSON line instead of text
     #[arg(long)]

@@ -118,7 +118,7 @@ pub fn run(args: &TestArgs) -> Result<ExitCode> {
     let mut is_good = true;
     let schema = workflow.details.as_ref();
     let misfits = schema.map_or(Ok(Vec::new()), |schema| schema.misfits(&order.details));
-    for misfit in misfits.map_err(Usage)? {
+    for misfit in misfits.map_err(|why| Usage(why.to_string()))? {
         is_good = false;
         let reason = format!("the order would be rejected: {misfit}");
         match args.json {

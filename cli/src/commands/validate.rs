@@ -30,10 +30,10 @@ pub struct ValidateArgs {
     agents: Vec<String>,
     /// Time between two sweeps of the Supervisor, for the worst case: a worker's is 10s, and the
     /// function's a minute
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = str::parse::<Millis>)]
     sweep_every: Millis,
     /// Largest clock difference between machines
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = str::parse::<Millis>)]
     skew: Millis,
     /// Print a JSON line for each sound file, and for each problem of the others: file, line, column,
     /// step, path, reason and hint

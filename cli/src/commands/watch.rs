@@ -34,21 +34,13 @@ pub struct WatchArgs {
     /// The order's id
     order: String,
     /// Longest wait
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = str::parse::<Millis>)]
     timeout: Millis,
     /// Print the order as JSON when it has finished, in place of lines
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
-}
-
-/// Reads a span of time with its unit.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn span(text: &str) -> Result<Millis, String> {
-    Millis::try_from(text.to_owned())
 }
 
 /// Runs `triad watch`. The exit code is 0 if the order is Processed, otherwise 1.

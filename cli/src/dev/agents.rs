@@ -7,7 +7,8 @@ use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::{Value, json};
-use triad_bootstrap::{AgentConfig, agents, environment, remotes_of};
+use triad_bootstrap::agents::{self, AgentErrors};
+use triad_bootstrap::{AgentConfig, environment, remotes_of};
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_reference_service::Answers;
 use triad_workflow::{AgentName, Workflow, WorkflowName};
@@ -71,7 +72,7 @@ impl AgentArgs {
         if let Some(text) = environment("TRIAD_AGENTS") {
             match agents::parse(&text) {
                 Ok(read) => addressed.extend(read),
-                Err(found) => {
+                Err(AgentErrors(found)) => {
                     problems.extend(found.iter().map(|why| format!("TRIAD_AGENTS: {why}")));
                 }
             }
@@ -93,7 +94,7 @@ impl AgentArgs {
             }
         }
         addressed.retain(|name, _| !external.contains(name));
-        problems.extend(remotes_of(&addressed).err().unwrap_or_default());
+        problems.extend(remotes_of(&addressed).err().map_or_else(Vec::new, |e| e.0));
         let answers = match self.answers.clone().or(answers) {
             Some(file) => read_answers(&file).unwrap_or_else(|found| {
                 problems.extend(found);

@@ -6,7 +6,6 @@ use clap::Args;
 use triad_reference_service::{FaultPlan, Faults};
 use triad_workflow::{Millis, Workflow};
 
-use super::span;
 use crate::output::Usage;
 
 /// Options that say how the reference service misbehaves.
@@ -26,10 +25,10 @@ pub struct FaultArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
     pub stall: f64,
     /// How long the answer of a stalled call is held back
-    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = str::parse::<Millis>)]
     pub stall_for: Millis,
     /// Time that the service takes for every call
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = str::parse::<Millis>)]
     pub latency: Millis,
     /// Seed of the misbehaviour: the same calls with the same seed meet the same faults
     #[arg(long, value_name = "N", default_value_t = 1)]

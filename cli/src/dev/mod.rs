@@ -131,10 +131,6 @@ pub struct DevArgs {
     pub faults: FaultArgs,
 }
 
-fn span(text: &str) -> Result<Millis, String> {
-    Millis::try_from(text.to_owned())
-}
-
 /// Runs `triad dev`. The exit code is 0 if every order was processed, 1 if one did not end well or was
 /// lost, 130 if the user interrupted it. Without `--until-done` it runs until then.
 ///

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use triad_bootstrap::{AgentConfig, agents};
+use triad_bootstrap::AgentConfig;
+use triad_bootstrap::agents::{self, AgentErrors};
 use triad_workflow::AgentName;
 
 use crate::output::Usage;
@@ -172,7 +173,7 @@ impl Project {
             }
             all.insert(name.clone(), settings.into());
         }
-        agents::read(all).map_err(|problems| {
+        agents::read(all).map_err(|AgentErrors(problems)| {
             let shown = self.file.display();
             let named = problems.iter().map(|why| format!("{shown}: {why}"));
             Usage(named.collect::<Vec<_>>().join("\n"))

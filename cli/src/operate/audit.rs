@@ -25,17 +25,13 @@ downstream what holds it now is told; all changes are in the topic of events. Wh
 triad dead-letters list --all.")]
 pub struct AuditArgs {
     /// Only acts of so long ago at most
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
     since: Option<Millis>,
     /// Print a JSON line for each, and a summary
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
-}
-
-fn span(text: &str) -> Result<Millis, String> {
-    Millis::try_from(text.to_owned())
 }
 
 /// Runs `triad audit`. The exit code is always 0.

@@ -27,12 +27,8 @@ pub struct FilterArgs {
     pub workflow: Option<String>,
     /// Orders whose age is at least this: since they finished or were paused; of others, since they
     /// were submitted
-    #[arg(long, value_name = "TIME", value_parser = span)]
+    #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
     pub older_than: Option<Millis>,
-}
-
-fn span(text: &str) -> Result<Millis, String> {
-    Millis::try_from(text.to_owned())
 }
 
 impl FilterArgs {

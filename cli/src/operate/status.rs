@@ -15,7 +15,6 @@ use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
 use crate::commands::connection::{Store, StoreArgs};
-use crate::commands::watch::span;
 use crate::machine::signals::interrupted;
 use crate::output::{count, moment, print, stream};
 
@@ -40,7 +39,7 @@ pub struct StatusArgs {
     #[arg(long)]
     watch: bool,
     /// Time between two looks of --watch, 250ms or more
-    #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = span)]
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "watch", value_parser = str::parse::<Millis>)]
     every: Millis,
     #[command(flatten)]
     store: StoreArgs,

@@ -133,7 +133,7 @@ impl Settings {
         };
         let partitions = number("TRIAD_PARTITIONS", 4, 1..=100);
         let log_bytes = number("TRIAD_LOG_BYTES", 64 << 20, 1 << 20..=1 << 40);
-        let mut span = |name: &str, default: Millis, read: fn(&str) -> Result<Millis, String>| {
+        let mut span = |name: &str, default: Millis, read: fn(&str) -> anyhow::Result<Millis>| {
             let set = get(name).map_or(Ok(default), |text| read(&text));
             set.unwrap_or_else(|why| {
                 problems.push(format!("{name}: {why}"));
@@ -145,9 +145,7 @@ impl Settings {
             Millis(1_000),
             triad_worker::sweep_every,
         );
-        let log_retention = span("TRIAD_LOG_RETENTION", A_DAY, |text| {
-            Millis::try_from(text.to_owned())
-        });
+        let log_retention = span("TRIAD_LOG_RETENTION", A_DAY, |text| Ok(text.parse()?));
         let tls = match (get("TRIAD_TLS_CERTIFICATE"), get("TRIAD_TLS_KEY")) {
             (Some(certificate), Some(key)) => Some(TlsFiles {
                 certificate: certificate.into(),

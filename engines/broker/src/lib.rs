@@ -59,4 +59,4 @@ pub use line::{
 };
 pub use log::flusher::Flush;
 pub use sasl::msk::MskTokenForm;
-pub use sasl::{Grant, SaslConfig, TokenCheck};
+pub use sasl::{Grant, SaslConfig, TokenCheck, TokenRefused};

@@ -17,6 +17,7 @@ use authority::{Authority, Identity};
 use client::{Client, PASSWORD, USER, field};
 use triad_broker::{
     Broker, BrokerConfig, BrokerHandle, Error, Grant, SaslConfig, SecuredListener, TokenCheck,
+    TokenRefused,
 };
 
 const API_VERSIONS: i16 = 18;
@@ -28,11 +29,11 @@ const AUTHENTICATE: i16 = 36;
 struct Tokens;
 
 impl TokenCheck for Tokens {
-    fn check(&self, token: &str) -> Result<Grant, String> {
+    fn check(&self, token: &str) -> Result<Grant, TokenRefused> {
         let name = match token {
             "good" => "ada",
             "bob's" => "bob",
-            _ => return Err("nobody's token".to_owned()),
+            _ => return Err(TokenRefused("nobody's token".to_owned())),
         };
         Ok(Grant {
             name: name.to_owned(),

@@ -1,10 +1,10 @@
 //! Published workflow definitions: every version, and the present one of each name.
 
 use rusqlite::{Connection, OptionalExtension};
-use triad_core::{Timestamp, WorkflowRef};
+use triad_core::{InvalidWorkflowRef, Timestamp, WorkflowRef};
 use triad_runtime::ports::StoredVersion;
 use triad_runtime::{Clock, DefinitionStore, StoreError};
-use triad_workflow::{DefinitionHash, WorkflowName};
+use triad_workflow::{DefinitionHash, InvalidHash, WorkflowName};
 
 use crate::SqliteStore;
 use crate::error::signed;
@@ -35,8 +35,8 @@ impl<C: Clock + Clone> DefinitionStore for SqliteStore<C> {
 
     async fn current(&self, name: WorkflowName) -> Result<Option<DefinitionHash>, StoreError> {
         let read = self.engine.read(move |db| current(db, &name)).await?;
-        read.map(|hash| hash.parse().map_err(StoreError::Item))
-            .transpose()
+        let hash = read.map(|hash| hash.parse()).transpose();
+        hash.map_err(|e: InvalidHash| StoreError::Item(e.to_string()))
     }
 
     async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
@@ -83,7 +83,7 @@ pub(crate) fn versions(
                 is_current,
                 published_at: Timestamp(at.cast_unsigned()),
             }),
-            Err(why) => return Ok(Err(StoreError::Item(why))),
+            Err(why) => return Ok(Err(StoreError::Item(InvalidWorkflowRef::to_string(&why)))),
         }
     }
     Ok(Ok(versions))

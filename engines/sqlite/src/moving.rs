@@ -337,7 +337,7 @@ fn workflows(db: &Connection, after: &str) -> rusqlite::Result<KeptPage> {
             Err(why) => {
                 page.unreadable.push(Unreadable {
                     order_id: name,
-                    why,
+                    why: why.to_string(),
                 });
                 continue;
             }

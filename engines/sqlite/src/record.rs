@@ -2,7 +2,7 @@
 
 use rusqlite::Row;
 use rusqlite::types::{Value, ValueRef};
-use triad_core::stored::{self, Scalar, attribute as attr};
+use triad_core::stored::{self, NotScalar, Scalar, attribute as attr};
 use triad_core::{Order, Timestamp};
 use triad_runtime::StoreError;
 use triad_workflow::Millis;
@@ -174,10 +174,10 @@ pub(crate) fn decode(row: &Row<'_>, now_s: i64) -> Result<Option<Order>, StoreEr
         Some(ValueRef::Integer(number)) => Ok(Some(Scalar::Number(number.cast_unsigned()))),
         Some(ValueRef::Text(text)) => match std::str::from_utf8(text) {
             Ok(text) => Ok(Some(Scalar::Text(text.to_owned()))),
-            Err(e) => Err(e.to_string()),
+            Err(e) => Err(NotScalar(e.to_string())),
         },
         Some(ValueRef::Real(_) | ValueRef::Blob(_)) => {
-            Err("is neither text nor a whole number".to_owned())
+            Err(NotScalar("is neither text nor a whole number".to_owned()))
         }
     });
     order.map(Some).map_err(|e| StoreError::Item(e.to_string()))

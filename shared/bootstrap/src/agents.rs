@@ -107,19 +107,25 @@ impl fmt::Debug for AgentConfig {
     }
 }
 
+/// The error of agents whose settings cannot be used: one line for each problem, with its agent and its
+/// setting. No value that may be a secret is in one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct AgentErrors(pub Vec<String>);
+
 /// Reads agents as `TRIAD_AGENTS` has them: a JSON object of agents by name.
 ///
 /// # Errors
-/// Every problem, each with its agent and its setting, or one if the text is not a JSON object. No value that
-/// may be a secret is in one.
-pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
+/// [`AgentErrors`] with every problem, or with one if the text is not a JSON object.
+pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, AgentErrors> {
     let form = r#"is not a JSON object such as {"payment": {"base_url": "https://…"}}"#;
     let agents = match serde_json::from_str(text) {
         Ok(Value::Object(agents)) => agents,
-        Ok(_) => return Err(vec![form.to_owned()]),
+        Ok(_) => return Err(AgentErrors(vec![form.to_owned()])),
         Err(e) => {
             let (line, column) = (e.line(), e.column());
-            return Err(vec![format!("{form} (line {line}, column {column})")]);
+            let why = format!("{form} (line {line}, column {column})");
+            return Err(AgentErrors(vec![why]));
         }
     };
     read(agents)
@@ -128,8 +134,8 @@ pub fn parse(text: &str) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>
 /// Reads agents from a JSON object that has the settings of each agent under its name.
 ///
 /// # Errors
-/// Every problem, each with its agent and its setting. No value that may be a secret is in one.
-pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfig>, Vec<String>> {
+/// [`AgentErrors`] with every problem.
+pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfig>, AgentErrors> {
     let mut read = BTreeMap::new();
     let mut problems = Vec::new();
     for (name, settings) in agents {
@@ -145,7 +151,7 @@ pub fn read(agents: Map<String, Value>) -> Result<BTreeMap<AgentName, AgentConfi
     if problems.is_empty() {
         Ok(read)
     } else {
-        Err(problems)
+        Err(AgentErrors(problems))
     }
 }
 
@@ -186,7 +192,7 @@ fn problem(setting: &str, value: &Value) -> Option<String> {
                 (setting.to_owned(), value.clone()),
             ]);
             match AgentConfig::deserialize(Value::Object(alone)) {
-                Ok(agent) => agent.breaker.check().err(),
+                Ok(agent) => agent.breaker.check().err().map(|e| e.to_string()),
                 Err(e) => Some(e.to_string()),
             }
         }
@@ -239,7 +245,7 @@ mod tests {
                 "line 1, column",
             ),
         ] {
-            let error = parse(text).expect_err(text).join("; ");
+            let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(named), "{named} in {error}");
             assert!(
                 !error.contains("hidden") && !error.contains("4711"),

@@ -20,24 +20,30 @@ pub enum Way {
     MskIam,
 }
 
-impl std::str::FromStr for Way {
-    type Err = String;
+/// The error of reading a [`Way`]: the text, given here, is none of their names.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is none of none, tls, scram, mtls, msk-iam")]
+pub struct UnknownWay(pub String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl std::str::FromStr for Way {
+    type Err = UnknownWay;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWay> {
         Ok(match text {
             "none" => Self::None,
             "tls" => Self::Tls,
             "scram" => Self::Scram,
             "mtls" => Self::Mtls,
             "msk-iam" => Self::MskIam,
-            other => {
-                return Err(format!(
-                    "{other:?} is none of none, tls, scram, mtls, msk-iam"
-                ));
-            }
+            other => return Err(UnknownWay(other.to_owned())),
         })
     }
 }
+
+/// The error of reading the credentials for Kafka: the reason, for people.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LoginError(String);
 
 /// In which way to log in to Kafka, and which secrets of Secrets Manager belong to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -82,32 +88,29 @@ impl AuthConfig {
     /// its credentials later.
     ///
     /// # Errors
-    /// A text for people: a secret cannot be read or has another form, or `scram` or `mtls` has no secret.
+    /// [`LoginError`]: a secret cannot be read or has another form, or `scram` or `mtls` has no secret.
     #[cfg(feature = "kafka-auth")]
-    pub async fn log_in(&self, account: &Account) -> Result<Login, String> {
+    pub async fn log_in(&self, account: &Account) -> Result<Login, LoginError> {
         use std::sync::Arc;
         use triad_kafka::Credentials;
-        use triad_kafka_auth::{MskTokens, Secrets};
+        use triad_kafka_auth::{MskTokens, SecretError, Secrets};
 
+        let failed = |e: SecretError| LoginError(e.to_string());
         let secrets = match (&self.secret, &self.ca_secret) {
             (None, None) => None,
             _ => Some(Secrets::connect(account).await),
         };
         let ca = match (&secrets, &self.ca_secret) {
-            (Some(secrets), Some(id)) => Some(secrets.ca(id).await.map_err(|e| e.to_string())?),
+            (Some(secrets), Some(id)) => Some(secrets.ca(id).await.map_err(failed)?),
             _ => None,
         };
         let credentials = match (self.way, &secrets, &self.secret) {
             (Way::None, ..) => Credentials::Plaintext,
             (Way::Tls, ..) => Credentials::Tls,
             (Way::MskIam, ..) => Credentials::Tokens(Arc::new(MskTokens::new(account.clone()))),
-            (Way::Scram, Some(secrets), Some(id)) => {
-                secrets.scram(id).await.map_err(|e| e.to_string())?
-            }
-            (Way::Mtls, Some(secrets), Some(id)) => {
-                secrets.mtls(id).await.map_err(|e| e.to_string())?
-            }
-            (Way::Scram | Way::Mtls, ..) => return Err(self.problems().join("; ")),
+            (Way::Scram, Some(secrets), Some(id)) => secrets.scram(id).await.map_err(failed)?,
+            (Way::Mtls, Some(secrets), Some(id)) => secrets.mtls(id).await.map_err(failed)?,
+            (Way::Scram | Way::Mtls, ..) => return Err(LoginError(self.problems().join("; "))),
         };
         Ok(Login { credentials, ca })
     }
@@ -115,12 +118,12 @@ impl AuthConfig {
     /// Without the feature `kafka-auth` only [`Way::None`] can be used.
     ///
     /// # Errors
-    /// For any other way, the text of [`Self::problems`].
+    /// [`LoginError`] with the text of [`Self::problems`], for any other way.
     #[cfg(not(feature = "kafka-auth"))]
-    pub async fn log_in(&self, _account: &Account) -> Result<Login, String> {
+    pub async fn log_in(&self, _account: &Account) -> Result<Login, LoginError> {
         match self.way {
             Way::None => Ok(Login::default()),
-            _ => Err(self.problems().join("; ")),
+            _ => Err(LoginError(self.problems().join("; "))),
         }
     }
 }

@@ -103,7 +103,7 @@ impl Config {
                 }
             },
         );
-        let agents = r.listed("TRIAD_AGENTS", agents::parse);
+        let agents = r.listed("TRIAD_AGENTS", |text| agents::parse(text).map_err(|e| e.0));
         let defaults = Settings::default();
         let spans = Spans::of(&mut r);
         let reply_topics = r.parsed("TRIAD_REPLY_TOPICS", Default::default(), |t| {
@@ -134,8 +134,7 @@ impl Config {
             }
         });
         let console_url = r.parsed("TRIAD_CONSOLE_URL", None, |t| {
-            let url = t.parse::<ConsoleUrl>().map_err(|e| e.to_string())?;
-            Ok(Some(url))
+            t.parse::<ConsoleUrl>().map(Some)
         });
         let config = Self {
             kafka: KafkaConfig {

@@ -1,7 +1,7 @@
 //! Has handlers tell their spans to the endpoint of the configuration.
 
 use triad_runtime::traces::{Engines, Traces};
-use triad_telemetry::{ExportSettings, Exporter, Headers};
+use triad_telemetry::{ExportError, ExportSettings, Exporter, Headers};
 
 use crate::config::Config;
 use crate::reader::ConfigError;
@@ -65,7 +65,13 @@ pub fn traces_to(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         timeout: config.timeout,
     });
-    let named = |e| ConfigError(vec![format!("OTEL_EXPORTER_OTLP_ENDPOINT: {e}")]);
+    let named = |e: ExportError| {
+        let name = match e {
+            ExportError::Header(_) => "OTEL_EXPORTER_OTLP_HEADERS",
+            ExportError::Endpoint | ExportError::Client(_) => "OTEL_EXPORTER_OTLP_ENDPOINT",
+        };
+        ConfigError(vec![format!("{name}: {e}")])
+    };
     let exporter = exporter.map_err(named)?;
     if sending == Sending::Beside {
         exporter.start();

@@ -54,7 +54,8 @@ pub async fn start() -> Result<Wiring, RunError> {
         }
         let mut config =
             Config::read(&environment, Account::of_function()).map_err(|e| e.to_string())?;
-        config.kafka.login = config.auth.log_in(&config.account).await?;
+        let login = config.auth.log_in(&config.account).await;
+        config.kafka.login = login.map_err(|e| e.to_string())?;
         #[cfg(feature = "traces")]
         crate::export_traces(
             &mut config,

@@ -63,11 +63,11 @@ impl<'a> Reader<'a> {
     }
 
     /// A setting in some form; a problem is noted and the default used.
-    pub(crate) fn parsed<T>(
+    pub(crate) fn parsed<T, E: fmt::Display>(
         &mut self,
         name: &str,
         default: T,
-        parse: impl FnOnce(&str) -> Result<T, String>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> T {
         match self.text(name) {
             None => default,
@@ -115,10 +115,10 @@ impl<'a> Reader<'a> {
 
     /// A span that may be left out.
     pub(crate) fn optional_span(&mut self, name: &str) -> Option<Millis> {
-        self.parsed(name, None, |t| Millis::try_from(t.to_owned()).map(Some))
+        self.parsed(name, None, |t| t.parse().map(Some))
     }
 
     pub(crate) fn span(&mut self, name: &str, default: Millis) -> Millis {
-        self.parsed(name, default, |t| Millis::try_from(t.to_owned()))
+        self.parsed(name, default, str::parse::<Millis>)
     }
 }

@@ -7,7 +7,7 @@ use triad_http::{HttpService, HttpSettings};
 use triad_runtime::agent::Remotes;
 use triad_workflow::AgentName;
 
-use crate::agents::AgentConfig;
+use crate::agents::{AgentConfig, AgentErrors};
 use crate::config::Config;
 use crate::reader::ConfigError;
 
@@ -19,7 +19,7 @@ const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// [`ConfigError`] with one line for each agent whose URL, headers or statuses cannot be used, or for which
 /// no HTTP client can be made. No secret is in it.
 pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
-    remotes_of(&config.agents).map_err(|problems| {
+    remotes_of(&config.agents).map_err(|AgentErrors(problems)| {
         let named = problems.iter().map(|why| format!("TRIAD_AGENTS: {why}"));
         ConfigError(named.collect())
     })
@@ -28,9 +28,9 @@ pub fn http_remotes(config: &Config) -> Result<Remotes, ConfigError> {
 /// Makes an HTTP client for each of these agents. No service is called yet.
 ///
 /// # Errors
-/// One line for each agent whose URL, headers or statuses cannot be used, or for which no HTTP client can be
+/// [`AgentErrors`] with one line for each agent whose URL, headers or statuses cannot be used, or for which no HTTP client can be
 /// made. No secret is in it.
-pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, Vec<String>> {
+pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, AgentErrors> {
     let mut remotes = Remotes::new();
     let mut problems = Vec::new();
     for (name, agent) in agents {
@@ -50,6 +50,6 @@ pub fn remotes_of(agents: &BTreeMap<AgentName, AgentConfig>) -> Result<Remotes, 
     if problems.is_empty() {
         Ok(remotes)
     } else {
-        Err(problems)
+        Err(AgentErrors(problems))
     }
 }

@@ -46,7 +46,7 @@ impl fmt::Debug for TraceConfig {
 impl TraceConfig {
     /// Reads only these settings, for programs that need nothing else of the configuration. `lookup` returns
     /// the value of the variable with this name; `None` if it is not set. Returns `None` if no endpoint is
-    /// named, or `OTEL_SDK_DISABLED` is `true`.
+    /// named, or `OTEL_SDK_DISABLED` is `true`, in upper or lower case.
     ///
     /// # Errors
     /// [`ConfigError`] with every variable that cannot be used, such as an `OTEL_EXPORTER_OTLP_PROTOCOL`
@@ -58,10 +58,11 @@ impl TraceConfig {
         r.end(read)
     }
 
-    /// Reads where spans go; `None` where no endpoint is named, or `OTEL_SDK_DISABLED` is `true`.
+    /// Reads where spans go; `None` where no endpoint is named, or `OTEL_SDK_DISABLED` is `true`, in upper or lower case.
     pub(crate) fn of(r: &mut Reader<'_>) -> Option<Self> {
         let endpoint = endpoint(r)?;
-        if r.parsed("OTEL_SDK_DISABLED", false, |t| Ok(t == "true")) {
+        let is_disabled = r.text("OTEL_SDK_DISABLED");
+        if is_disabled.is_some_and(|said| said.eq_ignore_ascii_case("true")) {
             return None;
         }
         protocol(r);

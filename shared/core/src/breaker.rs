@@ -39,6 +39,16 @@ pub struct BreakerSettings {
     pub probe_within: Millis,
 }
 
+/// The error of a circuit breaker's settings: one of them is out of its bounds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} is not {bounds}")]
+pub struct WrongSetting {
+    /// Name of the setting.
+    pub setting: &'static str,
+    /// The bounds, for a person, such as `from 1 to 100`.
+    pub bounds: String,
+}
+
 /// Most calls of a breaker's window, and most probes that close one.
 const MAX_CALLS: u32 = 10_000;
 
@@ -47,27 +57,28 @@ impl BreakerSettings {
     /// 10,000, `minimum` not above `window`, times above zero, and `open` not above `max_open`.
     ///
     /// # Errors
-    /// The first setting that is out of its bounds, and the bounds, for a person.
-    pub fn check(&self) -> Result<(), String> {
+    /// [`WrongSetting`] with the first setting that is out of its bounds.
+    pub fn check(&self) -> Result<(), WrongSetting> {
+        let wrong = |setting, bounds: String| Err(WrongSetting { setting, bounds });
         let counts = 1..=MAX_CALLS;
         if !counts.contains(&self.window) {
-            return Err(format!("window is not from 1 to {MAX_CALLS}"));
+            return wrong("window", format!("from 1 to {MAX_CALLS}"));
         }
         if !(1..=self.window).contains(&self.minimum) {
             let window = self.window;
-            return Err(format!("minimum is not from 1 to {window}, the window"));
+            return wrong("minimum", format!("from 1 to {window}, the window"));
         }
         if !(1..=100).contains(&self.failure_percent) {
-            return Err("failure_percent is not from 1 to 100".to_owned());
+            return wrong("failure_percent", "from 1 to 100".to_owned());
         }
         if !counts.contains(&self.probes) {
-            return Err(format!("probes is not from 1 to {MAX_CALLS}"));
+            return wrong("probes", format!("from 1 to {MAX_CALLS}"));
         }
         if self.open.0 == 0 || self.open > self.max_open {
-            return Err("open is not above 0 and up to max_open".to_owned());
+            return wrong("open", "above 0 and up to max_open".to_owned());
         }
         if self.probe_within.0 == 0 {
-            return Err("probe_within is not above 0".to_owned());
+            return wrong("probe_within", "above 0".to_owned());
         }
         Ok(())
     }
@@ -399,7 +410,7 @@ mod tests {
         ];
         for (change, named) in wrong {
             let why = with(change).expect_err(named);
-            assert!(why.starts_with(named), "{why}");
+            assert_eq!(why.setting, named);
         }
     }
 

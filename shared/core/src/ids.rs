@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::failure::cut;
 use serde::{Deserialize, Serialize};
-use triad_workflow::{DefinitionHash, Millis, StepId, WorkflowName};
+use triad_workflow::{DefinitionHash, InvalidHash, InvalidName, Millis, StepId, WorkflowName};
 
 /// Longest order id, in bytes, inclusive.
 pub const MAX_ORDER_ID_BYTES: usize = 128;
@@ -103,7 +103,7 @@ impl fmt::Display for OrderId {
 }
 
 /// The version of a workflow that an order runs on, from its start to its end unless an operator moves it.
-/// As text it is `<name>@<hash>`; to read any other text is an error that says why.
+/// As text it is `<name>@<hash>`; to read any other text is [`InvalidWorkflowRef`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkflowRef {
     /// Name of the workflow.
@@ -118,14 +118,28 @@ impl fmt::Display for WorkflowRef {
     }
 }
 
+/// The error of reading a [`WorkflowRef`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidWorkflowRef {
+    /// The text, given here, has no `@`.
+    #[error("{0:?} is not name@hash")]
+    Form(String),
+    /// What stands before the `@` is not the name of a workflow.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// What stands behind the `@` is not a content hash.
+    #[error(transparent)]
+    Hash(#[from] InvalidHash),
+}
+
 impl FromStr for WorkflowRef {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, hash) = text
-            .split_once('@')
-            .ok_or_else(|| format!("{text:?} is not name@hash"))?;
+    type Err = InvalidWorkflowRef;
+
+    fn from_str(text: &str) -> Result<Self, InvalidWorkflowRef> {
+        let parts = text.split_once('@');
+        let (name, hash) = parts.ok_or_else(|| InvalidWorkflowRef::Form(text.to_owned()))?;
         Ok(Self {
-            name: WorkflowName::new(name).map_err(|e| e.to_string())?,
+            name: WorkflowName::new(name)?,
             hash: hash.parse()?,
         })
     }

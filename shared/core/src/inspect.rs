@@ -1,7 +1,7 @@
 //! What the services were asked on behalf of an order, or would be: for people who look into it.
 
 use serde_json::Value;
-use triad_workflow::{AgentName, StepIndex};
+use triad_workflow::{AgentName, EvalError, StepIndex};
 
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
@@ -26,7 +26,7 @@ pub struct ServiceCall {
     /// The input, or why it has no value now, for a person: an expression reads what is not there yet, or
     /// what is no longer kept because the step that made it was compensated. A probe has the input of the
     /// action.
-    pub input: Result<Value, String>,
+    pub input: Result<Value, EvalError>,
 }
 
 /// The calls of one step: its action, its probe and its compensation, as far as the definition has
@@ -60,7 +60,7 @@ pub fn calls(
             action: declared.action.to_owned(),
             idempotency_key: key(direction),
             undoes: (direction == Direction::Compensate).then(|| key(Direction::Forward)),
-            input: input.map_err(|e| e.to_string()),
+            input,
         });
     }
     Ok(calls)

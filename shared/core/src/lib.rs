@@ -54,8 +54,8 @@ pub use effect::Effect;
 pub use event::{Event, Untaken};
 pub use failure::{Failure, FailureKind};
 pub use ids::{
-    Attempt, CampaignId, ClaimId, Direction, IdempotencyKey, OrderId, Priority, Timestamp, Version,
-    WorkflowRef,
+    Attempt, CampaignId, ClaimId, Direction, IdempotencyKey, InvalidWorkflowRef, OrderId, Priority,
+    Timestamp, Version, WorkflowRef,
 };
 pub use illegal::Illegal;
 pub use message::{Accepted, Alert, Envelope, Outcome, Reply, Retry, StepRequest};

@@ -27,6 +27,12 @@ pub struct Change {
     pub what: String,
 }
 
+/// The error of an order that cannot be moved to another version: one line, for a person, for each thing that
+/// stands against it. There is at least one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct Unmovable(pub Vec<String>);
+
 /// Moves an order from one version of its workflow to another one, or says everything that stands
 /// against it.
 ///
@@ -34,7 +40,7 @@ pub struct Change {
 /// stands. The changes are what a dry run shows; empty if the steps do not differ.
 ///
 /// # Errors
-/// One line, for a person, for each thing that stands against it; nothing is to be written then. Such things
+/// [`Unmovable`] with each thing that stands against it; nothing is to be written then. Such things
 /// are: a record with another number of steps than `from`; another workflow, or the same version; a state
 /// other than Pending, Processing and Error; the campaign of the act, if it has acted on the order before; a
 /// started step that the new version does not have, asks for differently, or puts after a step that is not
@@ -46,10 +52,12 @@ pub fn migrate(
     act: &OperatorAct,
     timing: Timing,
     now: Timestamp,
-) -> Result<(Transition, Vec<Change>), Vec<String>> {
+) -> Result<(Transition, Vec<Change>), Unmovable> {
     let mut against = Vec::new();
     if order.steps.len() != from.steps.len() {
-        return Err(vec!["the record does not fit its definition".into()]);
+        return Err(Unmovable(vec![
+            "the record does not fit its definition".into(),
+        ]));
     }
     if let Err(refusal) = once_a_campaign(order, act) {
         against.push(refusal.to_string());
@@ -81,7 +89,7 @@ pub fn migrate(
         ));
     }
     if !against.is_empty() {
-        return Err(against);
+        return Err(Unmovable(against));
     }
     let changes = changes(from, to);
     let mut next = next_version(order, Writer::Operator);
@@ -108,7 +116,7 @@ pub fn migrate(
     };
     match decided {
         Decision::Transition(change) => Ok((*change, changes)),
-        _ => Err(vec!["it cannot be written".into()]),
+        _ => Err(Unmovable(vec!["it cannot be written".into()])),
     }
 }
 

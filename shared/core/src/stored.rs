@@ -253,13 +253,19 @@ pub fn attention_key(kind: Attention, shard: u32) -> String {
     format!("{}/{shard}", kind.name())
 }
 
+/// The error of an attribute that a store keeps in another type than those of [`Scalar`]: what it is, for a
+/// person, such as `is neither text nor a number`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotScalar(pub String);
+
 /// The record with these attributes. `read` gives the value of the attribute with that name: `None`
-/// or [`Scalar::Null`] if it is absent, an error text if its type is none of those of [`Scalar`].
+/// or [`Scalar::Null`] if it is absent, [`NotScalar`] if its type is none of those of [`Scalar`].
 ///
 /// # Errors
 /// [`Damaged`] with the first attribute that is missing although the record needs it, or that has another
 /// type or value than it can have.
-pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, String>) -> Result<Order, Damaged> {
+pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Result<Order, Damaged> {
     let item = &Stored(read);
     let id = OrderId::new(item.string(attr::ORDER_ID)?).map_err(|e| bad(attr::ORDER_ID, e))?;
     Ok(Order {
@@ -362,9 +368,9 @@ fn parse<T: DeserializeOwned>(json: &str, name: &'static str) -> Result<T, Damag
     serde_json::from_str(json).map_err(|e| bad(name, e))
 }
 
-trait Read: Fn(&str) -> Result<Option<Scalar>, String> {}
+trait Read: Fn(&str) -> Result<Option<Scalar>, NotScalar> {}
 
-impl<R: Fn(&str) -> Result<Option<Scalar>, String>> Read for R {}
+impl<R: Fn(&str) -> Result<Option<Scalar>, NotScalar>> Read for R {}
 
 /// Attributes, as a store reads them.
 struct Stored<R>(R);

@@ -1,5 +1,7 @@
 //! An order as an application submits it, and what makes two submissions the same.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -172,6 +174,10 @@ impl Submission {
         }
         let text =
             std::str::from_utf8(bytes).map_err(|e| SubmissionRefusal::NotUtf8(e.to_string()))?;
+        // The parser would take a list for the fields in their order.
+        if text.trim_start().starts_with('[') {
+            return Err(why_not(text, &"it is a list"));
+        }
         // The parser refuses nesting deeper than 128 by itself.
         let order: Self = serde_json::from_str(text).map_err(|e| why_not(text, &e))?;
         let stored = serde_json::to_string(&order.details).map_or(0, |json| json.len());
@@ -246,7 +252,7 @@ const FIELDS: [(&str, &str); 5] = [
 ];
 
 /// What is wrong with a text that is no order, all of it, in the words of those who send orders.
-fn why_not(text: &str, error: &serde_json::Error) -> SubmissionRefusal {
+fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal {
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
         Err(e) => return SubmissionRefusal::NotJson(e.to_string()),
@@ -425,6 +431,11 @@ mod tests {
                 r#"{"order_id": "7", "workflow": "w", "reply_topic": 3}"#,
                 "wrong-field",
                 "reply_topic",
+            ),
+            (
+                r#" ["7", "w", {}, null, null]"#,
+                "not-an-order",
+                "it is a list",
             ),
             (
                 r#"{"order_id": "a/b", "workflow": "w"}"#,

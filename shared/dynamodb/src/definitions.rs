@@ -1,10 +1,10 @@
 //! Published workflow definitions as items: one for each version, and one that names the present
 //! version of each name.
 
-use triad_core::{Timestamp, WorkflowRef};
+use triad_core::{InvalidWorkflowRef, Timestamp, WorkflowRef};
 use triad_runtime::ports::StoredVersion;
 use triad_runtime::{Clock, DefinitionStore, StoreError};
-use triad_workflow::{DefinitionHash, WorkflowName};
+use triad_workflow::{DefinitionHash, InvalidHash, WorkflowName};
 
 use crate::error::{classify, in_table};
 use crate::item::{self, Item, number, text};
@@ -49,7 +49,10 @@ impl<C: Clock + Clone> DefinitionStore for DynamoStore<C> {
         let Some(found) = self.workflow_item(&name, CURRENT).await? else {
             return Ok(None);
         };
-        let hash = item::string(&found, HASH).and_then(|h| h.parse().map_err(StoreError::Item));
+        let hash = item::string(&found, HASH).and_then(|h| {
+            h.parse()
+                .map_err(|e: InvalidHash| StoreError::Item(e.to_string()))
+        });
         hash.map(Some).map_err(|e| self.of_workflow(e, &name))
     }
 
@@ -166,10 +169,10 @@ fn version(
     if version == CURRENT {
         return Ok(None);
     }
-    let definition = format!("{name}@{version}");
+    let read = format!("{name}@{version}").parse();
     let at = item::optional_integer(found, PUBLISHED_AT)?.unwrap_or(0);
     Ok(Some(StoredVersion {
-        definition: definition.parse().map_err(StoreError::Item)?,
+        definition: read.map_err(|e: InvalidWorkflowRef| StoreError::Item(e.to_string()))?,
         is_current: current.contains(&(name, version)),
         published_at: Timestamp(at),
     }))

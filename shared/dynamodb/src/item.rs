@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::de::DeserializeOwned;
-use triad_core::stored::{self, Scalar};
+use triad_core::stored::{self, NotScalar, Scalar};
 use triad_core::{Order, Timestamp};
 use triad_runtime::StoreError;
 use triad_runtime::ports::Unreadable;
@@ -47,10 +47,10 @@ pub fn decode(item: &Item) -> Result<Order, StoreError> {
         Some(AttributeValue::S(value)) => Ok(Some(Scalar::Text(value.clone()))),
         Some(AttributeValue::N(value)) => match value.parse() {
             Ok(number) => Ok(Some(Scalar::Number(number))),
-            Err(e) => Err(format!("{e}")),
+            Err(e) => Err(NotScalar(e.to_string())),
         },
         Some(AttributeValue::Null(_)) => Ok(Some(Scalar::Null)),
-        Some(_) => Err("is neither text nor a number".to_owned()),
+        Some(_) => Err(NotScalar("is neither text nor a number".to_owned())),
     });
     order.map_err(|e| StoreError::Item(e.to_string()))
 }

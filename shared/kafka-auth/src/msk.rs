@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use triad_aws::Account;
 use triad_core::Timestamp;
-use triad_kafka::{Token, TokenSource};
+use triad_kafka::{Token, TokenError, TokenSource};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
@@ -56,7 +56,7 @@ impl MskTokens {
 }
 
 impl TokenSource for MskTokens {
-    fn token(&self) -> Result<Token, String> {
+    fn token(&self) -> Result<Token, TokenError> {
         // A thread and a runtime of its own for each token, twelve minutes apart: the caller may
         // be a task of a runtime, in which nothing may block on another, and connections of a
         // credentials provider must not outlive the runtime that they were made in.
@@ -70,7 +70,8 @@ impl TokenSource for MskTokens {
             });
             signing.join()
         });
-        signed.unwrap_or_else(|_| Err("signing a token panicked".to_owned()))
+        let signed = signed.unwrap_or_else(|_| Err("signing a token panicked".to_owned()));
+        signed.map_err(TokenError)
     }
 }
 

@@ -15,7 +15,7 @@ use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
 use triad_consume::Assignment;
 
 use crate::error::KafkaError;
-use crate::tokens::{Token, Tokens};
+use crate::tokens::{Token, TokenError, Tokens};
 
 /// Longest wait for the reason of a failed call, which librdkafka reports by an event of its own: 500 ms.
 pub const REASON_WITHIN: Duration = Duration::from_millis(500);
@@ -52,8 +52,9 @@ impl Context {
     }
 
     /// A token of the configured source.
-    pub(crate) fn token(&self) -> Result<Token, String> {
-        let tokens = self.tokens.as_ref().ok_or("no tokens are configured")?;
+    pub(crate) fn token(&self) -> Result<Token, TokenError> {
+        let tokens = self.tokens.as_ref();
+        let tokens = tokens.ok_or_else(|| TokenError("no tokens are configured".into()))?;
         tokens.renew()
     }
 
@@ -178,7 +179,7 @@ impl ClientContext for Context {
         _config: Option<&str>,
     ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
         let token = self.token().inspect_err(|error| {
-            tracing::warn!(error, "no token for Kafka");
+            tracing::warn!(%error, "no token for Kafka");
         })?;
         Ok(OAuthToken {
             token: token.value,

@@ -38,4 +38,4 @@ pub use held::HeldRecords;
 pub use login::{Credentials, Login};
 pub use member::Member;
 pub use reader::{Read, Reader, ReaderStart};
-pub use tokens::{Token, TokenSource};
+pub use tokens::{Token, TokenError, TokenSource};

@@ -112,7 +112,7 @@ impl Login {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KafkaConfig, Token};
+    use crate::{KafkaConfig, Token, TokenError};
 
     fn settings(credentials: Credentials, ca: Option<&str>) -> ClientConfig {
         let mut config = KafkaConfig::new("b:9092");
@@ -220,8 +220,8 @@ mod tests {
     struct NoTokens;
 
     impl TokenSource for NoTokens {
-        fn token(&self) -> Result<Token, String> {
-            Err("there are none".into())
+        fn token(&self) -> Result<Token, TokenError> {
+            Err(TokenError("there are none".into()))
         }
     }
 }

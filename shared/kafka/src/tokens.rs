@@ -25,9 +25,14 @@ pub trait TokenSource: Send + Sync {
     /// it may block for a while, and must not use the runtime of that thread.
     ///
     /// # Errors
-    /// A text for people that says why there is no token. librdkafka asks again after ten seconds.
-    fn token(&self) -> Result<Token, String>;
+    /// [`TokenError`] if there is no token. librdkafka asks again after ten seconds.
+    fn token(&self) -> Result<Token, TokenError>;
 }
+
+/// Why a [`TokenSource`] has no token: the reason, for people. It must not hold a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TokenError(pub String);
 
 /// A token for SASL `OAUTHBEARER` (RFC 7628), with its owner and its end.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,7 +61,7 @@ impl Tokens {
         }
     }
 
-    pub(crate) fn renew(&self) -> Result<Token, String> {
+    pub(crate) fn renew(&self) -> Result<Token, TokenError> {
         let token = self.source.token()?;
         self.expires.send_replace(token.expires.0);
         Ok(token)
@@ -88,7 +93,7 @@ mod tests {
     struct Dying(AtomicU64);
 
     impl TokenSource for Dying {
-        fn token(&self) -> Result<Token, String> {
+        fn token(&self) -> Result<Token, TokenError> {
             let hours = self.0.fetch_add(1, Ordering::Relaxed);
             Ok(Token {
                 value: "t".into(),

@@ -56,10 +56,10 @@ pub struct Causes {
     pub skipped: Skipped,
 }
 
-/// Counts the orders that need an operator and fit the filter, by state and cause. If the filter's state is
-/// one of the attention index (Error, CompensationFailed or Paused), orders in that state are counted. With
-/// no state, or with any other one, orders in Error and CompensationFailed are counted. The filter's search
-/// key is not looked at. `now` is the moment up to which ages are counted.
+/// Counts the orders that need an operator and fit the filter, by state and cause. With no state, orders in
+/// Error and CompensationFailed are counted. With Error, CompensationFailed or Paused, orders in that state
+/// are; with any other state none is, because its orders need no operator. The filter's search key is not
+/// looked at. `now` is the moment up to which ages are counted.
 ///
 /// Only the attention index is read, and no record, so an order that has just changed may still be
 /// counted where it was. In memory are at most [`MAX_CAUSES`] groups and one page of each shard.
@@ -90,8 +90,10 @@ pub async fn among<S: OperatorStore>(
     now: Timestamp,
     most: usize,
 ) -> Result<Causes, StoreError> {
-    let usual = || vec![Attention::Error, Attention::CompensationFailed];
-    let kinds = filter.attention().unwrap_or_else(usual);
+    let kinds = match filter.state {
+        None => vec![Attention::Error, Attention::CompensationFailed],
+        Some(_) => filter.attention().unwrap_or_default(),
+    };
     let mut rows = Rows::of(store, shards(&kinds));
     let mut groups: BTreeMap<(&str, String), CauseGroup> = BTreeMap::new();
     let (mut others, mut looked_at, mut more) = (0, 0, false);

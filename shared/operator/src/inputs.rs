@@ -79,7 +79,7 @@ pub struct CallView<'a> {
     /// The input; `None` if its expressions have no value now.
     pub input: Option<&'a Value>,
     /// Why the input has no value, for people; `None` if it has one.
-    pub why: Option<&'a str>,
+    pub why: Option<String>,
 }
 
 impl<'a> CallView<'a> {
@@ -93,7 +93,7 @@ impl<'a> CallView<'a> {
             action: &call.action,
             idempotency_key: &call.idempotency_key.0,
             input: call.input.as_ref().ok(),
-            why: call.input.as_ref().err().map(String::as_str),
+            why: call.input.as_ref().err().map(ToString::to_string),
         }
     }
 }

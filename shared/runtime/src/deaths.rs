@@ -83,12 +83,17 @@ pub struct Marks(BTreeMap<(String, i32), BTreeMap<i64, Mark>>);
 
 impl Marks {
     /// Takes in a mark that was found at the start, in place of an earlier one of the same record.
-    /// If 256 marks are kept already, the mark is ignored, even one of a record that has a mark.
+    /// If 256 records have marks already, the mark of another one is ignored.
     pub fn meet(&mut self, at: LetterId, mark: Mark) {
         let count: usize = self.0.values().map(BTreeMap::len).sum();
-        if count < MAX_MARKS {
-            let partition = self.0.entry((at.topic, at.partition)).or_default();
-            partition.insert(at.offset, mark);
+        let key = (at.topic, at.partition);
+        let known = self.0.get_mut(&key).and_then(|p| p.get_mut(&at.offset));
+        match known {
+            Some(known) => *known = mark,
+            None if count < MAX_MARKS => {
+                self.0.entry(key).or_default().insert(at.offset, mark);
+            }
+            None => {}
         }
     }
 
@@ -248,5 +253,11 @@ mod tests {
             marks.meet(at(0, offset), Mark::Together);
         }
         assert_eq!(marks.iter().count(), 256);
+        // One more death of a record that is known counts.
+        marks.meet(at(0, 255), Mark::Alone(3));
+        marks.meet(at(1, 0), Mark::Alone(3));
+        assert_eq!(marks.iter().count(), 256);
+        assert_eq!(marks.handing(&record(0, 255)), Handing::Never);
+        assert_eq!(marks.handing(&record(1, 0)), Handing::Alone(Mark::Alone(1)));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use triad_core::downstream::{self, Downstream, DownstreamAction};
-use triad_core::migrate::{Change, migrate};
+use triad_core::migrate::{Change, Unmovable, migrate};
 use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
 use triad_core::{Event, Operation, OperationRefusal, OperatorAct, Order, OrderId, WorkflowRef};
 use triad_workflow::AgentName;
@@ -183,7 +183,7 @@ where
             let moved = migrate(&read.order, &read.workflow, &target, act, timing, now);
             let (change, changes) = match moved {
                 Ok(moved) => moved,
-                Err(against) => return Ok(Migrated::Refused(against)),
+                Err(Unmovable(against)) => return Ok(Migrated::Refused(against)),
             };
             if dry_run {
                 return Ok(Migrated::Done(Box::new(change.next), changes));

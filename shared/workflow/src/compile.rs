@@ -142,7 +142,7 @@ pub(crate) fn step(
         when: written
             .when
             .as_deref()
-            .map(Expression::compile)
+            .map(Expression::compiled)
             .transpose()?,
         complete_within,
         retry,
@@ -203,7 +203,7 @@ fn input(value: &Value) -> Result<Template, String> {
     if value.is_null() {
         Ok(Template::Constant(Value::Object(serde_json::Map::new())))
     } else {
-        Template::compile(value)
+        Template::compiled(value)
     }
 }
 

@@ -39,6 +39,11 @@ impl fmt::Display for Misfit {
     }
 }
 
+/// The error of a schema that cannot be used: the reason, for its author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SchemaError(String);
+
 /// The schema that a workflow declares for its orders' details. It is compiled when it is first used.
 #[derive(Debug)]
 pub struct DetailsSchema {
@@ -65,18 +70,18 @@ impl DetailsSchema {
     /// Checks that the schema can be used: that it is a JSON Schema, and within the bounds of this module.
     ///
     /// # Errors
-    /// Why the schema cannot be used, for its author: it is too large, nested too deep or has too many parts;
+    /// [`SchemaError`]: the schema is too large, nested too deep or has too many parts;
     /// it refers to itself, to a part that it does not have, or to something outside of it; or it is not a
     /// JSON Schema of draft 2020-12.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), SchemaError> {
         self.validator().map(|_| ())
     }
 
     /// The places where the details do not fit the schema, at most [`MAX_MISFITS`]. Empty if the details fit.
     ///
     /// # Errors
-    /// Why the schema cannot be used. There is no such error for a schema that passed [`check`](Self::check).
-    pub fn misfits(&self, details: &Value) -> Result<Vec<Misfit>, String> {
+    /// [`SchemaError`] if the schema cannot be used. There is no such error for a schema that passed [`check`](Self::check).
+    pub fn misfits(&self, details: &Value) -> Result<Vec<Misfit>, SchemaError> {
         let validator = self.validator()?;
         if validator.is_valid(details) {
             return Ok(Vec::new());
@@ -85,9 +90,9 @@ impl DetailsSchema {
         Ok(errors.map(|error| misfit(&error)).collect())
     }
 
-    fn validator(&self) -> Result<&Validator, String> {
+    fn validator(&self) -> Result<&Validator, SchemaError> {
         let compiled = self.validator.get_or_init(|| compile(&self.schema));
-        compiled.as_ref().map_err(Clone::clone)
+        compiled.as_ref().map_err(|why| SchemaError(why.clone()))
     }
 }
 
@@ -364,7 +369,10 @@ mod tests {
                 "bytes as JSON",
             ),
         ] {
-            let found = schema(of.clone()).check().expect_err(&of.to_string());
+            let found = schema(of.clone())
+                .check()
+                .expect_err(&of.to_string())
+                .to_string();
             assert!(found.contains(reason), "{reason}: {found}");
         }
         assert_eq!(schema(wide(8)).check(), Ok(()));

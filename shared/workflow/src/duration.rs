@@ -1,6 +1,7 @@
 //! Durations as people write them (`250ms`, `10s`, `2h`) and as the core counts them.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -33,16 +34,35 @@ impl From<Duration> for Millis {
     }
 }
 
-impl TryFrom<String> for Millis {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        let span = humantime::parse_duration(&text)
-            .map_err(|e| format!("{text:?} is not a duration such as 250ms, 10s or 5m: {e}"))?;
-        let span = Self::from(span);
-        if span > MAX_SPAN {
-            return Err(format!("{text:?} is longer than 366 days"));
+/// Why a text is not read as a span of time. The text is the first field.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InvalidSpan {
+    /// The text is not a span; the second field says why.
+    #[error("{0:?} is not a duration such as 250ms, 10s or 5m: {1}")]
+    Form(String, humantime::DurationError),
+    /// The span is longer than [`MAX_SPAN`].
+    #[error("{0:?} is longer than 366 days")]
+    TooLong(String),
+}
+
+impl FromStr for Millis {
+    type Err = InvalidSpan;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSpan> {
+        let span = humantime::parse_duration(text);
+        let span = Self::from(span.map_err(|e| InvalidSpan::Form(text.to_owned(), e))?);
+        match span > MAX_SPAN {
+            true => Err(InvalidSpan::TooLong(text.to_owned())),
+            false => Ok(span),
         }
-        Ok(span)
+    }
+}
+
+impl TryFrom<String> for Millis {
+    type Error = InvalidSpan;
+
+    fn try_from(text: String) -> Result<Self, InvalidSpan> {
+        text.parse()
     }
 }
 

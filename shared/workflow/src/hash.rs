@@ -48,9 +48,14 @@ pub fn canonical_json(definition: &Definition) -> String {
         .expect("a definition holds only JSON values and strings as keys")
 }
 
+/// The error of reading a [`DefinitionHash`]: the text, given here, is not 16 lower-case hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a definition hash of {DIGITS} hex digits")]
+pub struct InvalidHash(pub String);
+
 impl FromStr for DefinitionHash {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = InvalidHash;
+    fn from_str(text: &str) -> Result<Self, InvalidHash> {
         if text.len() == DIGITS
             && text
                 .bytes()
@@ -58,16 +63,14 @@ impl FromStr for DefinitionHash {
         {
             Ok(Self(text.into()))
         } else {
-            Err(format!(
-                "{text:?} is not a definition hash of {DIGITS} hex digits"
-            ))
+            Err(InvalidHash(text.to_owned()))
         }
     }
 }
 
 impl TryFrom<String> for DefinitionHash {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = InvalidHash;
+    fn try_from(text: String) -> Result<Self, InvalidHash> {
         text.parse()
     }
 }

@@ -27,10 +27,10 @@ mod warn;
 pub mod workflow;
 
 pub use check::{Limits, Place, Problem};
-pub use details::DetailsSchema;
-pub use duration::Millis;
-pub use expr::{EvalError, Expression, MAX_WORK, ReadOf, Scope};
-pub use hash::DefinitionHash;
+pub use details::{DetailsSchema, SchemaError};
+pub use duration::{InvalidSpan, Millis};
+pub use expr::{CompileError, EvalError, Expression, MAX_WORK, ReadOf, Scope};
+pub use hash::{DefinitionHash, InvalidHash};
 pub use model::Definition;
 pub use names::{AgentName, InvalidName, SearchName, StepId, WorkflowName};
 pub use problem::nearest;

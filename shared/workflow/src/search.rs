@@ -170,7 +170,7 @@ impl SearchKeys {
 /// # Errors
 /// For the author: why it is none.
 pub(crate) fn expression(written: &str) -> Result<Expression, String> {
-    match Template::compile(&Value::String(written.to_owned()))? {
+    match Template::compiled(&Value::String(written.to_owned()))? {
         Template::Value(expression) => Ok(expression),
         _ => Err(format!("`{written}` is not one expression, `${{ … }}`")),
     }

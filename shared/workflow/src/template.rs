@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bounds;
-use crate::expr::{EvalError, Expression, Scope};
+use crate::expr::{CompileError, EvalError, Expression, Scope};
 use crate::problem::At;
 
 /// Largest value that one template may give, as JSON, in bytes, inclusive: 128 KiB.
@@ -41,13 +41,18 @@ impl Template {
     /// Compiles a value of a definition, in which strings may hold expressions.
     ///
     /// # Errors
-    /// What is wrong, for the author: why an expression does not compile, the first one if several do not, or
-    /// that a `${` has no `}`.
-    pub fn compile(value: &Value) -> Result<Self, String> {
+    /// [`CompileError`]: why an expression does not compile, the first one if several do not, or that a `${`
+    /// has no `}`.
+    pub fn compile(value: &Value) -> Result<Self, CompileError> {
+        Self::compiled(value).map_err(CompileError)
+    }
+
+    /// As [`compile`](Self::compile), with the reason alone.
+    pub(crate) fn compiled(value: &Value) -> Result<Self, String> {
         Ok(match value {
             Value::String(text) => Self::compile_text(text)?,
             Value::Array(items) => {
-                let items: Vec<_> = items.iter().map(Self::compile).collect::<Result<_, _>>()?;
+                let items: Vec<_> = items.iter().map(Self::compiled).collect::<Result<_, _>>()?;
                 if items.iter().all(|t| matches!(t, Self::Constant(_))) {
                     Self::Constant(value.clone())
                 } else {
@@ -57,7 +62,7 @@ impl Template {
             Value::Object(map) => {
                 let fields: Vec<_> = map
                     .iter()
-                    .map(|(k, v)| Ok((k.clone(), Self::compile(v)?)))
+                    .map(|(k, v)| Ok((k.clone(), Self::compiled(v)?)))
                     .collect::<Result<_, String>>()?;
                 if fields.iter().all(|(_, t)| matches!(t, Self::Constant(_))) {
                     Self::Constant(value.clone())
@@ -79,7 +84,7 @@ impl Template {
             let body = &rest[start + 2..];
             let end =
                 closing_brace(body).ok_or_else(|| format!("`{text}` has ${{ without its }}"))?;
-            parts.push(Part::Value(Expression::compile(body[..end].trim())?));
+            parts.push(Part::Value(Expression::compiled(body[..end].trim())?));
             rest = &body[end + 1..];
         }
         if parts.is_empty() {

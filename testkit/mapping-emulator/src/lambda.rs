@@ -130,7 +130,7 @@ impl Invoke for Aws {
 impl Keep for Aws {
     /// Puts the record of the invocation into the bucket, with the event, as Lambda does. Without
     /// a bucket the records are gone, as they are with Lambda: the log says so.
-    async fn keep(&self, given_up: &GivenUp) -> Result<(), String> {
+    async fn keep(&self, given_up: &GivenUp) -> anyhow::Result<()> {
         let Some(bucket) = &self.bucket else {
             tracing::error!(why = ?given_up.why, records = given_up.records.len(), "records are given up and kept nowhere");
             return Ok(());
@@ -155,8 +155,6 @@ impl Keep for Aws {
             status if status.is_success() => Ok(()),
             status => Err(anyhow!("{status}")),
         });
-        stored
-            .with_context(|| format!("the bucket {bucket}"))
-            .map_err(|e| format!("{e:#}"))
+        stored.with_context(|| format!("the bucket {bucket}"))
     }
 }

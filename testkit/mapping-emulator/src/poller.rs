@@ -43,8 +43,8 @@ pub trait Keep: Send + Sync {
     /// Stores records that were given up.
     ///
     /// # Errors
-    /// A text for people that says why they are not stored. The caller tries again until they are.
-    fn keep(&self, given_up: &GivenUp) -> impl Future<Output = Result<(), String>> + Send;
+    /// Why they are not stored. The caller tries again until they are.
+    fn keep(&self, given_up: &GivenUp) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
 /// One mapping at work: reads a topic, invokes a function and commits.
@@ -178,7 +178,10 @@ async fn keep(sink: &impl Keep, given_up: &GivenUp, settings: &Settings) {
     let mut tries = 0;
     while let Err(why) = sink.keep(given_up).await {
         tries += 1;
-        tracing::error!(why, "given-up records could not be kept");
+        tracing::error!(
+            why = format!("{why:#}"),
+            "given-up records could not be kept"
+        );
         pause(tries, settings).await;
     }
 }

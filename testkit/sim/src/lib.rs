@@ -62,4 +62,4 @@ pub use kernel::Crash;
 pub use kernel::coverage::{self, Coverage};
 pub use ports::Ports;
 pub use run::{Options, Outcome, calm_ports, of_seed, replay, run, run_on};
-pub use saved::Saved;
+pub use saved::{NoOrder, Saved};

@@ -177,7 +177,7 @@ fn one(a: &One) -> anyhow::Result<bool> {
     if let Some(path) = &a.replay {
         let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
         let saved: Saved = serde_json::from_slice(&bytes)?;
-        let outcome = replay(&saved, options).map_err(anyhow::Error::msg)?;
+        let outcome = replay(&saved, options)?;
         println!("{}", outcome.report());
         let missed = saved.sees.iter();
         let missed: Vec<_> = missed.filter(|n| outcome.coverage.count(n) == 0).collect();

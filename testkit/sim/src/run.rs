@@ -6,7 +6,7 @@ use crate::kernel::coverage::Coverage;
 use crate::kernel::{Beginning, Crash, Executor, Faults, OUTSIDE, Owner, Rng};
 use crate::load::Load;
 use crate::ports::Ports;
-use crate::saved::{Drawn, Saved};
+use crate::saved::{Drawn, NoOrder, Saved};
 use crate::scenario::NewOrder;
 use crate::setup::Setup;
 use crate::world::World;
@@ -105,8 +105,8 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 /// Runs a world from what [`of_seed`] has saved, without drawing it again.
 ///
 /// # Errors
-/// A text for people, if `saved` has no order.
-pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, String> {
+/// [`NoOrder`] if `saved` has no order.
+pub fn replay(saved: &Saved, options: Options) -> Result<Outcome, NoOrder> {
     let drawn = saved.drawn()?;
     Ok(run_drawn(saved.seed, Some(drawn), options).0)
 }

@@ -7,6 +7,7 @@
 //! later numbers meet other occasions, and the file says what it must reach all the same.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,6 +35,18 @@ pub(crate) struct Drawn {
     pub rng: u64,
     pub then: u64,
 }
+
+/// The error of a [`Saved`] world without an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoOrder;
+
+impl fmt::Display for NoOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a world without an order reaches nothing")
+    }
+}
+
+impl std::error::Error for NoOrder {}
 
 /// What the generator once drew for a world: its faults, settings and orders. Serialised as JSON it is the
 /// file of that world.
@@ -130,9 +143,9 @@ impl Saved {
         }
     }
 
-    pub(crate) fn drawn(&self) -> Result<Drawn, String> {
+    pub(crate) fn drawn(&self) -> Result<Drawn, NoOrder> {
         if self.orders.is_empty() {
-            return Err("a world without an order reaches nothing".to_owned());
+            return Err(NoOrder);
         }
         let downstream = |own: &Downstream| DownstreamSettings {
             breaker: own.breaker,

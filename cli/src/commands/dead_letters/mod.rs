@@ -67,7 +67,7 @@ pub struct FilterArgs {
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
     /// Only letters not older than this, such as 2h; the topic is read from there on
-    #[arg(long, value_name = "TIME", value_parser = |t: &str| Millis::try_from(t.to_owned()))]
+    #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
     since: Option<Millis>,
 }
 

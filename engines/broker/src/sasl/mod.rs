@@ -49,10 +49,14 @@ pub trait TokenCheck: Send + Sync {
     /// thread, so it must not block.
     ///
     /// # Errors
-    /// A text that says why the token is refused, for the broker's log; it must not hold the token.
-    /// The client is told `invalid_token` only.
-    fn check(&self, token: &str) -> Result<Grant, String>;
+    /// [`TokenRefused`] if the token is not valid. The client is told `invalid_token` only.
+    fn check(&self, token: &str) -> Result<Grant, TokenRefused>;
 }
+
+/// Why a token is refused, for the broker's log. It must not hold the token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TokenRefused(pub String);
 
 /// What a valid token grants: who has logged in with it, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +205,7 @@ impl Sasl {
                 name: grant.name,
                 ends_in: Some(grant.ends_in),
             },
-            Err(reason) => {
+            Err(TokenRefused(reason)) => {
                 let next = Exchange::Acknowledgement(reason);
                 Step::Challenge(bearer::REFUSED.into(), next)
             }

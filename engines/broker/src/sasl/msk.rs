@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Grant, TokenCheck};
+use super::{Grant, TokenCheck, TokenRefused};
 
 /// The longest life that MSK allows a token, in seconds.
 const LONGEST_S: u64 = 900;
@@ -108,12 +108,13 @@ fn signed_at(date: &str) -> Option<SystemTime> {
 }
 
 impl TokenCheck for MskTokenForm {
-    fn check(&self, token: &str) -> Result<Grant, String> {
+    fn check(&self, token: &str) -> Result<Grant, TokenRefused> {
         #[expect(
             clippy::disallowed_methods,
             reason = "a token's life is by the wall clock, and this is where it is looked at"
         )]
-        self.check_at(token, SystemTime::now())
+        let now = SystemTime::now();
+        self.check_at(token, now).map_err(TokenRefused)
     }
 }
 

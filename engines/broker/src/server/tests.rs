@@ -9,14 +9,14 @@ use super::connection::Closed;
 use super::gate::Shut;
 use super::*;
 use crate::config::BrokerConfig;
-use crate::sasl::{Grant, Sasl, SaslConfig, TokenCheck};
+use crate::sasl::{Grant, Sasl, SaslConfig, TokenCheck, TokenRefused};
 
 const LIFE: Duration = Duration::from_secs(60);
 
 struct Minute;
 
 impl TokenCheck for Minute {
-    fn check(&self, _: &str) -> Result<Grant, String> {
+    fn check(&self, _: &str) -> Result<Grant, TokenRefused> {
         Ok(Grant {
             name: "ada".to_owned(),
             ends_in: LIFE,

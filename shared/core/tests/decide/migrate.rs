@@ -27,7 +27,8 @@ fn changed(from: &str, to: &str) -> String {
 
 fn tried(s: &Story, to: &Workflow) -> Result<Vec<Change>, Vec<String>> {
     let act = OperatorAct::new("ann", "because");
-    migrate(&s.order, &s.workflow, to, &act, s.timing, s.now).map(|(_, changes)| changes)
+    let moved = migrate(&s.order, &s.workflow, to, &act, s.timing, s.now);
+    moved.map(|(_, changes)| changes).map_err(|e| e.0)
 }
 
 /// The order is moved, and its story goes on there.

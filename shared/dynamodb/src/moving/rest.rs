@@ -171,7 +171,8 @@ fn workflow_of(item: &Item) -> Result<Kept, StoreError> {
     let version = item::string(item, attr::VERSION)?;
     let reference = |hash: &str| {
         let text = format!("{name}@{hash}");
-        text.parse::<WorkflowRef>().map_err(StoreError::Item)
+        let read = text.parse::<WorkflowRef>();
+        read.map_err(|e| StoreError::Item(e.to_string()))
     };
     if version == CURRENT {
         return reference(&item::string(item, HASH)?).map(Kept::Present);

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::sync::watch;
-use triad_broker::{Grant, MskTokenForm, TokenCheck};
+use triad_broker::{Grant, MskTokenForm, TokenCheck, TokenRefused};
 use triad_core::Timestamp;
-use triad_kafka::{Credentials, KafkaBus, Token, TokenSource};
+use triad_kafka::{Credentials, KafkaBus, Token, TokenError, TokenSource};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, BusError, Clock};
 
@@ -47,10 +47,10 @@ impl Short {
 }
 
 impl TokenSource for Short {
-    fn token(&self) -> Result<Token, String> {
+    fn token(&self) -> Result<Token, TokenError> {
         self.asked.send_modify(|asked| *asked += 1);
         if self.absent.load(Ordering::SeqCst) {
-            return Err("the credentials are away".to_owned());
+            return Err(TokenError("the credentials are away".to_owned()));
         }
         // A token's times have whole seconds.
         let at_s = SystemClock.now().0 / 1000 - self.signed.ago_s;
@@ -81,7 +81,7 @@ struct Counted {
 }
 
 impl TokenCheck for Counted {
-    fn check(&self, token: &str) -> Result<Grant, String> {
+    fn check(&self, token: &str) -> Result<Grant, TokenRefused> {
         let grant = self.form.check(token)?;
         self.taken.fetch_add(1, Ordering::SeqCst);
         Ok(grant)

@@ -8,7 +8,7 @@ use rdkafka::client::Client;
 use rdkafka::types::RDKafkaRespErr;
 
 use crate::context::Context;
-use crate::tokens::Token;
+use crate::tokens::{Token, TokenError};
 
 /// Gives a client a token, or tells it that there is none: it asks again after ten seconds.
 ///
@@ -16,9 +16,10 @@ use crate::tokens::Token;
 /// Why there is none, or what librdkafka says against it.
 pub(crate) fn set_token(
     client: &Client<Context>,
-    token: Result<Token, String>,
+    token: Result<Token, TokenError>,
 ) -> Result<(), String> {
-    let given = token.and_then(|token| give(client, token));
+    let given = token.map_err(|e| e.to_string());
+    let given = given.and_then(|token| give(client, token));
     if let Err(reason) = &given {
         let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
         // SAFETY: the client is alive as long as it is borrowed; librdkafka copies the text.

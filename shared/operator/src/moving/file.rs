@@ -248,7 +248,8 @@ impl<R: BufRead> Reader<R> {
         let item = match line.kept().map_err(|why| self.damaged(why))? {
             Ok(kept) => Item::Kept(kept),
             Err(Line::Message(message)) => {
-                message.envelope().map_err(|why| self.damaged(why))?;
+                let readable = message.envelope();
+                readable.map_err(|why| self.damaged(why.to_string()))?;
                 Item::Message(message)
             }
             Err(_) => return Err(self.damaged("it is a second first line")),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use triad_core::stored::{self, Scalar, attribute as attr};
+use triad_core::stored::{self, NotScalar, Scalar, attribute as attr};
 use triad_core::{Envelope, OrderId, Timestamp, WorkflowRef, topics};
 use triad_runtime::InputRecord;
 use triad_runtime::moving::{Kept, KeptControl, KeptDetails, KeptOrder, KeptRecord, KeptWorkflow};
@@ -84,10 +84,10 @@ impl Bytes {
         }
     }
 
-    fn read(&self) -> Result<Vec<u8>, String> {
+    fn read(&self) -> Result<Vec<u8>, DecodeError> {
         match self {
             Self::Text(text) => Ok(text.clone().into_bytes()),
-            Self::Other { base64 } => STANDARD.decode(base64).map_err(|e| e.to_string()),
+            Self::Other { base64 } => STANDARD.decode(base64),
         }
     }
 }
@@ -101,6 +101,17 @@ pub const TOPICS: [&str; 4] = [
     topics::SCHEDULER_HIGH,
     topics::SCHEDULER,
 ];
+
+/// Why a [`Message`] in a file cannot be sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableMessage {
+    /// Its topic, given here, is not one of [`TOPICS`].
+    #[error("messages of topic {0} are not moved")]
+    Topic(String),
+    /// Its key, its value or a header is not base64.
+    #[error(transparent)]
+    Base64(#[from] DecodeError),
+}
 
 /// A message that was sent and that no process has handled: a record of one of [`TOPICS`], with its key,
 /// value and headers unchanged.
@@ -129,11 +140,10 @@ impl Message {
     /// The envelope that sends the message again. A message without a value is sent with an empty one.
     ///
     /// # Errors
-    /// If the key, the value or a header cannot be decoded, or the topic is not one of [`TOPICS`]. The error
-    /// is a text for people that says which.
-    pub fn envelope(&self) -> Result<Envelope, String> {
+    /// [`UnreadableMessage`].
+    pub fn envelope(&self) -> Result<Envelope, UnreadableMessage> {
         if !TOPICS.contains(&self.topic.as_str()) {
-            return Err(format!("messages of topic {} are not moved", self.topic));
+            return Err(UnreadableMessage::Topic(self.topic.clone()));
         }
         let read = |bytes: &Option<Bytes>| bytes.as_ref().map(Bytes::read).transpose();
         let headers = self.headers.iter();
@@ -142,7 +152,7 @@ impl Message {
             topic: self.topic.clone(),
             key: read(&self.key)?,
             value: read(&self.value)?.unwrap_or_default(),
-            headers: headers.collect::<Result<_, String>>()?,
+            headers: headers.collect::<Result<_, DecodeError>>()?,
             trace: None,
             is_restorable: false,
         })
@@ -230,7 +240,7 @@ fn record_of(attributes: &BTreeMap<String, Value>) -> Result<KeptRecord, String>
         Some(Value::String(text)) => Ok(Some(Scalar::Text(text.clone()))),
         Some(value) => match value.as_u64() {
             Some(number) => Ok(Some(Scalar::Number(number))),
-            None => Err("is neither text nor a whole number".to_owned()),
+            None => Err(NotScalar("is neither text nor a whole number".to_owned())),
         },
     });
     Ok(KeptRecord {
@@ -296,7 +306,10 @@ impl Line {
 
     /// What is to be put into a store; the line itself if it is none of those.
     pub(super) fn kept(self) -> Result<Result<Kept, Self>, String> {
-        let definition = |text: &str| text.parse::<WorkflowRef>();
+        let definition = |text: &str| {
+            let read = text.parse::<WorkflowRef>();
+            read.map_err(|e| e.to_string())
+        };
         Ok(Ok(match self {
             Self::Workflow {
                 workflow,

@@ -115,5 +115,8 @@ fn causes_are_counted_with_their_oldest_order() {
             serde_json::json!({"state": "Error", "cause": "permanent/even", "orders": 15,
                 "oldest": 50_000 - 38, "newest": 50_000 - 10, "example": "e38"})
         );
+        let well = causes(&store, &in_state("Processed"), NOW).await;
+        let well = well.expect("it works");
+        assert!(well.groups.is_empty(), "they need no operator: {well:?}");
     });
 }

@@ -36,7 +36,7 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
         let top = At::step(step);
         if let Some(when) = &written.when {
             let at = top.key("when");
-            match Expression::compile(when) {
+            match Expression::compiled(when) {
                 Ok(expression) => all.push(Written {
                     step,
                     role: Role::When,
@@ -57,7 +57,7 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             }
             for (at, piece) in template::pieces(input, &at) {
                 match piece {
-                    Piece::Expression(source) => match Expression::compile(&source) {
+                    Piece::Expression(source) => match Expression::compiled(&source) {
                         Ok(expression) => all.push(Written {
                             step,
                             role,

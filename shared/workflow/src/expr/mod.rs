@@ -63,12 +63,17 @@ pub struct Expression {
     steps: Vec<String>,
 }
 
+/// The error of an expression or a template that cannot be compiled: the reason, for its author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CompileError(pub(crate) String);
+
 impl Expression {
     /// Parses an expression and checks the bounds of this module.
     ///
     /// # Errors
-    /// What is wrong, for the author: a syntax error, an unknown variable, `steps` without the id of one step
-    /// written behind it, or a bound that is exceeded.
+    /// [`CompileError`]: a syntax error, an unknown variable, `steps` without the id of one step written behind
+    /// it, or a bound that is exceeded.
     ///
     /// # Example
     /// ```
@@ -76,7 +81,12 @@ impl Expression {
     /// assert!(triad_workflow::Expression::compile("detials.freight").is_err());
     /// # let _ = e;
     /// ```
-    pub fn compile(source: &str) -> Result<Self, String> {
+    pub fn compile(source: &str) -> Result<Self, CompileError> {
+        Self::compiled(source).map_err(CompileError)
+    }
+
+    /// As [`compile`](Self::compile), with the reason alone.
+    pub(crate) fn compiled(source: &str) -> Result<Self, String> {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(format!("longer than {MAX_SOURCE_BYTES} bytes"));
         }

@@ -55,7 +55,7 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
     if let Some(written) = &definition.details_schema
         && let Err(reason) = DetailsSchema::new(written).check()
     {
-        problems.add(At::top().key("details_schema"), reason);
+        problems.add(At::top().key("details_schema"), reason.to_string());
     }
     for (index, step) in definition.steps.iter().enumerate() {
         let at = At::step(index);

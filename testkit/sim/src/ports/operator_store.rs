@@ -120,8 +120,8 @@ fn place(page: &str) -> Option<(Timestamp, &str)> {
 impl StoreState {
     fn versions(&self) -> Result<Vec<StoredVersion>, StoreError> {
         let version = |((name, hash), at): (&(String, String), &u64)| {
-            let definition: WorkflowRef =
-                format!("{name}@{hash}").parse().map_err(StoreError::Item)?;
+            let read = format!("{name}@{hash}").parse::<WorkflowRef>();
+            let definition = read.map_err(|e| StoreError::Item(e.to_string()))?;
             Ok(StoredVersion {
                 is_current: self.current(name) == Some(hash),
                 definition,

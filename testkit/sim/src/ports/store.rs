@@ -9,7 +9,7 @@ use triad_runtime::{
     ControlRecord, ControlStore, ControlWrite, Created, DefinitionStore, DuePage, NewOrder,
     StateStore, StoreError, Write, Written,
 };
-use triad_workflow::{DefinitionHash, WorkflowName};
+use triad_workflow::{DefinitionHash, InvalidHash, WorkflowName};
 
 use super::Ports;
 use crate::kernel::{InstanceId, Owner};
@@ -297,9 +297,8 @@ impl DefinitionStore for Ports {
         let found = self
             .reading(move |s| s.store.current(name.as_str()).map(str::to_owned))
             .await?;
-        found
-            .map(|h| h.parse().map_err(StoreError::Item))
-            .transpose()
+        let hash = found.map(|hash| hash.parse()).transpose();
+        hash.map_err(|e: InvalidHash| StoreError::Item(e.to_string()))
     }
 
     async fn definition(&self, wanted: WorkflowRef) -> Result<Option<String>, StoreError> {
