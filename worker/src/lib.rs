@@ -70,14 +70,19 @@ pub enum Function {
     Supervisor,
 }
 
-/// Runs the handlers named in `functions` until `stop` is cancelled, then finishes the work that was begun.
-/// At the end it waits at most 5 s for messages that are not acknowledged, and 2 s for spans of traces.
-/// `remotes` are the services that agents call. `sweep_every` is the time between two sweeps of the
-/// Supervisor, and between its turns at operators' campaigns.
+/// Runs the handlers named in `functions` until `stop` is cancelled. `remotes` are the services that agents
+/// call. `sweep_every` is the time between two sweeps of the Supervisor, and between its turns at operators'
+/// campaigns.
+///
+/// Once `stop` is cancelled nothing new is begun. Submission and the Scheduler finish the batches in hand, and
+/// the Supervisor its sweep, which takes at most about 20 s. Requests that agents have in hand have 5 s to
+/// end; those that do not are delivered again later. Work on campaigns is broken off, and goes on at the next
+/// start. Then the function waits at most 5 s for messages that are not acknowledged, and 2 s for spans of
+/// traces.
 ///
 /// # Errors
-/// The first error with which a loop ended, or that a loop panicked. `stop` is then cancelled, so that all
-/// other loops end. If `sweep_every` is zero, nothing is begun.
+/// An error at once, and nothing is begun, if `sweep_every` is zero. Otherwise the first error with which a
+/// loop ended, or that a loop panicked; `stop` is then cancelled, so that all other loops end.
 pub async fn run<S: WholeStore, B: Broker>(
     wiring: Wiring<S, B>,
     remotes: Remotes,

@@ -83,7 +83,8 @@ impl<C: Clock + Clone> SqliteStore<C> {
     }
 
     /// Opens a store as [`open`](Self::open) does, but without syncs: what is written survives the end of the
-    /// process, and may be lost if the machine stops. It is for stores that nobody needs afterwards.
+    /// process; if the machine stops, the whole store may be lost or damaged. It is for stores that nobody
+    /// needs afterwards.
     ///
     /// # Errors
     /// The same as those of [`open`](Self::open).

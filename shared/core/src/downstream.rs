@@ -11,8 +11,8 @@ use crate::operate::OperationRefusal;
 use crate::order::{Hold, OperatorAct};
 use crate::topics;
 
-/// How long work that an operator holds back waits by default before an agent looks at it again: 30 s. An
-/// installation can set another value.
+/// Default of `recheck_held` in the runtime's settings: the longest wait until an agent looks again at work
+/// that an operator holds back, 30 s. Each wait is between half of this time and all of it.
 pub const HELD_RECHECK: Millis = Millis(30_000);
 /// Most step types of one downstream that can be paused at once, inclusive.
 pub const MAX_PAUSED_STEPS: usize = 64;

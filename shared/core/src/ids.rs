@@ -103,7 +103,7 @@ impl fmt::Display for OrderId {
 }
 
 /// The version of a workflow that an order runs on, from its start to its end unless an operator moves it.
-/// As text it is `<name>@<hash>`; to read any other text is [`InvalidWorkflowRef`].
+/// As text it is `<name>@<hash>`; reading any other text fails with [`InvalidWorkflowRef`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkflowRef {
     /// Name of the workflow.

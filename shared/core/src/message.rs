@@ -168,7 +168,8 @@ pub struct Accepted {
     pub traceparent: Option<String>,
     /// When the submission was accepted.
     pub submitted_at: Timestamp,
-    /// The order's first hint in the due index.
+    /// The moment under which the order first stands in the due index: if no Scheduler has claimed the order
+    /// by then, the Supervisor takes it up.
     pub due: Timestamp,
     /// By when the order must have finished; `None`: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -58,7 +58,7 @@ pub enum Emission {
     /// Sends nothing. It stands in records that earlier versions of Triad have written. Submission announces
     /// a new order by itself, for as long as the record is at its first version.
     Announce,
-    /// Ask the Scheduler to claim the order again.
+    /// Wake the Scheduler, so that it claims the order.
     Retry,
     /// Ask an agent for an attempt at a step. It is not sent once the attempt is not out any more.
     Request {
@@ -75,7 +75,7 @@ pub enum Emission {
         sequence: u32,
         /// What happened.
         status: Status,
-        /// The step that is completed; `None` of other statuses.
+        /// The step that is completed; `None` for other statuses.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepId>,
         /// When it happened.

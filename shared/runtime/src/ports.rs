@@ -119,12 +119,15 @@ pub struct DuePage {
     pub next: Option<String>,
 }
 
-/// One row of the due index: an order that somebody must look at.
+/// One row of the due index: an order whose hint is at or before the moment that was asked for
+/// ([`StateStore::due`]). The row may be stale: whoever reads it loads the order, and decides by its record
+/// whether there is anything to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueRow {
-    /// The order's id. The order itself may have gone on, or may be gone.
+    /// The order's id. The order may have been written again since, or may not be stored any more.
     pub order: OrderId,
-    /// The name of the order's workflow; `None` if the row does not have the name.
+    /// The name of the order's workflow; `None` if the row has no workflow, or one that cannot be read. It is
+    /// used only to find the orders of a workflow that are set aside.
     pub workflow: Option<WorkflowName>,
 }
 

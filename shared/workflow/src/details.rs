@@ -67,12 +67,15 @@ impl DetailsSchema {
         &self.schema
     }
 
-    /// Checks that the schema can be used: that it is a JSON Schema, and within the bounds of this module.
+    /// Checks that the schema can be used: that it is a JSON Schema of draft 2020-12, and within
+    /// [`MAX_SCHEMA_BYTES`], [`MAX_SCHEMA_PARTS`] and [`MAX_NESTING`](crate::bounds::MAX_NESTING).
     ///
     /// # Errors
-    /// [`SchemaError`]: the schema is too large, nested too deep or has too many parts;
-    /// it refers to itself, to a part that it does not have, or to something outside of it; or it is not a
-    /// JSON Schema of draft 2020-12.
+    /// [`SchemaError`] if the schema is too large, nested too deep or has too many parts; if a `$ref` leads to
+    /// itself, to a part that the schema does not have, or to something outside of it; if it uses `$id`,
+    /// `$anchor`, `$dynamicAnchor`, `$dynamicRef` or `$recursiveRef`, which are not supported; if a pattern
+    /// cannot be compiled or is larger than 1 MiB when compiled; or if it is not a JSON Schema of draft
+    /// 2020-12.
     pub fn check(&self) -> Result<(), SchemaError> {
         self.validator().map(|_| ())
     }

@@ -24,11 +24,13 @@ pub struct Judgement {
     pub answer: Answer,
 }
 
-/// Decides what `call` does, by the contract and by the fault that
-/// [`Faults::decide`](crate::Faults::decide) has decided for it. Nothing is changed.
+/// Decides what `call` does and how it is answered, by the contract and by the fault `decision`, which
+/// [`Faults::decide`](crate::Faults::decide) has made for it. Nothing is changed.
 ///
-/// A key whose effect was applied is never declined later: its calls are answered as the first one,
-/// even if the settings have been changed so that they would decline it.
+/// A key that has had its effect is never declined later, even if the settings have been changed so that they
+/// would decline it. The same request with this key is a replay: it gets the output of the first one, unless
+/// the fault replaces the answer. Another request with this key is refused ([`Cause::KeyReused`]), and so is a
+/// forward call whose effect was compensated ([`Cause::Undone`]).
 pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     let failed = |cause, answer| Judgement {
         kind: Kind::Fault,

@@ -169,7 +169,8 @@ impl Handle {
         keys
     }
 
-    /// The counts of all calls since the ledger began.
+    /// The counts of all calls in the ledger, those of earlier processes with the same ledger file included.
+    /// Only [`Summary::invalid`] and [`Summary::full`] count from the start of this process.
     pub fn summary(&self) -> Summary {
         self.shared.summary()
     }

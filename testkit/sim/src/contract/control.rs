@@ -37,11 +37,12 @@ fn record(version: u64, token: u64) -> ControlRecord {
     }
 }
 
-/// Checks that a record is written only if its version is the expected one, and that a write which
-/// is repeated with the same token is answered as written.
+/// Checks that a record is written only if its version is the expected one, and that a write which is
+/// repeated with the same token is answered as written. `prefix` begins the ids that are made: it must be
+/// fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
     store: &S,
     prefix: &str,
@@ -65,9 +66,10 @@ pub async fn writes_on_the_version_and_knows_its_own_write<S: ControlStore>(
 }
 
 /// Checks that of several writes on the same version, made one after the other, exactly one is written.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     let key = format!("{prefix}/race");
     let mut won = Vec::new();
@@ -80,11 +82,12 @@ pub async fn lets_one_of_many_win<S: ControlStore>(store: &S, prefix: &str) {
     assert_eq!(read(store, &key).await, Some(record(1, won[0])));
 }
 
-/// Checks that a record that has expired is not read any more, and that a new one can be created in
-/// its place, whether or not the store has deleted it.
+/// Checks that a record that has expired is not read any more, and that a new one can be created in its
+/// place, whether or not the store has deleted it. `prefix` begins the ids that are made: it must be fit
+/// for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     let expiring = |name: &str, at: Timestamp| ControlWrite {
@@ -108,10 +111,11 @@ pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &
     assert_eq!(read(&store, &key).await, Some(record(1, 3)), "for good");
 }
 
-/// Runs every function of this contract.
+/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
+/// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics.
+/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     writes_on_the_version_and_knows_its_own_write(&store, prefix).await;

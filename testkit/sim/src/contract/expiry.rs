@@ -60,10 +60,11 @@ async fn is_there<T: TimedStore>(timed: &T, order: &Order) -> bool {
     load(&timed.keeping(LONG), &order.id).await.is_some()
 }
 
-/// Checks that the record of an order that ended well is kept for the retention and not longer.
+/// Checks that the record of an order that ended well is kept for the retention and not longer. `prefix`
+/// begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "kept", processed).await;
@@ -73,12 +74,13 @@ pub async fn keeps_a_finished_record_for_the_retention<T: TimedStore>(timed: &T,
     assert!(!is_there(timed, &order).await, "not longer");
 }
 
-/// Checks that a writer with a shorter retention than the writer before it does not shorten the
-/// time for which a record is kept, and that one with a longer retention lengthens it; conflicts
-/// and repeated writes are answered as ever.
+/// Checks that a writer with a shorter retention than the writer before it does not shorten the time for
+/// which a record is kept, and that one with a longer retention lengthens it; conflicts and repeated writes
+/// are answered as ever. `prefix` begins the ids that are made: it must be fit for an id, and new to this
+/// store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let first = ended(timed, LONG, prefix, "nearer", processed).await;
@@ -104,11 +106,12 @@ pub async fn never_brings_the_end_nearer<T: TimedStore>(timed: &T, prefix: &str)
     assert!(is_there(timed, &second).await, "a longer time counts");
 }
 
-/// Checks that the record of an order that needs an operator does not expire, and that it is kept
-/// for the retention from its closing on.
+/// Checks that the record of an order that needs an operator does not expire, and that it is kept for the
+/// retention from its closing on. `prefix` begins the ids that are made: it must be fit for an id, and new
+/// to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
     timed: &T,
     prefix: &str,
@@ -149,9 +152,10 @@ pub async fn keeps_what_needs_an_operator_until_it_is_closed<T: TimedStore>(
 }
 
 /// Checks that the record of a finished order that an operator has set going again does not expire.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &str) {
     let compensated = |at| ProcessState::Compensated { at, cause: cause() };
     let order = ended(timed, SHORT, prefix, "again", compensated).await;
@@ -165,10 +169,11 @@ pub async fn keeps_what_is_set_going_again<T: TimedStore>(timed: &T, prefix: &st
 }
 
 /// Checks that an order is created with record and details or not at all: where the details are kept and
-/// the record has expired, the same id is known, and no record is written.
+/// the record has expired, the same id is known, and no record is written. `prefix` begins the ids that are
+/// made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let order = ended(timed, SHORT, prefix, "neither", processed).await;
@@ -188,10 +193,11 @@ pub async fn creates_both_or_neither<T: TimedStore>(timed: &T, prefix: &str) {
 }
 
 /// Checks that a record that has expired is found on no way of reading, whether or not the store has
-/// deleted it: alone and among others, consistently and eventually, and in a list.
+/// deleted it: alone and among others, consistently and eventually, and in a list. `prefix` begins the ids
+/// that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefix: &str) {
     let processed = |at| ProcessState::Processed { at };
     let expired = ended(timed, SHORT, prefix, "expired", processed).await.id;
@@ -222,10 +228,11 @@ pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefi
     assert_eq!(listed, only);
 }
 
-/// Runs every function of this contract.
+/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
+/// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics.
+/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     keeps_a_finished_record_for_the_retention(timed, prefix).await;
     never_brings_the_end_nearer(timed, prefix).await;

@@ -69,11 +69,12 @@ async fn eventually<S: OperatorStore>(
     panic!("{order} is in the attention index of {kind:?}: must be {wanted}");
 }
 
-/// Checks that an order in Error or CompensationFailed is in the attention index, with its cause
-/// and its workflow, until it is closed, and in no other part of the index.
+/// Checks that an order in Error or CompensationFailed is in the attention index, with its cause and its
+/// workflow, until it is closed, and in no other part of the index. `prefix` begins the ids that are made:
+/// it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn has_what_stopped_until_it_is_closed<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -117,11 +118,11 @@ where
     }
 }
 
-/// Checks that a paused order is in the attention index, with the time of its pausing, and leaves
-/// it when it is resumed.
+/// Checks that a paused order is in the attention index, with the time of its pausing, and leaves it when
+/// it is resumed. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn has_what_is_paused_until_it_goes_on<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -141,9 +142,10 @@ where
 }
 
 /// Checks that the pages of one shard of the attention index have every row once, the oldest first.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn pages_of_the_attention_index_are_complete_and_ordered<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -191,12 +193,12 @@ where
     assert_eq!(found, since);
 }
 
-/// Checks that every published version is listed, and which one is the present version; that the
-/// present version is not removed and others are; and that to remove a version that is not stored
-/// is no error.
+/// Checks that every published version is listed, and which one is the present version; that the present
+/// version is not removed and others are; and that to remove a version that is not stored is no error.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn lists_versions_and_removes_old_ones<S>(store: &S, prefix: &str)
 where
     S: DefinitionStore + OperatorStore,
@@ -242,10 +244,11 @@ where
     assert_eq!(present, Ok(Some(published[2].hash.clone())));
 }
 
-/// Runs every function of this contract.
+/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
+/// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics.
+/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
 pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, prefix: &str) {
     has_what_stopped_until_it_is_closed(store, prefix).await;
     has_what_is_paused_until_it_goes_on(store, prefix).await;

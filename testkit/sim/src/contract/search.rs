@@ -75,10 +75,11 @@ async fn eventually<S: OperatorStore>(store: &S, key: &SearchKey, wanted: &[&Ord
 }
 
 /// Checks that an order is found by each of its keys as a whole, byte by byte, under its own name, and in
-/// no other way; and that its row has the time of its submission and its workflow.
+/// no other way; and that its row has the time of its submission and its workflow. `prefix` begins the ids
+/// that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn finds_an_order_by_exactly_its_keys<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -122,10 +123,11 @@ where
 }
 
 /// Checks that an order without keys is in no search index, and that one is found by the second of its keys
-/// where the first is the same as that of another order.
+/// where the first is the same as that of another order. `prefix` begins the ids that are made: it must be
+/// fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn finds_only_orders_with_the_key<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -142,10 +144,11 @@ where
 }
 
 /// Checks that the keys of an order are read back as they were stored, and that it is found by them
-/// whatever becomes of it.
+/// whatever becomes of it. `prefix` begins the ids that are made: it must be fit for an id, and new to this
+/// store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn finds_an_order_in_every_state<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -174,10 +177,11 @@ where
 }
 
 /// Checks that the pages of one key in one index have every row once, the order that was submitted last
-/// first, and that a page may begin behind any place.
+/// first, and that a page may begin behind any place. `prefix` begins the ids that are made: it must be fit
+/// for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn pages_of_a_key_are_complete_and_newest_first<S>(store: &S, prefix: &str)
 where
     S: StateStore + OperatorStore,
@@ -218,20 +222,22 @@ where
     assert_eq!(found, submitted);
 }
 
-/// Checks that there are as many indexes as an order may have keys, and no more.
+/// Checks that there are as many indexes as an order may have keys, and no more. `prefix` begins the ids
+/// that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn has_an_index_for_each_key<S: OperatorStore>(store: &S, prefix: &str) {
     let key = key(&format!("customer={prefix}-none"));
     let beyond = store.search(key, SEARCH.len(), None).await;
     assert!(matches!(beyond, Err(StoreError::Item(_))), "{beyond:?}");
 }
 
-/// Runs every function of this contract.
+/// Runs every function of this contract. `prefix` begins the ids that are made: it must be fit for an id,
+/// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics.
+/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
 pub async fn all<S: StateStore + OperatorStore>(store: &S, prefix: &str) {
     finds_an_order_by_exactly_its_keys(store, prefix).await;
     finds_only_orders_with_the_key(store, prefix).await;

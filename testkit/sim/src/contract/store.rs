@@ -25,10 +25,11 @@ const PATIENCE: usize = 1_000;
 /// Pages of one reading, empty ones included.
 const MAX_PAGES: usize = 10_000;
 
-/// Checks that a new order is read back as it was created, record and details.
+/// Checks that a new order is read back as it was created, record and details. `prefix` begins the ids that
+/// are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "whole");
     let details = json!({"text": "é \u{1f600} \"quoted\"", "n": 14.0, "i": -3, "none": null,
@@ -41,11 +42,11 @@ pub async fn creates_record_and_details<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(read, [Ok(Some(Arc::new(details)))]);
 }
 
-/// Checks that creating an order that exists writes nothing and answers with the digest that is
-/// stored.
+/// Checks that creating an order that exists writes nothing and answers with the digest that is stored.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "twice");
     let order = create(store, &id, 5_000).await;
@@ -65,7 +66,8 @@ pub async fn never_creates_twice<S: StateStore>(store: &S, prefix: &str) {
 
 /// Checks that an order whose record or whose details are larger than an item of DynamoDB may be is created
 /// with both halves or not at all: a refused order leaves nothing behind. Returns true if the store has
-/// refused both orders, false if it has taken at least one, as a store without such a bound does.
+/// refused both orders, false if it has taken at least one, as a store without such a bound does. `prefix`
+/// begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
 /// If one half is found without the other.
@@ -113,10 +115,11 @@ pub async fn creates_neither_where_one_half_is_refused<S: StateStore>(
     refused == 2
 }
 
-/// Checks that results come in the order of the arguments, of which there may be more than 100.
+/// Checks that results come in the order of the arguments, of which there may be more than 100. `prefix`
+/// begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, prefix: &str) {
     let ids: Vec<OrderId> = (0..130).map(|n| id(prefix, &format!("many{n}"))).collect();
     for chunk in ids.chunks(60) {
@@ -145,10 +148,11 @@ pub async fn answers_in_the_order_of_the_arguments<S: StateStore>(store: &S, pre
     assert_eq!(results, [Ok(exists), Ok(Created::Created)]);
 }
 
-/// Checks that a record is read back as it was written, in every state of an order's life.
+/// Checks that a record is read back as it was written, in every state of an order's life. `prefix` begins
+/// the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "life");
     let order = create(store, &id, 5_000).await;
@@ -170,10 +174,11 @@ pub async fn keeps_every_state<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(states, BTreeSet::from(wanted));
 }
 
-/// Checks that a write that expects an earlier version is a conflict and changes nothing.
+/// Checks that a write that expects an earlier version is a conflict and changes nothing. `prefix` begins
+/// the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "stale");
     let order = create(store, &id, 5_000).await;
@@ -184,10 +189,11 @@ pub async fn refuses_a_stale_write<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(load(store, &id).await, Some(next));
 }
 
-/// Checks that a write to a record that does not exist is a conflict and creates nothing.
+/// Checks that a write to a record that does not exist is a conflict and creates nothing. `prefix` begins
+/// the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "absent");
     let order = new_order(&id, 5_000, json!({}), "d").order;
@@ -197,10 +203,11 @@ pub async fn never_creates_by_a_write<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(store.details(vec![id]).await, [Ok(None)]);
 }
 
-/// Checks that a write that is repeated with the same token is answered as written.
+/// Checks that a write that is repeated with the same token is answered as written. `prefix` begins the ids
+/// that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "own");
     let order = create(store, &id, 5_000).await;
@@ -216,11 +223,12 @@ pub async fn recognises_its_own_success<S: StateStore>(store: &S, prefix: &str) 
     assert_eq!(load(store, &id).await, Some(later));
 }
 
-/// Checks that a record of every process state is written, read as it was written, and found among those
-/// in its state and among no others.
+/// Checks that a record of every process state is written, read as it was written, and found among those in
+/// its state and among no others. `prefix` begins the ids that are made: it must be fit for an id, and new
+/// to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn writes_reads_and_finds_every_state<S: StateStore>(store: &S, prefix: &str) {
     let mut written = BTreeMap::new();
     for state in every_state() {
@@ -278,10 +286,10 @@ impl Inside {
 }
 
 /// Checks that of several writes on the same version, which `racers` runs at the same time, exactly one is
-/// written.
+/// written. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn lets_one_of_many_win<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + Clone + 'static,
@@ -322,10 +330,11 @@ where
 }
 
 /// Checks that of several creations of one order, which `racers` runs at the same time, exactly one creates
-/// it, and the others are told of that one.
+/// it, and the others are told of that one. `prefix` begins the ids that are made: it must be fit for an
+/// id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn lets_one_of_many_create<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + Clone + 'static,
@@ -360,10 +369,11 @@ where
     inside.assert_a_race();
 }
 
-/// Checks that the conflict of one write in a batch does not change the result of another.
+/// Checks that the conflict of one write in a batch does not change the result of another. `prefix` begins
+/// the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn writes_of_a_batch_stand_alone<S: StateStore>(store: &S, prefix: &str) {
     let (first, second) = (id(prefix, "batch1"), id(prefix, "batch2"));
     let a = create(store, &first, 5_000).await;
@@ -408,11 +418,12 @@ async fn eventually_due<S: StateStore>(store: &S, order: &OrderId, until: u64, w
     panic!("{order} is in the due index until {until}: must be {wanted}");
 }
 
-/// Checks that the due index has an order from its hint on, under the new hint after a write that
-/// changes it, and no more after a write without a hint.
+/// Checks that the due index has an order from its hint on, under the new hint after a write that changes
+/// it, and no more after a write without a hint. `prefix` begins the ids that are made: it must be fit for
+/// an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &str) {
     let id = id(prefix, "due");
     let order = create(store, &id, 5_000).await;
@@ -435,11 +446,11 @@ pub async fn the_due_index_follows_the_hint<S: StateStore>(store: &S, prefix: &s
     );
 }
 
-/// Checks that the pages of one shard of the due index have every row once, the earliest hint
-/// first.
+/// Checks that the pages of one shard of the due index have every row once, the earliest hint first.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn pages_of_the_due_index_are_complete_and_ordered<S: StateStore>(
     store: &S,
     prefix: &str,
@@ -487,11 +498,11 @@ async fn listed<S: StateStore>(store: &S, state: Option<&str>) -> Vec<Order> {
     panic!("the pages do not end");
 }
 
-/// Checks that listing, page by page, has every record once, and with a state only the records in
-/// it.
+/// Checks that listing, page by page, has every record once, and with a state only the records in it.
+/// `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     let mut wanted = BTreeSet::new();
     for n in 0..9 {
@@ -517,11 +528,11 @@ pub async fn lists_every_record_once<S: StateStore>(store: &S, prefix: &str) {
     assert_eq!(read[1].len(), 9);
 }
 
-/// Checks that a published definition is the present version of its name, and that earlier versions
-/// can still be read.
+/// Checks that a published definition is the present version of its name, and that earlier versions can
+/// still be read. `prefix` begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If the store does not behave like this, or a call to it fails.
+/// If the store does not behave like this, a call to it fails, or `prefix` is not fit for an id.
 pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str) {
     let name = WorkflowName::new(format!("w-{}", prefix.to_lowercase())).expect("a fit prefix");
     assert_eq!(store.current(name.clone()).await, Ok(None));
@@ -554,10 +565,11 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
     }
 }
 
-/// Runs every function of this contract. `racers` runs the calls that are made at the same time.
+/// Runs every function of this contract. `racers` runs the calls that are made at the same time. `prefix`
+/// begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics.
+/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
 pub async fn all<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + DefinitionStore + Clone + 'static,
