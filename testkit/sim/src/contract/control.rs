@@ -115,7 +115,7 @@ pub async fn takes_an_expired_record_as_none<T: TimedStore>(timed: &T, prefix: &
 /// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     let store = timed.keeping(Millis(0));
     writes_on_the_version_and_knows_its_own_write(&store, prefix).await;

@@ -232,7 +232,7 @@ pub async fn an_expired_record_is_read_on_no_way<T: TimedStore>(timed: &T, prefi
 /// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
 pub async fn all<T: TimedStore>(timed: &T, prefix: &str) {
     keeps_a_finished_record_for_the_retention(timed, prefix).await;
     never_brings_the_end_nearer(timed, prefix).await;

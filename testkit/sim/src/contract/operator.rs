@@ -248,7 +248,7 @@ where
 /// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
 pub async fn all<S: StateStore + DefinitionStore + OperatorStore>(store: &S, prefix: &str) {
     has_what_stopped_until_it_is_closed(store, prefix).await;
     has_what_is_paused_until_it_goes_on(store, prefix).await;

@@ -237,7 +237,7 @@ pub async fn has_an_index_for_each_key<S: OperatorStore>(store: &S, prefix: &str
 /// and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
 pub async fn all<S: StateStore + OperatorStore>(store: &S, prefix: &str) {
     finds_an_order_by_exactly_its_keys(store, prefix).await;
     finds_only_orders_with_the_key(store, prefix).await;

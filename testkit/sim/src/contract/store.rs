@@ -569,7 +569,7 @@ pub async fn keeps_every_definition<S: DefinitionStore>(store: &S, prefix: &str)
 /// begins the ids that are made: it must be fit for an id, and new to this store.
 ///
 /// # Panics
-/// If one of these functions panics, as it does if a behaviour is missing, a call fails, or `prefix` is not fit.
+/// If one of these functions panics: a behaviour is missing, a call fails, or `prefix` is not fit for an id.
 pub async fn all<S, R>(store: &S, prefix: &str, racers: &R)
 where
     S: StateStore + DefinitionStore + Clone + 'static,
