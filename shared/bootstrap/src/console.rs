@@ -111,7 +111,7 @@ impl AtUrl {
     }
 
     /// Answers a request, with the whole body. The request's body must have at most
-    /// [`MAX_BODY_BYTES`](triad_console::MAX_BODY_BYTES) bytes; [`run`] sees to this. A path that is neither
+    /// [`MAX_BODY_BYTES`] bytes; [`run`] sees to this. A path that is neither
     /// the console's nor that of the Model Context Protocol is answered as [`elsewhere`] does. A refusal or a
     /// failure is an answer, too.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {

@@ -30,7 +30,7 @@ pub use instance::instance_name;
 pub use triad_aws::Account;
 
 pub use agents::AgentConfig;
-pub use auth::{AuthConfig, Way};
+pub use auth::{AuthConfig, LoginError, UnknownWay, Way};
 pub use config::Config;
 #[cfg(feature = "traces")]
 pub use export::{Sending, export_traces, traces_to};

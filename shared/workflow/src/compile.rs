@@ -29,7 +29,7 @@ impl Workflow {
     /// Checks a definition as a whole and compiles it, with every default resolved.
     ///
     /// # Errors
-    /// Every problem that was found, at least one: what the module [`check`](crate::check) looks for. The
+    /// Every problem that was found, at least one: what the module [`check`] looks for. The
     /// number of calls and the time of the whole order are checked only if the steps compile.
     pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
         let mut checked = check::check(&definition, limits);

@@ -1,6 +1,6 @@
 //! Carrying campaigns on: the Supervisor's part.
 //!
-//! Several processes may do it at once. One holds a campaign at a time, for [`HOLD`] after its last write; a
+//! Several processes may do it at once. One holds a campaign at a time, for `HOLD` after its last write; a
 //! hold only keeps others from doing the same work, and may be wrong: what must hold is held by the
 //! conditions of each write.
 

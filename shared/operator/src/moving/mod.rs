@@ -23,4 +23,4 @@ mod patience;
 pub use export::{ExportError, Exported, MAX_NAMED, export};
 pub use file::{FileError, Item, MAX_LINE_BYTES, Reader, VERSION, Writer};
 pub use import::{ImportError, Imported, Tally, import};
-pub use line::{Counts, Header, Message, TOPICS};
+pub use line::{Counts, Header, Message, TOPICS, UnreadableMessage};
