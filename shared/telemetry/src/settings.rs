@@ -23,7 +23,7 @@ pub struct ExportSettings {
     pub timeout: Duration,
 }
 
-/// Names and values of headers. The values are secrets: `Debug` shows the names only.
+/// Names and values of headers. The values are confidential, so `Debug` shows the names only.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(String, String)>);
 
