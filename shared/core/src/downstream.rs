@@ -17,6 +17,9 @@ pub const HELD_RECHECK: Millis = Millis(30_000);
 /// Most step types of one downstream that can be paused at once, inclusive.
 pub const MAX_PAUSED_STEPS: usize = 64;
 
+/// Most changes of a downstream that its record keeps beside the last one, inclusive.
+pub const MAX_EARLIER: usize = 20;
+
 /// Key of a downstream's record in the control store: `downstream/<agent>`.
 #[must_use]
 pub fn key(agent: &AgentName) -> String {
@@ -39,6 +42,9 @@ pub struct Downstream {
     /// The last change of this record.
     #[serde(default)]
     pub last: Change,
+    /// The changes before the last one, the newest first; at most [`MAX_EARLIER`], older ones are dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Change>,
 }
 
 /// An operator's order that overrides the breaker.
@@ -166,11 +172,7 @@ impl Downstream {
         };
         let (was, is) = (self.breaker.name(), breaker.name());
         if was != is {
-            next.last = Change {
-                at: now,
-                what: format!("{was} to {is}: {why}"),
-                told: false,
-            };
+            next.note(now, format!("{was} to {is}: {why}"));
         }
         next
     }
@@ -242,12 +244,22 @@ impl Downstream {
                 format!("step {workflow}/{step} resumed")
             }
         };
-        next.last = Change {
-            at: now,
-            what: format!("{what}: {} ({})", act.why, act.by),
+        next.note(now, format!("{what}: {} ({})", act.why, act.by));
+        Ok(next)
+    }
+
+    /// Makes this the last change, of which operators are not told yet.
+    fn note(&mut self, at: Timestamp, what: String) {
+        let change = Change {
+            at,
+            what,
             told: false,
         };
-        Ok(next)
+        let before = std::mem::replace(&mut self.last, change);
+        if !before.what.is_empty() {
+            self.earlier.insert(0, before);
+            self.earlier.truncate(MAX_EARLIER);
+        }
     }
 
     /// The message, on the topic `alerts`, that tells operators of the last change. Its id is made of the
