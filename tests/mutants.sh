@@ -40,20 +40,20 @@ mkdir -p "$copy"
 git ls-files -z --cached --others --exclude-standard | grep -zv '^testkit/mutants/' \
   | while IFS= read -r -d '' file; do if [ -f "$file" ]; then printf '%s\0' "$file"; fi; done \
   | tar --create --null --files-from=- | tar --extract --directory "$copy"
-cp -p testkit/mutants/planted.rs "$copy/shared/core/src/planted.rs"
-printf '\npub mod planted;\n' >> "$copy/shared/core/src/lib.rs"
+cp -p testkit/mutants/mutant.rs "$copy/shared/core/src/mutant.rs"
+printf '\npub mod mutant;\n' >> "$copy/shared/core/src/lib.rs"
 # For the shells, which do not link the core.
-printf '\npub use triad_core::planted;\n' >> "$copy/shared/runtime/src/lib.rs"
+printf '\npub use triad_core::mutant;\n' >> "$copy/shared/runtime/src/lib.rs"
 
 failed=0
 # Processes that tests start are told of the mutant too.
-sed -i 's/^    command\.env_clear()/    command.env_clear().envs(std::env::var("TRIAD_PLANTED").map(|name| ("TRIAD_PLANTED", name)))/' \
+sed -i 's/^    command\.env_clear()/    command.env_clear().envs(std::env::var("TRIAD_MUTANT").map(|name| ("TRIAD_MUTANT", name)))/' \
   "$copy/tests/src/process.rs"
-grep -q TRIAD_PLANTED "$copy/tests/src/process.rs" || { echo "mutants: tests/src/process.rs has changed" >&2; exit 1; }
+grep -q TRIAD_MUTANT "$copy/tests/src/process.rs" || { echo "mutants: tests/src/process.rs has changed" >&2; exit 1; }
 
 for patch in testkit/mutants/patches/*.patch testkit/mutants/adapters/*.patch; do
   name=$(name_of "$patch")
-  grep -q "planted!(\"$name\")" "$patch" || { echo "mutants: $patch plants no $name" >&2; failed=1; }
+  grep -q "mutant!(\"$name\")" "$patch" || { echo "mutants: $patch switches no $name" >&2; failed=1; }
   # Git must not take the scratch copy for a part of this repository.
   (cd "$copy" && GIT_CEILING_DIRECTORIES=$root/target git apply "$root/$patch") || {
     echo "mutants: $patch does not apply any more: bring it up to date (CONTRIBUTING.md)" >&2
@@ -75,15 +75,15 @@ for name in "$@"; do
 done
 
 # The crates of others are those of the work tree: what is built of them already need not be built again.
-if [ ! -d target/planted ] && [ -d target/release ]; then
-  mkdir target/planted
-  cp -a target/release target/planted/release
+if [ ! -d target/mutants-built ] && [ -d target/release ]; then
+  mkdir target/mutants-built
+  cp -a target/release target/mutants-built/release
 fi
 # (Nor is a wrong program one that lints would pass.)
-env -u RUSTC_WORKSPACE_WRAPPER cargo build --release --locked --manifest-path "$copy/Cargo.toml" --target-dir target/planted \
+env -u RUSTC_WORKSPACE_WRAPPER cargo build --release --locked --manifest-path "$copy/Cargo.toml" --target-dir target/mutants-built \
   -p triad-sim -p triad-model
-sim=target/planted/release/triad-sim
-model=target/planted/release/triad-model
+sim=target/mutants-built/release/triad-sim
+model=target/mutants-built/release/triad-model
 
 wanted() {
   if [ $# = 1 ]; then return 0; fi
@@ -98,7 +98,7 @@ printf '%-44s %s\n' "mutant" "caught by"
 for patch in testkit/mutants/patches/*.patch; do
   name=$(name_of "$patch")
   [ $# = 0 ] || wanted "$name" "$@" || continue
-  if found=$(TRIAD_PLANTED=$name "$sim" first-breach --seeds "$seeds" --threads "$threads" 2>/dev/null); then
+  if found=$(TRIAD_MUTANT=$name "$sim" first-breach --seeds "$seeds" --threads "$threads" 2>/dev/null); then
     printf '%-44s %s\n' "$name" "$found"
     caught=$((caught + 1))
   else
@@ -111,7 +111,7 @@ for patch in $(grep -l '^Model: ' testkit/mutants/patches/*.patch); do
   [ $# = 0 ] || wanted "$name" "$@" || continue
   policy=$(sed -n 's/^Model: //p' "$patch")
   # 1: a property is broken, or something was never reached; only the first counts.
-  found=$(TRIAD_PLANTED=$name "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 26 \
+  found=$(TRIAD_MUTANT=$name "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 26 \
     2>/dev/null | sed -n 's/^ *BROKEN *//p' | head -1) || true
   if [ -n "$found" ]; then
     printf '%-44s %s\n' "$name, in the model" "$found"

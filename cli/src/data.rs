@@ -208,7 +208,7 @@ fn source(matches: &ArgMatches, id: &str) -> Option<ValueSource> {
     has(matches, id).then(|| matches.value_source(id)).flatten()
 }
 
-/// The same command line, in which what a data directory says takes the place of what nobody gives.
+/// The command line, in which what a data directory says takes the place of what nobody gives.
 /// Variables of these options are ignored, because they may be meant for another installation. Where
 /// nobody runs, the address of the brokers is empty.
 ///
@@ -230,7 +230,7 @@ pub fn defaults_of(command: Command, data: &Path) -> Result<Command, Usage> {
     }))
 }
 
-/// The same command line, in which the variable of a data directory does not count.
+/// The command line, in which the variable of a data directory does not count.
 pub fn without(command: Command) -> Command {
     each(command, &|arg| match arg.get_id() == "data" {
         true => arg.env(Resettable::Reset),
@@ -238,7 +238,7 @@ pub fn without(command: Command) -> Command {
     })
 }
 
-/// The same command line, with each option of all commands changed.
+/// The command line, with each option of all commands changed.
 fn each(command: Command, change: &dyn Fn(clap::Arg) -> clap::Arg) -> Command {
     let command = command.mut_args(change);
     command.mut_subcommands(|command| each(command, change))

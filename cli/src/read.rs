@@ -21,7 +21,7 @@ pub fn text(file: &Path) -> Result<String, Usage> {
     text_or_why(file).map_err(|why| Usage(format!("{}: {why}", shown(file))))
 }
 
-/// The same, of which the error is the reason alone.
+/// The text of a file, as [`text`] reads it, but with the reason alone as error.
 ///
 /// # Errors
 /// Why the file cannot be read, without its name.

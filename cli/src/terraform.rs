@@ -118,7 +118,7 @@ impl Installation {
         Ok(outputs.triad.value)
     }
 
-    /// The same command line, in which the installation's values are the defaults of the options of
+    /// The command line, in which the installation's values are the defaults of the options of
     /// all commands. Environment variables of these options are ignored, because they may be meant
     /// for another installation.
     pub fn defaults_of(&self, command: Command) -> Command {

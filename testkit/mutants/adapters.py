@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "mutants"
-BUILT = ROOT / "target" / "planted"
+BUILT = ROOT / "target" / "mutants-built"
 HERE = ROOT / "testkit" / "mutants"
 BUILD = ["--workspace", "--features", "triad-bootstrap/kafka-auth,triad-tests/long", "--locked"]
 # How a test ended, and its name: `FAIL [   0.012s] (1/2) triad-tests::all lanes::a_name`.
@@ -80,9 +80,9 @@ class Tests:
 
     def run(self, filter_, mutant=None):
         """How each test of a filter ended, by its name, and all that was said."""
-        env = {name: value for name, value in os.environ.items() if name != "TRIAD_PLANTED"}
+        env = {name: value for name, value in os.environ.items() if name != "TRIAD_MUTANT"}
         if mutant:
-            env["TRIAD_PLANTED"] = mutant
+            env["TRIAD_MUTANT"] = mutant
         told = subprocess.run(
             ["cargo", "nextest", "run", "--binaries-metadata", str(self.binaries),
              "--cargo-metadata", str(self.metadata), "--config-file", str(HERE / "nextest.toml"),

@@ -121,7 +121,7 @@ async fn handle(record: &InputRecord, answers: &Answers, end: &End) -> Handled {
     }
     match answer(answers, record) {
         Next::Done => Handled::Done,
-        Next::Again => Handled::Redeliver(Redelivery::Raced),
+        Next::Redeliver => Handled::Redeliver(Redelivery::Raced),
         Next::Leave => {
             end.leave.cancel();
             Handled::Done

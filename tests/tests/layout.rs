@@ -77,9 +77,10 @@ fn crates_link_only_what_their_folder_may() {
     assert!(links > 50, "the links are seen: {links}");
 }
 
-/// The modules of a crate, each with those of the same crate that its production code names.
-fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// For each folder of a crate, as a path of modules: the modules in it, each with those beside it that its
+/// production code names, itself or by way of the modules in it.
+fn modules(source: &Path) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
+    let mut files: Vec<(Vec<String>, String)> = Vec::new();
     let mut open = vec![source.to_path_buf()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).expect("a folder of sources") {
@@ -88,62 +89,136 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
                 open.push(path);
                 continue;
             }
+            if path.extension().is_none_or(|e| e != "rs") {
+                continue;
+            }
             let inside = path.strip_prefix(source).expect("it is inside");
-            let first = inside.components().next().expect("a name");
-            let first = first.as_os_str().to_string_lossy();
-            let module = first.trim_end_matches(".rs").to_owned();
-            if path.extension().is_none_or(|e| e != "rs") || ["lib", "main"].contains(&&*module) {
+            let inside = inside.with_extension("");
+            let names = inside
+                .iter()
+                .map(|name| name.to_string_lossy().into_owned());
+            let mut module: Vec<String> = names.collect();
+            if ["mod", "lib", "main"]
+                .map(String::from)
+                .contains(&module[module.len() - 1])
+            {
+                module.pop();
+            }
+            if module.last().is_some_and(|name| name == "tests") {
                 continue;
             }
             let text = fs::read_to_string(&path).expect("a source");
             let production = text.split("#[cfg(test)]\nmod tests").next();
             let code = production.expect("a first part").lines();
             let code = code.filter(|line| !line.trim_start().starts_with("//"));
-            let code = code.collect::<Vec<_>>().join("\n");
-            let names = found.entry(module.clone()).or_default();
-            for part in code.split("crate::").skip(1) {
-                names.extend(named(part));
+            files.push((module, code.collect::<Vec<_>>().join("\n")));
+        }
+    }
+    let mut found: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for (module, _) in &files {
+        for depth in 0..module.len() {
+            let beside = found.entry(module[..depth].to_vec()).or_default();
+            beside.entry(module[depth].clone()).or_default();
+        }
+    }
+    for (module, code) in &files {
+        for named in named(code) {
+            let other = resolved(module, named);
+            let same = module
+                .iter()
+                .zip(&other)
+                .take_while(|(a, b)| a == b)
+                .count();
+            let (Some(own), Some(other)) = (module.get(same), other.get(same)) else {
+                continue;
+            };
+            let beside = found.entry(module[..same].to_vec()).or_default();
+            if beside.contains_key(other) {
+                let names = beside.entry(own.clone()).or_default();
+                names.insert(other.clone());
             }
-            names.remove(&module);
         }
     }
     found
 }
 
-/// The modules that a path names behind `crate::`: one, or those of a group.
-fn named(path: &str) -> Vec<String> {
-    let one = |text: &str| {
+/// Where a path leads that begins with `crate` or `super`, for code in a module.
+fn resolved(module: &[String], path: Vec<String>) -> Vec<String> {
+    let mut at = module.to_vec();
+    for name in path {
+        match &*name {
+            "crate" => at.clear(),
+            "super" => {
+                at.pop();
+            }
+            _ => at.push(name),
+        }
+    }
+    at
+}
+
+/// The paths in a source that begin with `crate` or `super`, name by name; those of a group one by one.
+fn named(code: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for (at, _) in code
+        .match_indices("crate::")
+        .chain(code.match_indices("super::"))
+    {
+        let before = code[..at].chars().next_back();
+        if before.is_none_or(|c| !c.is_alphanumeric() && !['_', ':', '$'].contains(&c)) {
+            all.extend(paths(&code[at..]));
+        }
+    }
+    all
+}
+
+/// The paths with which a text begins: one, or those of a group.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let Some(group) = text.strip_prefix('{') else {
         let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
-        text[..end.unwrap_or(text.len())].to_owned()
+        let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+        return match rest.strip_prefix("::") {
+            Some(rest) => {
+                let behind = paths(rest).into_iter();
+                behind
+                    .map(|path| [vec![name.to_owned()], path].concat())
+                    .collect()
+            }
+            None => vec![vec![name.to_owned()]],
+        };
     };
-    let Some(group) = path.strip_prefix('{') else {
-        return vec![one(path)];
-    };
-    // Of a group in a group only the outer names are modules.
-    let (mut depth, mut names, mut at_name) = (0, Vec::new(), true);
+    let (mut depth, mut all, mut begun) = (0, Vec::new(), 0);
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => at_name = true,
-            c if at_name && depth == 0 && !c.is_whitespace() => {
-                names.push(one(&group[at..]));
-                at_name = false;
+            '}' if depth > 0 => depth -= 1,
+            '}' | ',' if depth == 0 => {
+                all.extend(paths(group[begun..at].trim()));
+                begun = at + 1;
+                if c == '}' {
+                    break;
+                }
             }
             _ => {}
         }
     }
-    names
+    all
 }
 
 #[test]
 fn modules_of_a_group_are_seen() {
-    assert_eq!(named("store::Store;"), ["store"]);
+    let joined = |code: &str| -> Vec<String> {
+        let all = named(code).into_iter().map(|path| path.join("/"));
+        all.filter(|path| !path.ends_with('/')).collect()
+    };
+    assert_eq!(joined("use crate::store::Store;"), ["crate/store/Store"]);
     assert_eq!(
-        named("{\n    bus, clock::{self, Now},\n    store::Store,\n};"),
-        ["bus", "clock", "store"]
+        joined("use super::{\n    bus, clock::{self, Now},\n};\nfn f() { $crate::no; }"),
+        ["super/bus", "super/clock/self", "super/clock/Now"]
     );
+    let module = ["log", "store"].map(String::from);
+    let path = ["super", "wal", "Writer"].map(String::from);
+    assert_eq!(resolved(&module, path.to_vec()), ["log", "wal", "Writer"]);
 }
 
 /// What is left when every module is taken away that names none of those that are left.
@@ -170,14 +245,16 @@ fn no_module_depends_on_itself_by_way_of_others() {
             if !source.is_dir() || name == "tests" {
                 continue;
             }
-            let modules = modules(&source);
-            looked_at += modules.len();
-            let left = circle(modules);
-            assert!(
-                left.is_empty(),
-                "{name}: a circle, and what leads to it: {left:?}"
-            );
+            for (folder, modules) in modules(&source) {
+                looked_at += modules.len();
+                let left = circle(modules);
+                assert!(
+                    left.is_empty(),
+                    "{name}/src/{}: a circle, and what leads to it: {left:?}",
+                    folder.join("/")
+                );
+            }
         }
     }
-    assert!(looked_at > 150, "modules are seen: {looked_at}");
+    assert!(looked_at > 500, "modules are seen: {looked_at}");
 }

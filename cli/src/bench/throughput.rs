@@ -53,7 +53,7 @@ pub struct Figures {
     p99_ms: f64,
     /// CPU seconds for 1,000 orders, all threads.
     cpu_s: f64,
-    /// The same, by part of the system.
+    /// CPU seconds for 1,000 orders, by part of the system.
     parts: BTreeMap<String, f64>,
     /// Largest resident memory of the process, in MB.
     peak_mb: f64,

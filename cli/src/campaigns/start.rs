@@ -90,7 +90,8 @@ pub(super) struct StartArgs {
 enum CampaignAct {
     Resubmit,
     Cancel,
-    RetryUndo,
+    #[value(name = "retry-undo")]
+    RetryCompensation,
     Close,
     Pause,
     Resume,
@@ -123,7 +124,7 @@ impl StartArgs {
                 },
             },
             CampaignAct::Cancel => What::Cancel,
-            CampaignAct::RetryUndo => What::RetryUndo,
+            CampaignAct::RetryCompensation => What::RetryCompensation,
             CampaignAct::Close => What::Close,
             CampaignAct::Pause => What::Pause,
             CampaignAct::Resume => What::Resume,

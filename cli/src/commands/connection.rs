@@ -386,7 +386,7 @@ impl KafkaArgs {
         Ok(KafkaBus::new(&config)?)
     }
 
-    /// The same, for messages to a topic, which must be there: a broker may otherwise make it with as many
+    /// A producer for messages to a topic, which must be there: a broker may otherwise make it with as many
     /// partitions as it likes.
     ///
     /// # Errors

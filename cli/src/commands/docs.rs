@@ -57,7 +57,7 @@ pub struct DocsArgs {
     json: bool,
 }
 
-/// The same for programs: see [`triad_mcp`].
+/// The pages that this command shows, for programs: see [`triad_mcp`].
 pub struct BuiltIn;
 
 impl Pages for BuiltIn {

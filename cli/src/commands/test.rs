@@ -47,11 +47,11 @@ pub struct TestArgs {
 
 /// What an expression or an input comes to.
 enum Computed {
-    /// It has this value; the steps whose placeholders are in it.
+    /// The value, and the steps whose placeholders are in it.
     Value(Value, Vec<String>),
-    /// It cannot be said: it does something with the placeholders of these steps.
+    /// The value cannot be said: the expression does something with the placeholders of these steps.
     Open(Vec<String>),
-    /// It has none, and the order fails at this step: the expression and the reason.
+    /// There is no value, and the order fails at this step: the expression and the reason.
     Fails(Option<String>, String),
 }
 
@@ -424,8 +424,8 @@ fn placeholder(workflow: &Workflow, of: &Step) -> Value {
     };
     for step in &workflow.steps {
         let own = step.when.iter().chain(step.input.expressions());
-        let undo = step.compensation.iter().flat_map(|c| c.input.expressions());
-        for way in own.chain(undo).flat_map(Expression::reads) {
+        let compensation = step.compensation.iter().flat_map(|c| c.input.expressions());
+        for way in own.chain(compensation).flat_map(Expression::reads) {
             match way.as_slice() {
                 [first, name, rest @ ..] if first == "steps" && name == id => read(rest),
                 [first, rest @ ..] if first == OUTPUT && step.id == of.id => read(rest),

@@ -109,9 +109,9 @@ impl Looks {
 /// What came of orders that were waited for.
 #[derive(Debug, Default)]
 pub struct Waited {
-    /// Those that have finished, by id.
+    /// The orders that have finished, by id.
     pub finished: BTreeMap<OrderId, Order>,
-    /// Those that have not, in time; an order that Submission has not stored is among them.
+    /// The orders that have not finished in time; an order that Submission has not stored is among them.
     pub unfinished: Vec<OrderId>,
 }
 

@@ -73,7 +73,7 @@ pub fn path() -> Option<PathBuf> {
     Some(directory?.join("triad").join("contexts.json"))
 }
 
-/// The same, where there must be one.
+/// Where the file is, as [`path()`] says, for commands that cannot do without one.
 ///
 /// # Errors
 /// [`Usage`] naming the variables that were looked at.

@@ -63,13 +63,13 @@ enum ContextCommand {
 
 #[derive(Debug, Args)]
 struct NameArgs {
-    /// Its name
+    /// The context's name
     name: String,
 }
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// Its name
+    /// The context's name
     name: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -86,7 +86,7 @@ struct ListArgs {
 // Ids of their own: these options are the context's, and take no defaults of another one.
 #[derive(Debug, Args)]
 struct AddArgs {
-    /// Its name: letters, digits and - _ .
+    /// The context's name: letters, digits and - _ .
     name: String,
     /// Kafka bootstrap addresses, separated by commas
     #[arg(id = "its_brokers", long = "brokers", value_name = "HOST:PORT")]
@@ -125,9 +125,9 @@ struct AddArgs {
 /// The context that a command is run in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its name.
+    /// The context's name.
     pub name: String,
-    /// What is in it.
+    /// What is in the context.
     pub context: Context,
 }
 
@@ -174,7 +174,7 @@ pub fn chosen(arguments: &[OsString]) -> Result<Option<Chosen>, Usage> {
 }
 
 impl Chosen {
-    /// The same command line, in which the context's values are the defaults of the options. Variables
+    /// The command line, in which the context's values are the defaults of the options. Variables
     /// and options win over them.
     pub fn defaults_of(&self, command: clap::Command) -> clap::Command {
         let Context {

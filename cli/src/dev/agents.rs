@@ -48,9 +48,9 @@ fn named_address(text: &str) -> Result<(AgentName, String), String> {
 /// Where the services of agents are. Agents that are not named are played by the reference service.
 #[derive(Debug, Clone, Default)]
 pub struct Agents {
-    /// Settings of those that have an address.
+    /// Settings of the agents that have an address.
     pub addressed: BTreeMap<AgentName, AgentConfig>,
-    /// Those that another process serves.
+    /// The agents that another process serves.
     pub external: BTreeSet<AgentName>,
     /// What the reference service answers for the others.
     pub answers: Answers,

@@ -44,7 +44,7 @@ impl OrderLine {
 pub enum Ended {
     /// With this final status.
     With(Status),
-    /// It was dead-lettered, and so never stored, for this cause.
+    /// The order was dead-lettered, and so never stored, for this cause.
     Rejected(String),
 }
 

@@ -53,9 +53,9 @@ pub struct Service {
 /// A project: what is in its file, with paths that can be opened.
 #[derive(Debug, Clone)]
 pub struct Project {
-    /// Its directory, in which services are started; empty for the present one.
+    /// The project's directory, in which services are started; empty for the present one.
     pub dir: PathBuf,
-    /// Its file.
+    /// The project's file.
     pub file: PathBuf,
     /// Workflow files, at least one.
     pub workflows: Vec<PathBuf>,

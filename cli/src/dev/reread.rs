@@ -53,7 +53,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of these rows and agents.
+    /// The places of these rows, and the settings of these agents.
     pub fn of(rows: &[Row], agents: &Agents) -> Self {
         let place = |row: &Row| (row.agent.clone(), row.place.to_string());
         Self {

@@ -52,7 +52,7 @@ exec 3<&- sh -c "$1""#;
 enum State {
     Starting,
     Listening,
-    /// It has ended by itself.
+    /// The service has ended by itself.
     Ended,
 }
 

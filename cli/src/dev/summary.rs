@@ -40,7 +40,8 @@ pub struct Summary {
     /// Effects that the service applied.
     pub effects: u64,
     /// Effects that the service reversed.
-    pub undone: u64,
+    #[serde(rename = "undone")]
+    pub compensated: u64,
     /// Keys or steps whose effect was applied more than once. More than 0 is a fault of the
     /// software.
     pub applied_twice: u64,
@@ -172,7 +173,7 @@ impl Summary {
             calls: ledger.total.calls,
             retries: ledger.total.calls.saturating_sub(ledger.keys),
             effects: ledger.total.applied,
-            undone: ledger.total.undone,
+            compensated: ledger.total.undone,
             applied_twice: ledger.keys_applied_twice + ledger.steps_applied_twice,
             failures,
             ended_badly: causes.sorted(),
@@ -224,7 +225,7 @@ impl Summary {
             );
             row(
                 "Effects",
-                format!("{} applied, {} undone", self.effects, self.undone),
+                format!("{} applied, {} compensated", self.effects, self.compensated),
             );
         }
         if self.applied_twice > 0 {

@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name, as on the command line.
+    /// The store's name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dynamodb => "dynamodb",

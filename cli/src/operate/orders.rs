@@ -1,4 +1,4 @@
-//! What operators do to orders: resubmit, cancel, retry an undo, close, pause, resume, settle.
+//! What operators do to orders: resubmit, cancel, retry a compensation, close, pause, resume, settle.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ pub struct ResubmitArgs {
     /// The step whose input is corrected
     #[arg(long, value_name = "STEP", requires = "correction")]
     step: Option<String>,
-    /// Its new input as a whole: JSON, or @FILE
+    /// The step's new input as a whole: JSON, or @FILE
     #[arg(long, value_name = "JSON", requires = "step", group = "correction")]
     input: Option<String>,
     /// A value in its place in the present input, such as amount=12.5 or lines[0].sku=A-1: JSON, or a
@@ -67,7 +67,7 @@ pub struct ResubmitArgs {
     common: OrderArgs,
 }
 
-/// Undo orders that have not reached their point of no return
+/// Compensate orders that have not reached their point of no return
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad cancel 10248 --why 'customer called'

@@ -47,7 +47,7 @@ pub fn print(all: &[Waiting], now: Timestamp) {
     );
 }
 
-/// The same for programs: one object of the kind `waiting`, with `waiting_for` and `pressure`.
+/// Prints what waits for programs: one object of the kind `waiting`, with `waiting_for` and `pressure`.
 ///
 /// # Errors
 /// As [`output::print_line`].

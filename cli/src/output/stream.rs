@@ -36,7 +36,7 @@ fn out_with(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
         Ok(()) => {}
         Err(e) if e.kind() == ErrorKind::BrokenPipe => GONE.store(true, Ordering::Relaxed),
         Err(e) => {
-            // The first one is told.
+            // Only the first fault is kept; setting it again changes nothing.
             let _ = FAULT.set(e.to_string());
         }
     }

@@ -138,9 +138,9 @@ pub struct File {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Mode {
-    /// They have, or have not.
+    /// `true`: operators have an API and pages. `false`: they have neither.
     Is(bool),
-    /// They may look.
+    /// Operators have what this name says.
     Named(Named),
 }
 
@@ -148,7 +148,7 @@ enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Named {
-    /// To look at, and not to act.
+    /// Operators may look, and not act.
     ReadOnly,
 }
 
@@ -183,7 +183,7 @@ impl Default for Workflows {
 struct Tls {
     /// The certificate, with those between it and its root.
     certificate: PathBuf,
-    /// Its private key, not encrypted.
+    /// The certificate's private key, not encrypted.
     key: PathBuf,
 }
 

@@ -74,7 +74,7 @@ impl Offsets {
         }
     }
 
-    /// The same, and waits for it.
+    /// Commits what is stored and was not committed, and waits for it.
     pub(crate) fn commit_and_wait(&mut self) {
         self.commit_by(Flush::Now);
         if let Some(committing) = self.committing.take() {

@@ -64,17 +64,18 @@ pub(crate) fn not_allowed(allow: &'static str) -> Problem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Taken {
-    /// It is.
+    /// The order is new.
     Accepted,
-    /// It was submitted before, the very same.
-    Again,
+    /// The same order was submitted before.
+    #[serde(rename = "again")]
+    Repeated,
 }
 
 impl Taken {
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::Accepted => StatusCode::CREATED,
-            Self::Again => StatusCode::OK,
+            Self::Repeated => StatusCode::OK,
         }
     }
 }

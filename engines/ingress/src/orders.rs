@@ -50,7 +50,7 @@ impl<S: StateStore> Service<S> {
         };
         let look_at = match taken {
             Taken::Accepted => Instant::now() + FIRST_LOOK,
-            Taken::Again => Instant::now(),
+            Taken::Repeated => Instant::now(),
         };
         let order = self.until_end(place, &id, look_at, until).await?;
         let status = match &order {
@@ -159,7 +159,7 @@ pub(crate) fn record(
 pub(crate) fn taken(submitted: &Submitted) -> Result<(OrderId, Taken), Problem> {
     match submitted {
         Submitted::Accepted(id) => Ok((id.clone(), Taken::Accepted)),
-        Submitted::Again(id) => Ok((id.clone(), Taken::Again)),
+        Submitted::Repeated(id) => Ok((id.clone(), Taken::Repeated)),
         Submitted::Refused(refusal) => Err(refusal.into()),
         Submitted::Rejected(why) => {
             let why = why.clone();

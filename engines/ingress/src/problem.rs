@@ -23,7 +23,7 @@ pub(crate) struct Problem {
     pub(crate) header: Option<(http::HeaderName, &'static str)>,
 }
 
-/// Its form: the members of RFC 9457, and three of Triad's.
+/// A problem's form as JSON: the members of RFC 9457, and three of Triad's.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     title: &'static str,

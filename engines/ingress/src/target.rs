@@ -43,7 +43,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Its methods.
+    /// The target's methods, as the header `Allow` lists them.
     pub(crate) const fn allow(self) -> &'static str {
         let [orders, order, open_api, health, ready] = ROUTES;
         match self {
@@ -104,7 +104,7 @@ impl Query {
         Ok(query)
     }
 
-    /// The same, where there is no lane to choose.
+    /// The query of a request that has no lane to choose: a problem if it names a priority.
     pub(crate) fn without_priority(self) -> Result<Self, Problem> {
         match self.priority {
             None => Ok(self),

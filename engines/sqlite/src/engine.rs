@@ -24,7 +24,7 @@ const ENDED: &str = "the store has been closed";
 
 /// Writes of one caller.
 trait WriteCall: Send {
-    /// Carries them out in the transaction of their group. An error undoes the whole group.
+    /// Carries them out in the transaction of their group. An error rolls back the whole group.
     fn carry_out(&mut self, db: &Connection) -> rusqlite::Result<()>;
     /// Tells the caller, once it is known what became of the group.
     fn answer(self: Box<Self>, committed: Result<(), StoreError>);
@@ -138,7 +138,7 @@ impl Engine {
         })
     }
 
-    /// The same file, of which a call is given up after `within`.
+    /// The engine of the same file, of which a call is given up after `within`.
     pub(crate) fn answering_within(mut self, within: Duration) -> Self {
         self.within = within;
         self
@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// Carries out writes in the next group's transaction. Their result is known once the group is
-    /// committed and synced. `write` may fail for SQLite's reasons alone, which undoes the group;
+    /// committed and synced. `write` may fail for SQLite's reasons alone, which rolls back the group;
     /// what it refuses by itself is part of its answer.
     pub(crate) async fn write<T: Send + 'static>(
         &self,

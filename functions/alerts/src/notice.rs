@@ -40,7 +40,9 @@ impl Notice {
         };
         let (kind, what) = match alert.kind {
             AlertKind::OrderError => ("order-error", "an order is in Error"),
-            AlertKind::CompensationFailed => ("compensation-failed", "an order is half undone"),
+            AlertKind::CompensationFailed => {
+                ("compensation-failed", "an order is half compensated")
+            }
             AlertKind::OrderLate => ("order-late", "an order has missed its deadline"),
             AlertKind::DeadLetter => ("dead-letter", "a record could not be taken"),
             AlertKind::Breaker => ("breaker", "a downstream has changed"),

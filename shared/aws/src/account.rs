@@ -68,7 +68,7 @@ impl Account {
         }
     }
 
-    /// The same account in this region; `None` leaves the region as it is: that of the environment,
+    /// The account in this region. `None` leaves the region as it is: that of the environment,
     /// unless it was set before.
     #[must_use]
     pub fn in_region(mut self, region: Option<String>) -> Self {

@@ -51,7 +51,8 @@ impl Hidden {
         }
     }
 
-    /// The same for the payloads in an order's record, or in a list of its calls.
+    /// Puts [`SHOWN`] in place of every hidden value of the payloads in an order's record, or in a list of
+    /// its calls.
     pub(crate) fn mask_record(&self, record: &mut Value) {
         match record {
             _ if self.is_empty() => {}

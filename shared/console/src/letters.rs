@@ -14,7 +14,7 @@ use crate::installation::Installation;
 use crate::params::Params;
 use crate::problem::Problem;
 
-/// Those that a query asks for, the newest ones.
+/// The letters that a query asks for: of all that fit, the newest.
 pub(crate) async fn list<I: Installation>(
     desk: &Desk<I>,
     query: &Params,

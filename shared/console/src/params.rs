@@ -14,7 +14,7 @@ use crate::settings::PAGE;
 const MAX_PAIRS: usize = 4_096;
 /// The names that choose orders.
 pub(crate) const FILTER: [&str; 6] = ["search", "state", "cause", "workflow", "older_than", "id"];
-/// Those of them that the index of causes can be asked for.
+/// The names of [`FILTER`] that the index of causes can be asked for.
 pub(crate) const FILTER_OF_CAUSES: [&str; 5] = ["state", "cause", "workflow", "older_than", "id"];
 
 /// Names and values, in their order.
@@ -22,7 +22,7 @@ pub(crate) const FILTER_OF_CAUSES: [&str; 5] = ["state", "cause", "workflow", "o
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// Those of a query, or of the body of a form.
+    /// The names and values of a query, or of the body of a form.
     pub(crate) fn of(text: &[u8]) -> Result<Self, Problem> {
         let pairs: Vec<(String, String)> = form_urlencoded::parse(text)
             .take(MAX_PAIRS + 1)

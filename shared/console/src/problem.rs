@@ -21,7 +21,7 @@ pub(crate) struct Problem {
     pub(crate) allow: Option<&'static str>,
 }
 
-/// Its form.
+/// A problem's form as JSON.
 #[derive(Serialize)]
 pub(crate) struct Body<'a> {
     title: &'static str,

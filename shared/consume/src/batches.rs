@@ -232,7 +232,7 @@ where
                     worked.push((letter, Answer::from(answer)));
                 }
                 None => {
-                    let answer = answers.next().unwrap_or(Answer::Again(Why::Failed));
+                    let answer = answers.next().unwrap_or(Answer::Redeliver(Why::Failed));
                     worked.extend(records.next().map(|r| (Item::Record(r), answer)));
                 }
             }
@@ -281,7 +281,7 @@ where
                 let count = records.len();
                 tracing::error!(said, count, "a handler panicked; its records come again");
                 let answer = || {
-                    Answer::Again(Why::Panicked {
+                    Answer::Redeliver(Why::Panicked {
                         said: said.clone(),
                         alone,
                     })
@@ -309,7 +309,7 @@ where
                 Answer::Done => {
                     done.insert(partition, item.next());
                 }
-                Answer::Again(why) => {
+                Answer::Redeliver(why) => {
                     left.insert(partition, (why, vec![item]));
                 }
             }
@@ -341,15 +341,15 @@ where
 /// What came of an item.
 enum Answer {
     Done,
-    Again(Why),
+    Redeliver(Why),
 }
 
 impl From<Handled> for Answer {
     fn from(handled: Handled) -> Self {
         match handled {
             Handled::Done => Self::Done,
-            Handled::Redeliver(why) if why.is_for_room() => Self::Again(Why::NoRoom),
-            Handled::Redeliver(_) => Self::Again(Why::Failed),
+            Handled::Redeliver(why) if why.is_for_room() => Self::Redeliver(Why::NoRoom),
+            Handled::Redeliver(_) => Self::Redeliver(Why::Failed),
         }
     }
 }

@@ -41,7 +41,7 @@ impl UnderWay {
         self.lock().retain(|at, _| !partitions.contains(at));
     }
 
-    /// It is done.
+    /// Notes that a record is done.
     pub(crate) fn end(&self, item: &Item) {
         let mut all = self.lock();
         if let Some(progress) = all.get_mut(&item.partition()) {

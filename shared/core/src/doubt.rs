@@ -82,11 +82,11 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
 /// What the next attempt at a step does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NextAttempt<'a> {
-    /// It carries out the step's action.
+    /// The attempt carries out the step's action.
     Act,
-    /// It asks the service whether an earlier attempt has had its effect.
+    /// The attempt asks the service whether an earlier one has had its effect.
     Probe(&'a Probe),
-    /// There is none until an operator has said whether the effect happened.
+    /// There is no attempt until an operator has said whether the effect happened.
     Operator,
 }
 
@@ -103,6 +103,11 @@ pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> 
         (Repeat::Probe(probe), _) => NextAttempt::Probe(probe),
         (Repeat::Never, _) => NextAttempt::Operator,
     }
+}
+
+/// Whether an order may have passed a step: its effect may have happened, or was not wanted.
+pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
+    happened(record, step) != Happened::No || record.state == StepState::Skipped
 }
 
 /// Whether a step's effect is in doubt and may not be repeated as it is ([`Repeat::Probe`] or
@@ -157,7 +162,7 @@ fn may_be_carried_out(record: &mut StepRecord, until: Option<Timestamp>) {
     record.in_doubt_until = record.in_doubt_until.max(until);
 }
 
-/// It is known whether the effect happened.
+/// Notes that it is known whether the effect happened: the step is in doubt no more.
 pub(crate) fn lift(record: &mut StepRecord) {
     record.in_doubt = false;
     record.in_doubt_until = None;
@@ -175,7 +180,8 @@ pub fn open_until(record: &StepRecord) -> Option<Timestamp> {
     record.in_doubt_until.max(out.flatten())
 }
 
-/// What an operator and people are told of it.
+/// The failure that tells an operator, and whoever reads the record, that the step is in doubt and may not be
+/// repeated.
 #[must_use]
 pub(crate) fn failure(record: &StepRecord) -> Failure {
     let text = "it is not known whether the effect happened, and it may not be repeated";

@@ -9,7 +9,6 @@ use crate::ids::Timestamp;
 use crate::message::{Alert, AlertKind, Envelope};
 use crate::operate::OperationRefusal;
 use crate::order::{Hold, OperatorAct};
-use crate::topics;
 
 /// Default of `recheck_held` in the runtime's settings: the longest wait until an agent looks again at work
 /// that an operator holds back, 30 s. Each wait is between half of this time and all of it.
@@ -266,22 +265,14 @@ impl Downstream {
     /// agent and the time of the change, so it is the same however often the message is sent.
     #[must_use]
     pub fn event(&self, agent: &AgentName) -> Envelope {
-        let id = format!("downstream/{agent}/{}", self.last.at.0);
-        let body = Alert {
-            alert_id: id.clone(),
+        let alert = Alert {
+            alert_id: format!("downstream/{agent}/{}", self.last.at.0),
             kind: AlertKind::Breaker,
             order_id: None,
             cause: format!("downstream {agent} {}", self.last.what),
             at: self.last.at,
         };
-        Envelope::event(
-            topics::ALERTS.to_owned(),
-            agent.as_str(),
-            "triad.alert",
-            id,
-            None,
-            &body,
-        )
+        alert.message(agent.as_str(), None)
     }
 
     /// The record once the bus has acknowledged the message about the last change.

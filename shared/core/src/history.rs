@@ -30,7 +30,7 @@ pub(crate) fn change<T>(
     done
 }
 
-/// The same of every step, one after the other.
+/// Changes the record of every step, one after the other, as [`change`] does that of one.
 pub(crate) fn change_each(order: &mut Order, now: Timestamp, by: impl Fn(&mut StepRecord)) {
     for index in 0..order.steps.len() {
         change(order, index, now, &by);

@@ -54,13 +54,13 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
         })
     }),
     ("g3-undo-only-in-compensation", |o, _| {
-        let undoing = matches!(
+        let compensates = matches!(
             o.state,
             ProcessState::Compensating { .. }
                 | ProcessState::Compensated { .. }
                 | ProcessState::CompensationFailed { .. }
         );
-        undoing || !o.steps.iter().any(|s| is_undo(&s.state))
+        compensates || !o.steps.iter().any(|s| is_in_compensation(&s.state))
     }),
     ("g3-undone-in-reverse", |o, w| {
         o.steps.iter().enumerate().all(|(i, s)| {
@@ -75,14 +75,14 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
     }),
     ("g5-failures-within-threshold-plus-one", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
-            let undo = s.compensation.as_ref().map_or(0, |c| c.threshold + 1);
-            r.action.failures <= s.policy.max_attempts() && r.compensation.failures <= undo
+            let most = s.compensation.as_ref().map_or(0, |c| c.threshold + 1);
+            r.action.failures <= s.policy.max_attempts() && r.compensation.failures <= most
         })
     }),
     ("g5-calls-within-budget", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
-            let undo = s.compensation.as_ref().map_or(0, |c| c.total_calls);
-            r.action.calls <= s.total_calls && r.compensation.calls <= undo
+            let most = s.compensation.as_ref().map_or(0, |c| c.total_calls);
+            r.action.calls <= s.total_calls && r.compensation.calls <= most
         })
     }),
     ("in-doubt-is-not-repeated", |o, w| {
@@ -303,8 +303,8 @@ fn breach(invariant: &'static str, order: &Order) -> Breach {
 fn steps(order: &Order) -> String {
     let one = |step: &StepRecord| {
         let (name, state) = (&step.step, step.state.name());
-        let (actions, undo) = (step.actions(), step.compensations());
-        format!("{name} {state} ({actions} attempts at it, {undo} at its compensation)")
+        let (actions, compensations) = (step.actions(), step.compensations());
+        format!("{name} {state} ({actions} attempts at it, {compensations} at its compensation)")
     };
     order.steps.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -353,11 +353,11 @@ fn follows_an_act(kind: IncidentKind) -> bool {
     )
 }
 
-fn is_undo(state: &StepState) -> bool {
+fn is_in_compensation(state: &StepState) -> bool {
     matches!(state, StepState::Compensated { .. }) || state.to_compensate().is_some()
 }
 
 /// Whether a step that is being compensated may have completed before that.
 fn was_done(state: &StepState) -> bool {
-    is_undo(state)
+    is_in_compensation(state)
 }

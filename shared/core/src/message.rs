@@ -13,6 +13,7 @@ use triad_workflow::{AgentName, Millis, SearchKey, StepId, WorkflowName};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::ids::{Priority, WorkflowRef};
+use crate::topics;
 use crate::trace::TraceContext;
 
 /// A message ready to be sent: everything that the bus needs. Its value and headers are those of a
@@ -373,6 +374,24 @@ pub struct Alert {
     pub cause: String,
     /// When it happened.
     pub at: Timestamp,
+}
+
+impl Alert {
+    /// The alert as a message on the topic `alerts`, whose id is the alert's, so that it is the same however
+    /// often it is sent. `key` is what the alert is about: alerts with the same key stay in their order. The
+    /// message is a child of the hop `trace`; if that is `None`, it belongs to no trace.
+    #[must_use]
+    pub fn message(&self, key: &str, trace: Option<TraceContext>) -> Envelope {
+        let id = self.alert_id.clone();
+        Envelope::event(
+            topics::ALERTS.to_owned(),
+            key,
+            "triad.alert",
+            id,
+            trace,
+            self,
+        )
+    }
 }
 
 /// What an alert is about.

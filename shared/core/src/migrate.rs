@@ -8,8 +8,8 @@ use triad_workflow::{Step, StepId, Workflow};
 
 use crate::budget;
 use crate::context::{Context, Timing};
-use crate::decide::operate::has_passed;
 use crate::decide::{Decision, Transition, next_version, transition};
+use crate::doubt::has_passed;
 use crate::doubt::{Happened, happened};
 use crate::ids::Timestamp;
 use crate::ids::WorkflowRef;

@@ -133,8 +133,8 @@ pub enum OperationRefusal {
     /// have had its effect.
     #[error("step {0} is its point of no return and has been started: it can only go forward")]
     PastPivot(StepId),
-    /// It is not known whether the effect of this step happened, and it may not be repeated: the
-    /// operator is to settle it first.
+    /// Whether the effect of this step happened is not known, and it may not be repeated: the operator is
+    /// to settle it first.
     #[error(
         "it is not known whether step {0} has had its effect, which may not be repeated: find out, and say so with triad settle"
     )]

@@ -316,7 +316,7 @@ impl Order {
     /// compared with its own threshold. For all attempts see [`attempts`](Self::attempts).
     #[must_use]
     pub fn failure_count(&self) -> u32 {
-        let undo = matches!(
+        let is_compensated = matches!(
             self.state,
             ProcessState::Compensating { .. }
                 | ProcessState::Compensated { .. }
@@ -325,7 +325,7 @@ impl Order {
         self.steps
             .iter()
             .map(|s| {
-                if undo {
+                if is_compensated {
                     s.compensation.failures
                 } else {
                     s.action.failures

@@ -9,8 +9,8 @@
 //!
 //! The rules of the protocol, each here and nowhere else:
 //!
-//! - Nothing is left undone on the word of a copy: what is decided on a copy and is no write is
-//!   decided again on the record.
+//! - A copy may be older than the record. A decision on a copy that there is nothing to write is therefore
+//!   not final: it is made again on the record. A write needs no such check, because it is conditional.
 //! - A race that is lost is decided again on the record, a bounded number of times.
 //! - The Scheduler sends everything at once: its input is acknowledged only after all of it, and
 //!   redelivered otherwise. Whoever writes beside the order's line of events sends statuses and

@@ -4,8 +4,7 @@ use crate::effect::{self, Effect};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::message::{
-    Accepted, Alert, Envelope, Outcome, Pace, Reply, Retry, SchedulerMessage, StatusMessage,
-    StepRequest,
+    Accepted, Envelope, Outcome, Pace, Reply, Retry, SchedulerMessage, StatusMessage, StepRequest,
 };
 use crate::order::Order;
 use crate::status::Status;
@@ -25,7 +24,7 @@ fn trace_of(order: &Order) -> Option<TraceContext> {
 pub fn effect(effect: &Effect, order: &Order) -> Envelope {
     match effect {
         Effect::Status(body) => status(order, body),
-        Effect::Alert(body) => alert(order, body),
+        Effect::Alert(body) => body.message(order.id.as_str(), trace_of(order)),
         Effect::Wake => wake(order),
         Effect::Request(body) => request(order, body),
     }
@@ -40,17 +39,6 @@ fn status(order: &Order, body: &StatusMessage) -> Envelope {
         &order.id,
         &format!("triad.order.{}", body.status.as_str()),
         format!("{}/status/{}", order.id, body.sequence),
-        trace_of(order),
-        body,
-    )
-}
-
-fn alert(order: &Order, body: &Alert) -> Envelope {
-    Envelope::about(
-        topics::ALERTS.to_owned(),
-        &order.id,
-        "triad.alert",
-        body.alert_id.clone(),
         trace_of(order),
         body,
     )

@@ -46,7 +46,7 @@ const GROWTH: u64 = 8;
 pub struct Window {
     /// The bound, in thousandths.
     bound: u64,
-    /// It has never shrunk since it began, so it grows by one for each answer.
+    /// Whether the bound has never shrunk since the window began, so that it grows by one for each answer.
     slow_start: bool,
     /// Requests made before this say nothing new: the bound has shrunk since.
     shrunk_at: Timestamp,
@@ -187,7 +187,7 @@ mod tests {
         took_ms: 20,
     };
 
-    /// So many requests are answered while the window is full.
+    /// Answers `times` requests while the window is full.
     fn answers(w: &mut Window, times: u64, pace: Pace, skew: Millis, from: u64, every: u64) {
         for n in 0..times {
             w.answered(pace, w.bound(), skew, at(from + n * every));

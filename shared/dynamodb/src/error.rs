@@ -14,11 +14,11 @@ use triad_runtime::StoreError;
 /// What an error means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// It may pass by itself.
+    /// The error may pass by itself.
     Transient,
-    /// It passes when somebody mends the installation.
+    /// The error passes when somebody mends the installation.
     Configuration,
-    /// It is about the item.
+    /// The error is about the item.
     Item,
 }
 

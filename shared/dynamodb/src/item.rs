@@ -273,7 +273,7 @@ mod tests {
     const BEFORE_MIXED_SHARDS: &str =
         include_str!("../tests/golden/order-state-before-mixed-shards.json");
 
-    /// The same record of when calls of earlier rounds were not told apart.
+    /// The record of [`full`], as it was while calls of earlier rounds were not told apart.
     fn before_round() -> Order {
         let mut order = full();
         for step in &mut order.steps {

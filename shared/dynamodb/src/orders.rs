@@ -30,7 +30,7 @@ pub(crate) fn encode(id: &OrderId, details: &Value, digest: &str) -> Item {
     encode_json(id, details.to_string(), digest)
 }
 
-/// The same of details that are JSON text.
+/// Details that are JSON text already, as an item.
 pub(crate) fn encode_json(id: &OrderId, plain: String, digest: &str) -> Item {
     let around = attr::ORDER_ID.len() + id.as_str().len() + DIGEST.len() + digest.len();
     let units = |name: &str, bytes: usize| (around + name.len() + bytes).div_ceil(UNIT_BYTES);

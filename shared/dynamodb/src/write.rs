@@ -22,9 +22,9 @@ const MAX_PUTS: usize = 2;
 
 /// What came of a conditional put.
 pub(crate) enum Put {
-    /// It took effect, now or when it was sent before.
+    /// The put took effect, now or when it was sent before.
     Done,
-    /// Its condition does not hold; the item that stands, if there is one.
+    /// The put's condition does not hold; the item that stands, if there is one.
     Refused(Option<Item>),
 }
 

@@ -14,7 +14,7 @@ use crate::first_token::{await_token_for, give_token};
 
 /// How long the brokers may take to make topics.
 const OPERATION_WITHIN: Duration = Duration::from_secs(10);
-/// The same with finding and asking them.
+/// How long making topics may take in all, the time for finding and asking the brokers included.
 const REQUEST_WITHIN: Duration = Duration::from_secs(15);
 /// Time between two looks at why nobody answers.
 const ASK_WITHIN: Duration = Duration::from_millis(500);

@@ -37,7 +37,7 @@ pub(crate) struct Context {
 /// Why there is no connection.
 #[derive(Clone)]
 struct Fault {
-    /// It is about credentials or certificates, not about being there.
+    /// Whether the fault is one of credentials or certificates, and not that nobody answers.
     login: bool,
     reason: String,
 }

@@ -16,7 +16,7 @@ pub(crate) fn await_token(consumer: &BaseConsumer<Context>) {
     await_token_for(consumer, TOKEN_WITHIN);
 }
 
-/// The same, for at most `within`.
+/// Polls a consumer until it has had its first token, as [`await_token`] does, for at most `within`.
 pub(crate) fn await_token_for(consumer: &BaseConsumer<Context>, within: Duration) {
     let Some(tokens) = consumer.context().tokens.clone() else {
         return;

@@ -15,14 +15,14 @@ use triad_core::Envelope;
 
 /// Bound: overdue messages of one topic. Others for it are refused until some of these are out.
 const MAX_MESSAGES: usize = 10_000;
-/// Bound: their bytes.
+/// Bound: bytes of the overdue messages of one topic.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The overdue messages of one bus, by topic.
 #[derive(Clone, Default)]
 pub(crate) struct Overdue(Arc<Mutex<BTreeMap<String, Topic>>>);
 
-/// Those of one topic, by key.
+/// The overdue messages of one topic, by their key.
 #[derive(Default)]
 struct Topic(BTreeMap<Option<Vec<u8>>, Vec<InFlight>>);
 
@@ -35,11 +35,11 @@ struct InFlight {
 /// How a topic does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nothing of it is overdue.
+    /// No message of the topic is overdue.
     Well,
-    /// Some of it is.
+    /// Messages of the topic are overdue, and more may be.
     Late,
-    /// As much of it is as may be.
+    /// As many messages or bytes of the topic are overdue as may be.
     Full,
 }
 

@@ -27,7 +27,8 @@ use crate::native::{Failed, Place, Polled};
 /// Longest wait for what a broker has at an offset. What says nothing for so long, while the
 /// partition's end is found at once, is not to be read.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
-/// The same, before what nobody has reported is passed over: a broker may be slow for a while.
+/// Longest wait for what a broker has at an offset that nobody has reported as unreadable, before it is
+/// passed over. It is longer, because a broker may be slow for a while.
 const SURE_WITHIN: Duration = Duration::from_secs(20);
 /// What is said of a batch about which librdkafka says nothing.
 const SILENT: &str = "what the batch holds are no records";

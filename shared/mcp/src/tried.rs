@@ -18,7 +18,7 @@ pub const MAX_TRIED: usize = 256;
 pub(crate) struct Request {
     /// The path that it is sent to.
     pub(crate) path: String,
-    /// Its body, as it is sent to have it done.
+    /// The body of the request that has it done.
     pub(crate) body: Value,
 }
 
@@ -53,7 +53,7 @@ impl NotPermitted {
     }
 }
 
-/// Those that were made, the oldest in front.
+/// The dry runs that were made, the oldest in front.
 #[derive(Debug, Default)]
 pub(crate) struct Tried(VecDeque<One>);
 

@@ -170,7 +170,7 @@ fn agents(step: &Step) -> impl Iterator<Item = &AgentName> {
 pub struct DownstreamView {
     /// The name of the downstream's agent.
     pub downstream: AgentName,
-    /// Its circuit breaker, what operators have set, and its last change.
+    /// The downstream's circuit breaker, what operators have set, and its last change.
     pub record: Downstream,
 }
 

@@ -105,7 +105,7 @@ impl<'a, S: OperatorStore, P: Part> Rows<'a, S, P> {
         }
     }
 
-    /// Those behind a place that rows of the same parts were at.
+    /// The rows behind a place, which is one of rows of the same parts.
     pub(crate) fn behind(mut self, place: &Place) -> Self {
         for (at, reading) in self.parts.iter_mut().enumerate() {
             let (page, first) = place.page_of::<P>(at);

@@ -148,16 +148,16 @@ fn of_order(order: &Order) -> Option<Next> {
         )),
         _ if order.closed.is_some() => Some(next(None, "nothing: an operator has closed it")),
         ProcessState::Error { .. } if in_doubt => Some(for_an_operator(
-            "nothing until an operator has found out whether the effect in doubt happened",
-            &["settle", "cancel", "close"],
+            "nothing until an operator acts. An effect is in doubt: if it may not be repeated, find out first whether it happened, and settle it",
+            &["settle", "resubmit", "cancel", "close"],
         )),
         ProcessState::Error { .. } => Some(for_an_operator(
             "nothing until an operator has it done again, compensated or closed",
             &["resubmit", "cancel", "close"],
         )),
         ProcessState::CompensationFailed { .. } if in_doubt => Some(for_an_operator(
-            "nothing until an operator has found out whether the effect in doubt happened",
-            &["settle", "close"],
+            "nothing until an operator acts. An effect is in doubt: if it may not be repeated, find out first whether it happened, and settle it",
+            &["settle", "retry-undo", "close"],
         )),
         ProcessState::CompensationFailed { .. } => Some(for_an_operator(
             "nothing until an operator has the compensation tried again, or closes it",

@@ -79,14 +79,14 @@ pub fn timeline(order: &Order) -> Vec<Entry> {
 /// next step's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// It came before the rest.
+    /// The event came before the rest.
     First,
     /// Something that began earlier ends, or somebody acts.
     Ends,
     Begins,
     /// What began in this millisecond ends in it, too.
     EndsAtOnce,
-    /// Nothing comes after it.
+    /// Nothing comes after the event.
     Last,
 }
 

@@ -70,11 +70,11 @@ impl Aside {
 /// Whether one more order may be in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may, and counts from now on.
+    /// The order may be in flight, and counts from now on.
     Free,
-    /// It may not, whatever its workflow.
+    /// No order may, whatever its workflow: the text says which cap is reached.
     Full(String),
-    /// Its workflow has as many as it may have.
+    /// The order's workflow has as many in flight as it may have: the text says so.
     FullForWorkflow(String),
 }
 

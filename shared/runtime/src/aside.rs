@@ -187,10 +187,10 @@ pub(crate) struct Freed(BTreeMap<WorkflowName, Places>);
 struct Places {
     /// Orders that have ended since others were let in.
     ended: u32,
-    /// Of those so many more have to end first: more were in flight than may be.
+    /// How many orders have to end before one is let in: so many more were in flight than the cap permits.
     surplus: u32,
     counted_at: Option<Timestamp>,
-    /// None waited the last time, and it is not looked before this.
+    /// No order waited the last time, and no one looks again before this.
     none_until: Timestamp,
 }
 
@@ -214,7 +214,8 @@ impl Freed {
             .collect()
     }
 
-    /// So many of a workflow were found to wait when `wanted` were looked for.
+    /// Notes how many orders of a workflow were found set aside. After none, no one looks again before
+    /// [`LOOK_EVERY`] has passed.
     pub(crate) fn found(&mut self, workflow: &WorkflowName, found: usize, now: Timestamp) {
         let places = self.0.entry(workflow.clone()).or_default();
         if found == 0 {
@@ -228,7 +229,7 @@ impl Freed {
         counted.is_none_or(|at| now < at || now.since(at) >= COUNT_EVERY)
     }
 
-    /// So many more are in flight than may be.
+    /// Notes a count of the orders in flight: `surplus` more of the workflow than its cap permits.
     pub(crate) fn counted(&mut self, workflow: &WorkflowName, surplus: u32, now: Timestamp) {
         let places = self.0.entry(workflow.clone()).or_default();
         places.surplus = surplus;

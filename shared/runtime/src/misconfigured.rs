@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{Envelope, Failure, FailureKind, Timestamp, topics};
+use triad_core::{Envelope, Failure, FailureKind, Timestamp};
 use triad_workflow::Millis;
 
 use crate::handled::{Handled, Redelivery};
@@ -114,7 +114,7 @@ impl Misconfigured {
     }
 
     fn alert(&self, why: &str, now: Timestamp) -> Envelope {
-        let body = Alert {
+        let alert = Alert {
             alert_id: format!("misconfigured/{}/{}", self.handler, now.0),
             kind: AlertKind::Misconfigured,
             order_id: None,
@@ -122,9 +122,7 @@ impl Misconfigured {
             cause: Failure::new(FailureKind::Transient, self.handler, why).message,
             at: now,
         };
-        let id = body.alert_id.clone();
-        let topic = topics::ALERTS.to_owned();
-        Envelope::event(topic, self.handler, "triad.alert", id, None, &body)
+        alert.message(self.handler, None)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Met> {

@@ -58,9 +58,9 @@ pub struct KeptDetails {
 pub struct KeptOrder {
     /// The order's id.
     pub id: OrderId,
-    /// Its process record; `None` if it has expired.
+    /// The order's process record; `None` if it has expired.
     pub record: Option<KeptRecord>,
-    /// Its details; `None` if they have expired.
+    /// The order's details; `None` if they have expired.
     pub details: Option<KeptDetails>,
 }
 
@@ -158,9 +158,9 @@ pub struct KeptPage {
 pub enum Keeping {
     /// Nothing stood in its place, and it was written. In a dry run it would have been written.
     New,
-    /// The same thing stands there already; nothing was written.
+    /// An equal thing stands in its place already; nothing was written.
     Same,
-    /// Something else stands there, and was left as it is.
+    /// Something else stands in its place, and was left as it is.
     Different,
 }
 

@@ -6,7 +6,7 @@
 
 use serde_json::json;
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{Envelope, Failure, FailureKind, OrderId, Timestamp, topics};
+use triad_core::{Envelope, Failure, FailureKind, OrderId, Timestamp};
 use triad_workflow::Millis;
 
 use crate::control::{ControlStore, ControlWrite};
@@ -86,7 +86,7 @@ fn log_untold(error: &dyn std::error::Error) {
 }
 
 fn alert(order: &OrderId, why: &str, now: Timestamp) -> Envelope {
-    let body = Alert {
+    let alert = Alert {
         alert_id: format!("{order}/unreadable/{}", now.0),
         kind: AlertKind::Unreadable,
         order_id: Some(order.to_string()),
@@ -94,6 +94,5 @@ fn alert(order: &OrderId, why: &str, now: Timestamp) -> Envelope {
         cause: Failure::new(FailureKind::Definition, "unreadable", why).message,
         at: now,
     };
-    let (topic, id) = (topics::ALERTS.to_owned(), body.alert_id.clone());
-    Envelope::event(topic, order.as_str(), "triad.alert", id, None, &body)
+    alert.message(order.as_str(), None)
 }

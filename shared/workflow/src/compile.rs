@@ -116,7 +116,7 @@ pub(crate) fn step(
     }
     let policy = policy(
         written.supervisor.as_ref().or(defaults.supervisor.as_ref()),
-        planned.may_be_undone,
+        planned.may_be_compensated,
         written.supervisor.is_some(),
     );
     let declared = written_retry.and_then(|r| r.total);
@@ -128,7 +128,7 @@ pub(crate) fn step(
         (retry.calls + probe).saturating_mul(policy.max_attempts())
     });
     let compensation = match &written.compensation {
-        Some(CompensationDefinition::Action(action)) if planned.may_be_undone => Some(
+        Some(CompensationDefinition::Action(action)) if planned.may_be_compensated => Some(
             compensation(action, &agent, complete_within, written_retry, &policy)?,
         ),
         _ => None,
@@ -226,8 +226,8 @@ fn retry(written: Option<&RetryDefinition>) -> Retry {
     }
 }
 
-fn policy(written: Option<&PolicyDefinition>, may_be_undone: bool, own: bool) -> Policy {
-    let fallback = if may_be_undone {
+fn policy(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: bool) -> Policy {
+    let fallback = if may_be_compensated {
         Above::Compensate
     } else {
         Above::Error
@@ -257,8 +257,8 @@ fn policy(written: Option<&PolicyDefinition>, may_be_undone: bool, own: bool) ->
         then: match p.then {
             Some(ThenDefinition::Error) => Above::Error,
             // A step that says `compensate` itself past the pivot is refused by the checks; a
-            // workflow-wide default applies only where undoing is possible.
-            Some(ThenDefinition::Compensate) if may_be_undone || own => Above::Compensate,
+            // workflow-wide default applies only where a step can be compensated.
+            Some(ThenDefinition::Compensate) if may_be_compensated || own => Above::Compensate,
             Some(ThenDefinition::Compensate) | None => fallback,
         },
     }

@@ -58,11 +58,11 @@ impl Workflow {
 
 /// What a part of an expression comes to when `output` is null.
 enum Part {
-    /// It has this value, whatever the order.
+    /// The part has this value, whatever the order.
     Known(CelValue),
-    /// It depends on the order.
+    /// The value depends on the order.
     Open,
-    /// There are orders for which it has no value, because `output` is null.
+    /// There are orders for which the part has no value, because `output` is null.
     Fails,
 }
 

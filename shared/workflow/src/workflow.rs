@@ -285,11 +285,11 @@ impl Workflow {
         self.steps
             .iter()
             .map(|s| {
-                let undo = s
+                let compensation = s
                     .compensation
                     .as_ref()
                     .map_or(0, |c| u64::from(c.total_calls));
-                u64::from(s.total_calls) + undo
+                u64::from(s.total_calls) + compensation
             })
             .sum()
     }

@@ -87,7 +87,7 @@ fn wanted(state: &mut State) -> Wanted {
     let (what, of) = match rng.below(8) {
         0..4 => (What::Resubmit, "Error"),
         4 => (What::Cancel, "Error"),
-        5 => (What::RetryUndo, "CompensationFailed"),
+        5 => (What::RetryCompensation, "CompensationFailed"),
         6 => (What::Close, "CompensationFailed"),
         _ => (What::Resume, "Paused"),
     };

@@ -30,7 +30,7 @@ pub struct Figures {
     completed_s: f64,
     /// Orders completed, a second of the whole time.
     goodput_per_second: f64,
-    /// The same in each whole slice of 10 seconds.
+    /// Orders completed, a second of each whole slice of 10 seconds.
     slices_per_second: Vec<f64>,
     min_per_second: Option<f64>,
     median_per_second: Option<f64>,

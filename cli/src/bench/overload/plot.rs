@@ -19,9 +19,9 @@ const GRID: RGBColor = RGBColor(225, 225, 225);
 /// Points of the ideal line, whose logarithmic axis bends it.
 const IDEAL_POINTS: u32 = 60;
 
-/// The vertical axis goes so many times above the largest value: room for the legend there.
+/// The vertical axis ends at the largest value times this: room for the legend.
 const LEGEND_ROOM: f64 = 1.35;
-/// The same of a logarithmic axis.
+/// A logarithmic vertical axis ends at the largest value times this.
 const LEGEND_ROOM_LOG: f64 = 4.0;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -38,7 +38,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// The same as [`line()`], cut to at most `most` characters; a text that was cut ends in `…`.
+/// The text of [`line()`], cut to at most `most` characters; a text that was cut ends in `…`.
 pub fn short(text: &str, most: usize) -> String {
     let shown = line(text);
     if shown.chars().count() <= most {

@@ -22,7 +22,7 @@ pub(crate) type Lsn = u64;
 
 /// Longest time for which what nobody waits for is kept in memory: 10 ms, some thirty syncs.
 const SOON: Duration = Duration::from_millis(10);
-/// So many bytes begin a round, whoever waits for them.
+/// A round begins once this many bytes have gathered, even if nobody waits for them.
 const MAX_GATHERED: usize = 256 << 10;
 
 /// Is told, on the flusher's thread, whenever more is durable or nothing will be any more.

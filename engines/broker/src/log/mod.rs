@@ -5,7 +5,7 @@
 //! only then is it acknowledged and visible, unless its sender can bring it back (`store::Kept`). The batches themselves live in per-partition segment
 //! files (`segment`, `partition`), written late and in large pieces. A checkpoint (`store`) syncs
 //! those files, replaces the snapshot (`meta`), and deletes the write-ahead log up to there. After
-//! a crash (`recovery`) the snapshot says how far each segment file counts, and the write-ahead
+//! a crash (`store::recovery`) the snapshot says how far each segment file counts, and the write-ahead
 //! log brings everything after it. Nothing that recovery needs is ever overwritten in place.
 
 pub(crate) mod batch;
@@ -13,7 +13,6 @@ pub(crate) mod flusher;
 pub(crate) mod meta;
 pub(crate) mod partition;
 pub(crate) mod producers;
-pub(crate) mod recovery;
 pub(crate) mod segment;
 pub(crate) mod store;
 pub(crate) mod topics;

@@ -43,7 +43,7 @@ pub(crate) struct PartitionLog {
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes of whole batches were added to the buffer; 0 if nothing is there yet.
+    /// How many bytes of whole batches were added to the buffer; 0 if nothing is there yet.
     Bytes(usize),
     /// The offset is before the start or after the end.
     OutOfRange,

@@ -102,9 +102,9 @@ pub(crate) struct Sasl {
 pub(crate) enum Exchange {
     /// The client begins.
     New(Mechanism),
-    /// Its proof is next.
+    /// The client's proof is next.
     Proof(scram::Exchange),
-    /// Its token was refused, for this reason; it acknowledges that.
+    /// The client's token was refused, for this reason; its next message acknowledges that.
     Acknowledgement(String),
 }
 
@@ -112,13 +112,13 @@ pub(crate) enum Exchange {
 pub(crate) enum Step {
     /// The client must answer this.
     Challenge(Vec<u8>, Exchange),
-    /// It is who it says.
+    /// The client has proved its name, and is logged in.
     Done {
-        /// The last message to it.
+        /// The last message to the client.
         last: Vec<u8>,
-        /// Who it is.
+        /// The name of the client's user.
         name: String,
-        /// How long that holds; `None`: as long as the connection does.
+        /// How long the login holds; `None`: as long as the connection does.
         ends_in: Option<Duration>,
     },
 }

@@ -49,11 +49,11 @@ pub(crate) enum Shut {
 /// What becomes of a request.
 #[derive(Debug)]
 pub(crate) enum Passage {
-    /// It is served.
+    /// The request is served.
     Serve,
-    /// It has this answer.
+    /// The request has this answer.
     Answer(Vec<u8>),
-    /// It has this answer, and then the connection ends.
+    /// The request has this answer, and then the connection ends.
     Last(Vec<u8>, Shut),
 }
 

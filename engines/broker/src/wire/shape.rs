@@ -14,7 +14,7 @@ const MAX_ITEMS: usize = 100_000;
 
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Fixed(usize),
     /// A string, nullable or not.
     Text,

@@ -59,11 +59,11 @@ pub(crate) struct Change {
     pub(crate) by: Option<String>,
 }
 
-/// What came of a request to start one.
+/// What came of a request to start a campaign.
 pub(crate) enum Started {
-    /// It is started.
+    /// The campaign is started.
     Campaign(Box<View>),
-    /// It would act on so many orders.
+    /// The campaign would act on so many orders.
     Preview(Preview),
 }
 
@@ -135,7 +135,7 @@ async fn what<I: Installation>(desk: &Desk<I>, request: Start) -> Result<What, P
         Plan::Operate(action) => match action {
             Action::Resubmit { .. } => What::Resubmit,
             Action::Cancel => What::Cancel,
-            Action::RetryCompensation => What::RetryUndo,
+            Action::RetryCompensation => What::RetryCompensation,
             Action::Close => What::Close,
             Action::Pause => What::Pause,
             Action::Resume => What::Resume,
@@ -201,7 +201,7 @@ pub(crate) fn json(view: &View, hidden: &Hidden) -> Result<Value, Problem> {
 }
 
 impl Started {
-    /// Its form for programs.
+    /// The result's form for programs.
     pub(crate) fn json(&self, hidden: &Hidden) -> Result<Value, Problem> {
         match self {
             Self::Campaign(view) => json(view, hidden),

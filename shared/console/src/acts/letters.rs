@@ -218,7 +218,7 @@ pub(crate) fn unreadable(error: &impl std::fmt::Display) -> Problem {
 }
 
 impl Done {
-    /// Its form for programs.
+    /// The result's form for programs.
     pub(crate) fn json(&self) -> Result<Value, Problem> {
         let lines = self.lines.iter().map(|line| {
             let Line {

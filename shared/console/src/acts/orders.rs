@@ -30,7 +30,8 @@ const MAX_PAGES: usize = 10;
 pub(crate) enum OrderAct {
     Resubmit,
     Cancel,
-    RetryUndo,
+    #[serde(rename = "retry-undo")]
+    RetryCompensation,
     Close,
     Pause,
     Resume,
@@ -43,7 +44,7 @@ impl OrderAct {
     pub(crate) const ALL: [Self; 8] = [
         Self::Resubmit,
         Self::Cancel,
-        Self::RetryUndo,
+        Self::RetryCompensation,
         Self::Close,
         Self::Pause,
         Self::Resume,
@@ -51,12 +52,12 @@ impl OrderAct {
         Self::Migrate,
     ];
 
-    /// Its name, as the command line has it.
+    /// The act's name, as the command line has it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Resubmit => "resubmit",
             Self::Cancel => "cancel",
-            Self::RetryUndo => "retry-undo",
+            Self::RetryCompensation => "retry-undo",
             Self::Close => "close",
             Self::Pause => "pause",
             Self::Resume => "resume",
@@ -238,7 +239,7 @@ pub(super) async fn plan<I: Installation>(
             Some(name) => return Ok(Plan::Correct(step(name)?, correction(request)?)),
         },
         OrderAct::Cancel => Action::Cancel,
-        OrderAct::RetryUndo => Action::RetryCompensation,
+        OrderAct::RetryCompensation => Action::RetryCompensation,
         OrderAct::Close => Action::Close,
         OrderAct::Pause => Action::Pause,
         OrderAct::Resume => Action::Resume,
@@ -371,7 +372,7 @@ async fn found<I: Installation>(
 }
 
 impl Done {
-    /// Its form for programs.
+    /// The result's form for programs.
     pub(crate) fn json(&self, hidden: &Hidden) -> Result<Value, Problem> {
         let lines: Result<Vec<Value>, _> = self
             .lines

@@ -10,7 +10,7 @@ use super::{Cookie, digest};
 use crate::caller::Digest;
 use crate::settings::{SESSION_FOR, SESSIONS};
 
-/// Those who are logged in, the one who logged in first in front.
+/// The sessions of those who are logged in, the oldest in front.
 #[derive(Default)]
 pub(super) struct Kept(Mutex<VecDeque<Session>>);
 

@@ -78,9 +78,9 @@ pub(super) fn of_one<I: Installation>(visit: &Visit<'_, I>, id: &str, advised: &
 
 /// The acts, the one first that orders of a state are most often waiting for.
 fn offered(state: Option<&str>) -> [OrderAct; 8] {
-    let is_half_undone = state.is_some_and(|s| s.eq_ignore_ascii_case("CompensationFailed"));
+    let is_half_compensated = state.is_some_and(|s| s.eq_ignore_ascii_case("CompensationFailed"));
     let mut all = OrderAct::ALL;
-    all.sort_by_key(|act| is_half_undone && *act != OrderAct::RetryUndo);
+    all.sort_by_key(|act| is_half_compensated && *act != OrderAct::RetryCompensation);
     all
 }
 

@@ -59,7 +59,7 @@ pub(super) fn begin<I: Installation>(
     let cookie = desk.sessions.begin(token, desk.now())?;
     let mut answer = redirect("/console/")?;
     let headers = answer.headers_mut();
-    // Nowhere but here.
+    // Only to a page of this console: what the form says must lead to no other site.
     let is_here = to.starts_with("/console") && !to.contains(['\\', '\r', '\n']);
     if let (true, Ok(to)) = (is_here, HeaderValue::try_from(to)) {
         headers.insert(LOCATION, to);

@@ -115,7 +115,7 @@ fn row(order: &Order, may_act: bool) -> Markup {
     }
 }
 
-/// Its process state, and what operators have set.
+/// An order's process state, and what operators have set.
 pub(super) fn states(order: &Order) -> Markup {
     html! {
         (text::state(order.state.name()))

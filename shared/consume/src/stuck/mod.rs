@@ -19,7 +19,7 @@ pub(crate) enum Why {
     Panicked {
         /// What it said.
         said: String,
-        /// It was the only one that was handed over.
+        /// Whether the record was the only one that was handed over.
         alone: bool,
     },
 }

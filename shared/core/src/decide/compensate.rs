@@ -57,7 +57,7 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// What becomes of a step when its order turns round.
+/// What becomes of a step when the compensation of its order begins.
 fn turn(record: &mut StepRecord, step: &Step) {
     let can_be_compensated = step.compensation.is_some();
     let last = Attempt(record.compensation.earlier);

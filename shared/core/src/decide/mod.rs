@@ -2,8 +2,8 @@
 //!
 //! One `match` over state and event says which rule applies; the rules themselves are in
 //! [`forward`] (claim, run), [`compensate`] (claim, compensate), [`replies`] (what agents answer),
-//! [`supervise`] (what the Supervisor does about an overdue order), [`deadline`] (what about one that
-//! should have finished), [`operate`] (what operators do) and [`complete_by`] (by when it must have got
+//! [`supervise`] (what the Supervisor does about an overdue order), [`deadline`] and [`late`] (what about
+//! one that should have finished), [`operate`] (what operators do) and [`complete_by`] (by when it must have got
 //! on).
 
 mod compensate;
@@ -11,6 +11,7 @@ mod complete_by;
 mod deadline;
 mod draft;
 mod forward;
+mod late;
 pub(crate) mod operate;
 mod replies;
 mod supervise;

@@ -6,7 +6,8 @@ use triad_workflow::{Millis, StepIndex};
 use super::complete_by::{set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
 use super::{
-    Decision, Draft, Reason, ask, compensate, deadline, give_up, next_version, tell, transition,
+    Decision, Draft, Reason, ask, compensate, deadline, give_up, late, next_version, tell,
+    transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -34,7 +35,7 @@ pub(super) fn overdue(
     let mut next = next_version(order, Writer::Supervisor);
     if expired.is_empty() {
         let is_late = is_missed(order);
-        if is_late && deadline::miss(ctx, &mut next, now)? {
+        if is_late && late::miss(ctx, &mut next, now)? {
             return Ok(transition(ctx, next, now));
         }
         let waits = next.state.locked_by().is_none();
@@ -82,7 +83,7 @@ pub(super) fn overdue(
         met.released = true;
     }
     // Now that it is known what can be: an effect may have been in doubt before.
-    if is_missed(&next) && deadline::miss(ctx, &mut next, now)? {
+    if is_missed(&next) && late::miss(ctx, &mut next, now)? {
         return Ok(transition(ctx, next, now));
     }
     if met.released {

@@ -266,7 +266,7 @@ impl StepState {
         }
     }
 
-    /// The same, to go on from it.
+    /// The work that [`work`](Self::work) returns, for a caller that changes it.
     pub(crate) fn work_mut(&mut self) -> Option<&mut Work> {
         match self {
             Self::Acting(work) | Self::Compensating { work, .. } => Some(work),
@@ -386,7 +386,7 @@ impl StepRecord {
         }
     }
 
-    /// The same, to count on it.
+    /// The leg that [`leg`](Self::leg) returns, for a caller that changes its counts.
     pub(crate) fn leg_mut(&mut self, direction: Direction) -> &mut Leg {
         match direction {
             Direction::Forward | Direction::Probe => &mut self.action,

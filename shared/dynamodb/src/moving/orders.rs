@@ -18,9 +18,9 @@ use crate::orders;
 use crate::store::DynamoStore;
 use crate::tables::attr;
 
-/// What the name of a page begins with that follows the records.
+/// What the name of a page begins with that lists orders by their records.
 const RECORDS: &str = "records/";
-/// The same of one that follows the details, of which those without a record are taken.
+/// What the name of a page begins with that lists orders by their details, and takes those without a record.
 const DETAILS: &str = "details/";
 /// Nothing stands under the id.
 const ABSENT: &str = "attribute_not_exists(OrderID)";

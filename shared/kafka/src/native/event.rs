@@ -17,7 +17,7 @@ use rdkafka::types::{RDKafkaEvent, RDKafkaRespErr};
 use rdkafka::{Offset, TopicPartitionList};
 use triad_runtime::InputRecord;
 
-use super::poll::{Failed, Place};
+use super::failed::{Failed, Place};
 use super::record::{Message, read};
 
 /// An event, which is given back when it is dropped.
@@ -40,7 +40,7 @@ impl Event {
         unsafe { Self::wait(queue, 0) }
     }
 
-    /// The same, waiting for at most so many milliseconds.
+    /// The next event of a queue; `None` if none has come within so many milliseconds.
     ///
     /// # Safety
     /// The queue is alive.

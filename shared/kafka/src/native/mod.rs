@@ -9,6 +9,7 @@
 mod codecs;
 mod commit;
 mod event;
+mod failed;
 #[cfg(test)]
 mod fatal;
 mod gzip;
@@ -22,9 +23,10 @@ mod token;
 mod watermark;
 
 pub(crate) use commit::commit_within;
+pub(crate) use failed::{Failed, Place};
 #[cfg(test)]
 pub(crate) use fatal::end;
 pub(crate) use marks::marks;
-pub(crate) use poll::{Failed, Place, Polled, Polling};
+pub(crate) use poll::{Polled, Polling};
 pub(crate) use token::set_token;
 pub(crate) use watermark::high_watermark;

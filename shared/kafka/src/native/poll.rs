@@ -12,34 +12,15 @@ use rdkafka::bindings::{
     rd_kafka_queue_get_consumer, rd_kafka_queue_t,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
-use rdkafka::error::{KafkaError as RdError, RDKafkaErrorCode};
+use rdkafka::error::KafkaError as RdError;
 use triad_runtime::InputRecord;
 
 use super::codecs;
 use super::event::Event;
+use super::failed::Failed;
 use super::token::set_token;
 use crate::context::Context;
 use crate::error::KafkaError;
-
-/// A place in a topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) topic: String,
-    pub(crate) partition: i32,
-    pub(crate) offset: i64,
-}
-
-/// An error that a consumer reports.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Failed {
-    pub(crate) code: RDKafkaErrorCode,
-    /// librdkafka's words.
-    pub(crate) reason: String,
-    /// The client cannot be used any more.
-    pub(crate) is_fatal: bool,
-    /// Where, if it is about a place.
-    pub(crate) place: Option<Place>,
-}
 
 /// What a look at a consumer found.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 use triad_runtime::InputRecord;
 
-use super::poll::Place;
+use super::failed::Place;
 
 const OK: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
 

@@ -21,7 +21,8 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// So many zeros; `None` for more than [`MAX_BYTES`], or if there is no memory for them.
+    /// Room for `length` bytes, all zero; `None` for more than [`MAX_BYTES`], or if there is no memory for
+    /// them.
     pub fn new(length: usize) -> Option<Self> {
         if length > MAX_BYTES {
             return None;

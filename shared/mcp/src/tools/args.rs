@@ -62,9 +62,9 @@ pub(crate) struct FindOrders {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetOrder {
-    /// Its id.
+    /// The order's id.
     pub(crate) order_id: String,
-    /// Also its details, and what its steps ask and were answered.
+    /// Also the order's details, and what its steps ask and were answered.
     #[serde(default)]
     pub(crate) inputs: bool,
 }
@@ -73,9 +73,9 @@ pub(crate) struct GetOrder {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetCampaign {
-    /// Its id.
+    /// The campaign's id.
     pub(crate) campaign: String,
-    /// One of its batches, from 1 on: its orders, and what came of each.
+    /// One of the campaign's batches, from 1 on: its orders, and what came of each.
     #[serde(default)]
     pub(crate) batch: Option<u32>,
 }
@@ -106,7 +106,7 @@ pub(crate) struct ListDeadLetters {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetDeadLetter {
-    /// Its id: TOPIC/PARTITION/OFFSET.
+    /// The letter's id: TOPIC/PARTITION/OFFSET.
     pub(crate) id: String,
 }
 
@@ -114,9 +114,9 @@ pub(crate) struct GetDeadLetter {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetWorkflow {
-    /// Its name.
+    /// The workflow's name.
     pub(crate) workflow: String,
-    /// The beginning of its hash; the present version where it is left out.
+    /// The beginning of the version's hash; the present version where it is left out.
     #[serde(default)]
     pub(crate) version: Option<String>,
     /// Another version: says what has changed since that one.

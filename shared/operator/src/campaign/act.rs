@@ -33,7 +33,7 @@ where
         What::Migrate { to } => return operator.migrate(id, to, &act, false).await.into(),
         What::Resubmit => Action::Resubmit { input: None },
         What::Cancel => Action::Cancel,
-        What::RetryUndo => Action::RetryCompensation,
+        What::RetryCompensation => Action::RetryCompensation,
         What::Close => Action::Close,
         What::Pause => Action::Pause,
         What::Resume => Action::Resume,

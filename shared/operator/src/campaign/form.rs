@@ -85,7 +85,8 @@ pub enum What {
     /// Compensates the order.
     Cancel,
     /// Tries the order's failed compensations again.
-    RetryUndo,
+    #[serde(rename = "retry-undo")]
+    RetryCompensation,
     /// Notes that the order was put right by hand, so that it needs no operator any more. Its state stays.
     Close,
     /// Pauses the order: no further step of it is started.
@@ -106,7 +107,7 @@ impl What {
         match self {
             Self::Resubmit | Self::Correct { .. } => "resubmit",
             Self::Cancel => "cancel",
-            Self::RetryUndo => "retry-undo",
+            Self::RetryCompensation => "retry-undo",
             Self::Close => "close",
             Self::Pause => "pause",
             Self::Resume => "resume",
@@ -148,16 +149,16 @@ mod per_second {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "kebab-case")]
 pub enum Phase {
-    /// It is about to choose the orders of the next batch.
+    /// The campaign is about to choose the orders of the next batch.
     Choosing,
-    /// It acts on the orders of the batch, one after the other.
+    /// The campaign acts on the orders of the batch, one after the other.
     Acting,
     /// All orders of the batch were acted on, and the campaign waits for them to come to an end.
     Watching {
         /// Since when it waits.
         since: Timestamp,
     },
-    /// It has ended. An operator may resume it, unless the end is [`End::Finished`].
+    /// The campaign has ended. An operator may resume it, unless the end is [`End::Finished`].
     Ended {
         /// When it ended.
         at: Timestamp,

@@ -48,7 +48,7 @@ pub fn came_of(what: &What, order: Option<&Order>) -> Option<Then> {
     let Some(order) = order else {
         return Some(Then::Well);
     };
-    let is_back = matches!(what, What::Cancel | What::RetryUndo);
+    let is_back = matches!(what, What::Cancel | What::RetryCompensation);
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) => None,
         ProcessState::Compensating { .. } if is_back => None,

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use triad_core::message::{Alert, AlertKind};
-use triad_core::{CampaignId, Envelope, Failure, FailureKind, OperationRefusal, Timestamp, topics};
+use triad_core::{CampaignId, Envelope, Failure, FailureKind, OperationRefusal, Timestamp};
 use triad_runtime::misconfigured::Misconfigured;
 use triad_runtime::operator::{OperateError, Operator};
 use triad_runtime::ports::OperatorStore;
@@ -79,11 +79,11 @@ impl Report {
 
 /// Why a turn at a campaign ends.
 enum Pause {
-    /// Its time is over, or nothing is to be done for now.
+    /// The turn's time is over, or nothing is to be done for now.
     Turn,
-    /// It has ended.
+    /// The campaign has ended.
     Ended,
-    /// Another process changed it: it is that process's turn, or an operator's.
+    /// Another process changed the campaign: it is that process's turn, or an operator's.
     Lost,
     /// The store or the bus failed.
     Failed(StoreError),
@@ -512,7 +512,7 @@ fn cut(text: &str) -> String {
 fn alert(campaign: &Campaign, why: &str, at: Timestamp) -> Envelope {
     let name = campaign.what.name();
     let text = format!("campaign {} ({name}) has stopped: {why}", campaign.id);
-    let body = Alert {
+    let alert = Alert {
         alert_id: format!("campaign/{}/{}", campaign.id, at.0),
         kind: AlertKind::CampaignStopped,
         order_id: None,
@@ -520,13 +520,5 @@ fn alert(campaign: &Campaign, why: &str, at: Timestamp) -> Envelope {
         cause: Failure::new(FailureKind::Operator, "campaign-stopped", &text).message,
         at,
     };
-    let (topic, id) = (topics::ALERTS.to_owned(), body.alert_id.clone());
-    Envelope::event(
-        topic,
-        &campaign.id.to_string(),
-        "triad.alert",
-        id,
-        None,
-        &body,
-    )
+    alert.message(&campaign.id.to_string(), None)
 }

@@ -22,7 +22,7 @@ pub struct Shown {
     /// The markers of its replays, oldest first: at most 100, those that come last in the topic. Empty if it
     /// was never replayed.
     pub replays: Vec<Marker>,
-    /// Its last dismissal; `None` if it was never dismissed.
+    /// The letter's last dismissal; `None` if it was never dismissed.
     pub dismissed: Option<Marker>,
 }
 

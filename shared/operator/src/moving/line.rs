@@ -105,10 +105,10 @@ pub const TOPICS: [&str; 4] = [
 /// Why a [`Message`] in a file cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableMessage {
-    /// Its topic, given here, is not one of [`TOPICS`].
+    /// The message's topic, given here, is not one of [`TOPICS`].
     #[error("messages of topic {0} are not moved")]
     Topic(String),
-    /// Its key, its value or a header is not base64.
+    /// The message's key, its value or a header is not base64.
     #[error(transparent)]
     Base64(#[from] DecodeError),
 }

@@ -21,7 +21,7 @@ use super::support::run;
 #[derive(Clone, Default)]
 pub struct Topic {
     sent: Arc<Mutex<Vec<Envelope>>>,
-    /// It never answers.
+    /// Whether the topic never answers.
     is_silent: bool,
 }
 

@@ -27,7 +27,7 @@ use crate::settings::{DownstreamSettings, Settings};
 const MAX_TRIES: usize = 4;
 /// Longest wait for the rate or the concurrency limit; work that would wait longer is deferred.
 const LONGEST_WAIT: Millis = Millis(2_000);
-/// Put-off work comes back within this after the limit was found reached.
+/// Work that was deferred because the limit was reached comes back within this.
 const PUT_OFF: Millis = Millis(5_000);
 /// Bound of the spread of work that waits for the same moment.
 const SPREAD: Millis = Millis(30_000);
@@ -39,12 +39,12 @@ const TELL_AFTER: Millis = Millis(5_000);
 pub(super) enum Seen {
     /// The service answered, if only to refuse.
     Answered,
-    /// It failed in a way that may pass, and asked to be left alone for a while, if it did.
+    /// The service failed in a way that may pass. With `retry_after` it asked not to be called for that long.
     Failed {
         code: String,
         retry_after: Option<Millis>,
     },
-    /// It does not accept its caller, which no call of any order can change.
+    /// The service does not accept its caller, which no call of any order can change.
     CallerRefused { code: String },
     /// The call was given up for another reason.
     Nothing,

@@ -109,7 +109,7 @@ pub(super) enum Came {
 }
 
 impl Came {
-    /// Its name in metrics.
+    /// The outcome's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -155,7 +155,7 @@ impl Counted {
 pub(super) struct Running<'a>(&'a Counted);
 
 impl Running<'_> {
-    /// It has ended after so long.
+    /// Counts the call as ended, `after` its beginning, with this outcome.
     pub fn ends(self, came: Came, after: Millis) {
         let mut usage = self.0.lock();
         usage.busy_ms = usage.busy_ms.saturating_add(after.0);

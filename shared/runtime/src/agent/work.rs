@@ -27,7 +27,7 @@ pub(super) enum Worked {
 }
 
 impl Worked {
-    /// Its name in metrics.
+    /// The result's name in metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Answer(_, Outcome::Succeeded { .. }) => "succeeded",
@@ -54,7 +54,7 @@ impl Worked {
 
 /// Why no more call is made for a request.
 enum Ended {
-    /// Its allowance is used up.
+    /// The request's allowance is used up.
     OutOfCalls,
     /// The time that its step gives is over.
     TimedOut,
@@ -81,7 +81,7 @@ enum Called {
     Failed(Option<Millis>),
     /// The service does not accept its caller.
     CallerRefused(Failure),
-    /// It was dropped: time is up.
+    /// The call was dropped: time is up.
     Dropped,
 }
 

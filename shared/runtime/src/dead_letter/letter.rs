@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use triad_core::Timestamp;
 
+use super::act::ReplayAct;
 use super::names;
-use super::replay::ReplayAct;
 use crate::record::InputRecord;
 
 /// Which record a letter is about: the place that the record was read from. As text: `orders/3/42` (topic,

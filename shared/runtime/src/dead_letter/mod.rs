@@ -5,6 +5,7 @@
 //! replayed. [`letter`] reads both, [`replay`] makes what a replay sends, [`index`] knows which
 //! letters a topic holds and which of them were replayed.
 
+mod act;
 pub mod index;
 pub mod letter;
 mod names;
@@ -135,13 +136,12 @@ fn headers_kept(all: &[(String, Option<Vec<u8>>)]) -> &[(String, Option<Vec<u8>>
 }
 
 fn alert(id: &str, code: &str, message: &str, now: Timestamp) -> Envelope {
-    let body = Alert {
+    let alert = Alert {
         alert_id: format!("dead-letter/{id}"),
         kind: AlertKind::DeadLetter,
         order_id: None,
         cause: format!("{code}: {message} (from {id})"),
         at: now,
     };
-    let (topic, alert_id) = (topics::ALERTS.to_owned(), body.alert_id.clone());
-    Envelope::event(topic, id, "triad.alert", alert_id, None, &body)
+    alert.message(id, None)
 }

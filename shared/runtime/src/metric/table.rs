@@ -27,16 +27,16 @@ pub enum Kind {
 /// One metric. Its name and its labels are a contract, because dashboards and alarms depend on them.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name, in the form of Prometheus: it ends with the unit, and the name of a counter with `_total`.
+    /// The metric's name, in the form of Prometheus: it ends with the unit, that of a counter with `_total`.
     pub name: &'static str,
-    /// Whether it is a counter, a gauge or a histogram.
+    /// Whether the metric is a counter, a gauge or a histogram.
     pub kind: Kind,
     /// The unit of its values.
     pub unit: Unit,
     /// The names of its labels. Their values are names from the configuration and from published
     /// workflows, or words of the code; never anything that a record brings with it.
     pub labels: &'static [&'static str],
-    /// What it counts or measures, in one sentence for people.
+    /// What the metric counts or measures, in one sentence for people.
     pub help: &'static str,
 }
 

@@ -43,11 +43,11 @@ pub(super) type Needs = BTreeSet<AgentName>;
 /// What becomes of an order that is to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It is started.
+    /// The order is started.
     Start,
-    /// It waits here.
+    /// The order waits here.
     Waits,
-    /// Too many wait here: it is left to the Supervisor.
+    /// Too many orders wait here already: this one is left to the Supervisor.
     Full,
 }
 
@@ -81,29 +81,29 @@ struct Lane {
     own: Window,
     windows: BTreeMap<AgentName, Window>,
     under_way: HashMap<OrderId, UnderWay>,
-    /// Those of them that make progress.
+    /// How many of the orders under way make progress ([`UnderWay::moves`]).
     moving: u32,
     counts: BTreeMap<AgentName, u32>,
     swept_at: Timestamp,
-    /// By what they need, each in the order of age.
+    /// The orders that wait, by the downstreams that they need, each group in the order of age.
     waiting: BTreeMap<Needs, BTreeMap<(Timestamp, OrderId), InputRecord>>,
     ids: HashSet<OrderId>,
     kept_bytes: usize,
-    /// When something was read last of each partition.
+    /// When a message of each partition was last read.
     read_at: HashMap<i32, Timestamp>,
 }
 
 /// An order under way, and the downstreams that it counts for.
 #[derive(Debug)]
 struct UnderWay {
-    /// It is at these; at none while it is being started.
+    /// The downstreams that the order is at; none while it is being started.
     at: Needs,
-    /// It still needs these, and counts for them until it is held up.
+    /// The downstreams that the order still needs. It counts for them until it is held up.
     ahead: Needs,
-    /// It makes progress, and counts for the Scheduler itself.
+    /// Whether the order makes progress, and so counts for the Scheduler itself.
     moves: bool,
     heard_at: Timestamp,
-    /// The partition in which it was asked for; `None` if another process has started it.
+    /// The partition in which the order was asked for; `None` if another process has started it.
     from: Option<i32>,
 }
 
@@ -435,7 +435,7 @@ mod tests {
         enter_from(0, intake, id, needs, bytes, now)
     }
 
-    /// The same, of a partition.
+    /// An order with a record of so many bytes, read from this partition.
     fn enter_from(
         partition: i32,
         intake: &Intake,

@@ -72,7 +72,7 @@ struct Work {
     cacheable: bool,
     /// How long its record had waited to be read.
     unread: Millis,
-    /// It was let in by the intake, or what it says of a downstream has been heard.
+    /// Whether the intake has dealt with the message already, and is not asked again.
     is_passed: bool,
     carried: Carried,
 }

@@ -70,7 +70,7 @@ struct Admitted {
 }
 
 impl Admitted {
-    /// Its process record.
+    /// The order's process record, as it is stored first.
     fn record(&self) -> Order {
         let order = Order::new(&self.accepted, &self.workflow, self.accepted.due);
         match self.set_aside {
@@ -367,7 +367,7 @@ where
             return Vec::new();
         }
         for order in &repeated {
-            answers[order.index] = Submitted::Again(order.accepted.order_id.clone());
+            answers[order.index] = Submitted::Repeated(order.accepted.order_id.clone());
         }
         let ids = repeated
             .iter()

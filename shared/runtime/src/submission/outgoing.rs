@@ -6,12 +6,13 @@ use triad_core::{
 };
 use triad_workflow::Workflow;
 
+use super::Submission;
 use super::submitted::Submitted;
 use super::traced::Opened;
 use crate::dead_letter::{Cause, dead_letter};
 use crate::metric;
 use crate::misconfigured::Misconfigured;
-use crate::ports::{Bus, BusError, Clock};
+use crate::ports::{Bus, BusError, Clock, DefinitionStore, StateStore};
 use crate::record::InputRecord;
 use crate::traces::Tracing;
 
@@ -110,8 +111,28 @@ impl ToSend {
     }
 }
 
+impl<S, B, C> Submission<S, B, C>
+where
+    S: StateStore + DefinitionStore + Clone,
+    B: Bus,
+    C: Clock,
+{
+    /// Sends what is to be sent of each record.
+    pub(super) async fn send(
+        &self,
+        to_send: Vec<ToSend>,
+        opened: &mut Opened,
+        answers: &mut [Submitted],
+    ) {
+        opened.announced(to_send.iter().map(ToSend::index));
+        let tracing = self.tracing();
+        let (bus, misconfigured) = (&self.bus, &self.misconfigured);
+        send(bus, to_send, misconfigured, &tracing, opened, answers).await;
+    }
+}
+
 /// Sends all waves of everything; a record with an unsent message is to be delivered again.
-pub(super) async fn send<B: Bus, C: Clock>(
+async fn send<B: Bus, C: Clock>(
     bus: &B,
     to_send: Vec<ToSend>,
     misconfigured: &Misconfigured,

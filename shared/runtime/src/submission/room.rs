@@ -20,11 +20,11 @@ const BETWEEN_LOOKS: Millis = Millis(250);
 /// Whether there is room for one more order.
 #[derive(Clone)]
 enum Room {
-    /// There is.
+    /// There is room.
     Free,
-    /// Its workflow's cap is reached, and it may be set aside until there is.
+    /// The cap of the order's workflow is reached; the order may be set aside until there is room.
     Aside,
-    /// The Schedulers have not taken up enough of those before it. It is never rejected for that.
+    /// The Schedulers have not taken up enough of the orders before it. No order is rejected for that.
     Behind,
     /// A cap that an operator has set is reached.
     Capped(String),

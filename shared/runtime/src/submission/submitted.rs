@@ -11,9 +11,9 @@ use crate::ports::{BusError, StoreError};
 pub enum Submitted {
     /// The order is new and is stored. The bus has acknowledged its messages.
     Accepted(OrderId),
-    /// The same order, with the same content, was stored before. If no Scheduler had taken it up, its
+    /// An order with this id and the same content was stored before. If no Scheduler had taken it up, its
     /// messages were sent again.
-    Again(OrderId),
+    Repeated(OrderId),
     /// The order can never be taken as it is: it is not valid, its workflow is not published, or its id
     /// belongs to a stored order with other content.
     Refused(SubmissionRefusal),
@@ -52,7 +52,7 @@ impl From<Submitted> for Handled {
         match submitted {
             Submitted::Later(why) => Self::Redeliver(why),
             Submitted::Accepted(_)
-            | Submitted::Again(_)
+            | Submitted::Repeated(_)
             | Submitted::Refused(_)
             | Submitted::Rejected(_) => Self::Done,
         }

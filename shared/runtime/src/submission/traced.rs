@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use triad_core::{Timestamp, TraceContext};
 
-use super::outgoing::{self, ToSend};
 use super::submitted::Submitted;
 use super::{Admitted, Source, Submission};
 use crate::ports::{Bus, Clock, Created, DefinitionStore, StateStore, StoreError};
@@ -15,7 +14,8 @@ use crate::traces::{Open, SpanKind, Told, Tracing, redelivery_code};
 pub(super) struct Opened {
     began: Timestamp,
     of: Vec<Option<One>>,
-    /// Those of which messages were to be sent: they are new, or nobody has taken them up yet.
+    /// The places of orders of which messages were to be sent: orders that are new, or that nobody has taken
+    /// up yet.
     announced: BTreeSet<usize>,
 }
 
@@ -43,6 +43,13 @@ impl Opened {
             order: accepted.order_id.to_string(),
             workflow: accepted.workflow.name.to_string(),
         });
+    }
+
+    /// Notes of which records messages are to be sent.
+    pub(super) fn announced(&mut self, records: impl Iterator<Item = usize>) {
+        if !self.of.is_empty() {
+            self.announced.extend(records);
+        }
     }
 
     /// The root of the order at this place.
@@ -89,21 +96,6 @@ where
         }
     }
 
-    /// Sends what is to be sent of each record.
-    pub(super) async fn send(
-        &self,
-        to_send: Vec<ToSend>,
-        opened: &mut Opened,
-        answers: &mut [Submitted],
-    ) {
-        if !opened.of.is_empty() {
-            opened.announced.extend(to_send.iter().map(ToSend::index));
-        }
-        let tracing = self.tracing();
-        let (bus, misconfigured) = (&self.bus, &self.misconfigured);
-        outgoing::send(bus, to_send, misconfigured, &tracing, opened, answers).await;
-    }
-
     /// Tells of every submission of a batch. One that is to come again for want of room is told when it
     /// gets in.
     pub(super) fn tell(
@@ -121,7 +113,7 @@ where
             let (is_root, failure) = match answer {
                 Submitted::Accepted(_) => (true, None),
                 // It was submitted before and nobody took it up: whoever stored it may have died first.
-                Submitted::Again(_) => (is_announced, None),
+                Submitted::Repeated(_) => (is_announced, None),
                 Submitted::Refused(refusal) => (false, Some(refusal.code())),
                 Submitted::Rejected(_) => (false, Some("too-many-in-flight")),
                 Submitted::Later(why) => match redelivery_code(why) {

@@ -54,7 +54,7 @@ fn it_is_told_what_is_new_what_was_there_and_what_is_refused_and_nobody_else_is(
     let said = world.run(submission.submit(&records));
     let id = order_id;
     assert_eq!(said[0], Submitted::Accepted(id("1")));
-    assert_eq!(said[1], Submitted::Again(id("1")));
+    assert_eq!(said[1], Submitted::Repeated(id("1")));
     let conflict = SubmissionRefusal::Conflict("1".into());
     assert_eq!(said[2], Submitted::Refused(conflict));
     assert!(matches!(&said[3], Submitted::Refused(why) if why.code() == "not-json"));
@@ -129,7 +129,7 @@ fn what_was_stored_and_not_announced_is_to_come_again() {
     );
     world.inner().faults.refused = false;
     let said = world.run(submission.submit(&[order("1")]));
-    assert_eq!(said, [Submitted::Again(order_id("1"))]);
+    assert_eq!(said, [Submitted::Repeated(order_id("1"))]);
     assert_eq!(world.sent("scheduler").len(), 1);
 }
 
@@ -140,7 +140,7 @@ fn only_what_may_pass_is_to_come_again() {
     assert!(!triad_runtime::Handled::from(later).is_done());
     for done in [
         Submitted::Accepted(order_id("1")),
-        Submitted::Again(order_id("1")),
+        Submitted::Repeated(order_id("1")),
         Submitted::Refused(SubmissionRefusal::Tombstone),
         Submitted::Rejected("full".into()),
     ] {

@@ -62,7 +62,7 @@ impl Limits {
 pub(crate) struct Planned {
     pub written: usize,
     pub after: Vec<StepIndex>,
-    pub may_be_undone: bool,
+    pub may_be_compensated: bool,
 }
 
 /// What the checks of a definition have come to.
@@ -84,7 +84,7 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
     expressions::check(definition, ancestors.as_deref(), &mut problems);
     search::check(definition, &mut problems);
     let planned = order.zip(ancestors).map(|(order, ancestors)| {
-        let undoable = check_undo(definition, &ancestors, &mut problems);
+        let may_be_compensated = check_compensation(definition, &ancestors, &mut problems);
         let mut place = vec![0; order.len()];
         for (to, &from) in order.iter().enumerate() {
             place[from] = to;
@@ -98,7 +98,7 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
                 Planned {
                     written,
                     after,
-                    may_be_undone: undoable[written],
+                    may_be_compensated: may_be_compensated[written],
                 }
             })
             .collect()
@@ -258,7 +258,7 @@ fn ancestors(after: &[Vec<usize>], order: &[usize]) -> Vec<BTreeSet<usize>> {
 }
 
 /// The rules about compensation; returns for each step whether it can ever be compensated.
-fn check_undo(
+fn check_compensation(
     definition: &Definition,
     ancestors: &[BTreeSet<usize>],
     problems: &mut Problems,

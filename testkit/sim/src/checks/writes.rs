@@ -83,7 +83,7 @@ impl State {
             self.found(found);
             self.check_steps(before, after, &workflow);
         } else {
-            // Steps do not stand where they stood.
+            // In the other version a step may have another place, so the steps are not compared one by one.
             let found = invariants::of_record(after, &workflow);
             self.found(found);
             self.check_migration(before, after);

@@ -28,7 +28,7 @@ pub enum Next {
     /// The reader acknowledges the record and goes on.
     Done,
     /// The reader does not acknowledge the record, which must be delivered again.
-    Again,
+    Redeliver,
     /// The reader acknowledges the record and leaves the group, as a process does that is told to stop.
     Leave,
     /// The reader dies without acknowledging the record.
@@ -191,7 +191,7 @@ pub async fn brings_again_what_is_not_done<T: BusUnderTest>(bus: &T, topic: &str
         let refused = last == Some(b"4") && left > 0;
         if refused {
             left -= 1;
-            return Next::Again;
+            return Next::Redeliver;
         }
         let has = |v: &[u8]| {
             seen.iter()

@@ -89,7 +89,7 @@ fn handle(
         }
         match answer(&answers, record) {
             Next::Done => handled.push(Handled::Done),
-            Next::Again => handled.push(Handled::Redeliver(Redelivery::Raced)),
+            Next::Redeliver => handled.push(Handled::Redeliver(Redelivery::Raced)),
             Next::Leave => {
                 handled.push(Handled::Done);
                 ended.left.store(true, Ordering::SeqCst);

@@ -89,7 +89,7 @@ function answer(agent, action, headers, body) {
   }
   const request = canonical([action, undoes, body]);
   if (known?.state === "undone" || known?.state === "tombstone") {
-    // it was undone, perhaps before it came
+    // the call was compensated, perhaps before it came
     throw new Refused("undone", "this was undone", 409);
   }
   if (known) {

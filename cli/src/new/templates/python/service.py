@@ -102,7 +102,7 @@ def answer(agent, action, headers, body):
     if direction == "undo" and not undoes:
         raise Refused("no-undoes", "the header Triad-Undoes is missing", 400)
     request = json.dumps([action, undoes, body], sort_keys=True)
-    if state in ("undone", "tombstone"):  # it was undone, perhaps before it came
+    if state in ("undone", "tombstone"):  # compensated, perhaps before it came
         raise Refused("undone", "this was undone", 409)
     if state:  # the same again is answered the same
         if request != before:

@@ -10,6 +10,7 @@
 
 mod changes;
 mod checkpoint;
+mod recovery;
 mod retention;
 
 use std::collections::{HashMap, VecDeque};
@@ -29,7 +30,7 @@ use super::meta::{LogId, Snapshot};
 use super::partition::PartitionLog;
 use super::producers::Verdict;
 use super::topics::{Topic, Topics, fresh_uuid};
-use super::{recovery, wal};
+use super::wal;
 use crate::config::BrokerConfig;
 use crate::error::Error;
 use crate::offsets::Offsets;
@@ -74,10 +75,10 @@ pub(crate) struct Store {
 /// When an appended batch may be read and is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Once it is durable.
+    /// Once the batch is durable.
     First,
-    /// It is acknowledged at once: its sender can bring it back. It is read at once, too, unless something
-    /// before it in its partition is not durable yet.
+    /// The batch is acknowledged at once: its sender can bring it back. It is read at once, too, unless
+    /// something before it in its partition is not durable yet.
     Soon,
 }
 

@@ -98,7 +98,7 @@ impl World {
         Self::beside(console, tokens, |api| api).await
     }
 
-    /// The same, with what `mounted` puts beside the API.
+    /// With these settings, a file of tokens, and what `mounted` puts beside the API.
     pub async fn beside(
         console: triad_console::Settings,
         tokens: Option<&str>,

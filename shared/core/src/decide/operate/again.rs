@@ -64,7 +64,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
     record.state = StepState::due(attempt);
 }
 
-/// A step of an compensated order: its keys are spent.
+/// A step of a compensated order: its keys are spent.
 fn from_the_beginning(record: &mut StepRecord) {
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
@@ -182,7 +182,7 @@ pub(super) fn first_in_doubt<'a>(ctx: &Context<'_>, order: &'a Order) -> Option<
     stuck.map(|(record, _)| record)
 }
 
-/// Refuses to run an compensated order again while it is not known whether a step without a compensation
+/// Refuses to run a compensated order again while it is not known whether a step without a compensation
 /// has had its effect, and that may not be repeated.
 fn left_in_doubt(ctx: &Context<'_>, order: &Order) -> Result<(), OperationRefusal> {
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);

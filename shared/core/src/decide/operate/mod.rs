@@ -3,18 +3,17 @@
 mod again;
 mod settle;
 
-use triad_workflow::{Millis, Step};
+use triad_workflow::Millis;
 
 use super::complete_by::set_complete_by;
 use super::{Decision, Draft, Halt, ask, compensate, next_version, transition};
 use crate::context::Context;
-use crate::doubt::{Happened, happened};
+use crate::doubt::has_passed;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::operate::{Action, Operation, OperationRefusal, note_campaign, once_a_campaign};
 use crate::order::{Hold, Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
-use crate::step::{StepRecord, StepState};
 
 /// How long after its pausing the Supervisor looks at a paused order again: 24 hours.
 pub const PAUSE_REVIEW: Millis = Millis(24 * 3_600_000);
@@ -94,11 +93,6 @@ fn cancel(
     let cause = Failure::new(FailureKind::Operator, "cancelled", &act.why);
     compensate::begin(ctx, &mut next, cause, now)?;
     Ok(next)
-}
-
-/// Whether an order may have passed a step: its effect may have happened, or was not wanted.
-pub(crate) fn has_passed(record: &StepRecord, step: &Step) -> bool {
-    happened(record, step) != Happened::No || record.state == StepState::Skipped
 }
 
 /// Takes an order as settled by hand. Its state stays what it is.

@@ -171,7 +171,7 @@ fn what_became_of_an_order_depends_on_what_was_wanted() {
             (What::Resubmit, "pending", None),
             (What::Cancel, "compensated", well),
             (What::Cancel, "compensating", None),
-            (What::RetryUndo, "error", again),
+            (What::RetryCompensation, "error", again),
             (What::Close, "error", well),
             (
                 What::Migrate {

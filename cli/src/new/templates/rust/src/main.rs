@@ -127,7 +127,7 @@ impl Service {
         }
         // The keys of an object are sorted: the same request has the same text.
         let request = json!([action, undoes, body]).to_string();
-        // It was undone, perhaps before it came.
+        // The call was compensated, perhaps before it came.
         if let Some("undone" | "tombstone") = state {
             return Err(refused(409, "undone", "this was undone"));
         }

@@ -11,15 +11,15 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::batch::BatchHeader;
-use super::meta::{LogId, LogSnapshot, Snapshot};
-use super::partition::PartitionLog;
-use super::producers::Producers;
-use super::segment::{self, Segment};
-use super::store::{Store, log_dir, log_id_of};
-use super::topics::Topic;
-use super::wal::{self, Reader, Record};
+use super::{Store, log_dir, log_id_of};
 use crate::error::Error;
+use crate::log::batch::BatchHeader;
+use crate::log::meta::{LogId, LogSnapshot, Snapshot};
+use crate::log::partition::PartitionLog;
+use crate::log::producers::Producers;
+use crate::log::segment::{self, Segment};
+use crate::log::topics::Topic;
+use crate::log::wal::{self, Reader, Record};
 
 /// An active segment up to this size is checked batch by batch at the start and appended to; a
 /// larger one is sealed, so that starting stays quick however much data there is.

@@ -4,13 +4,13 @@
 use std::sync::LazyLock;
 
 /// The mutant that the environment names; 0 if it names none.
-static PLANTED: LazyLock<u64> =
-    LazyLock::new(|| std::env::var("TRIAD_PLANTED").map_or(0, |name| digest(&name)));
+static ON: LazyLock<u64> =
+    LazyLock::new(|| std::env::var("TRIAD_MUTANT").map_or(0, |name| digest(&name)));
 
 /// Whether the mutant of a digest is switched on.
 #[must_use]
 pub fn is(mutant: u64) -> bool {
-    *PLANTED == mutant
+    *ON == mutant
 }
 
 /// A name's FNV-1a digest, so that the places compare numbers.
@@ -28,8 +28,8 @@ pub const fn digest(name: &str) -> u64 {
 
 /// Whether a mutant is switched on.
 #[macro_export]
-macro_rules! planted {
+macro_rules! mutant {
     ($name:literal) => {
-        $crate::planted::is(const { $crate::planted::digest($name) })
+        $crate::mutant::is(const { $crate::mutant::digest($name) })
     };
 }
