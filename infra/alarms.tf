@@ -34,7 +34,7 @@ locals {
       broken-invariants = {
         metric     = "triad_invariant_breaches_total"
         dimensions = {}
-        what       = "an invariant does not hold, a fault of the software: keep the log line and report it"
+        what       = "an invariant does not hold, a fault of the software: keep the log line and report it (docs/OPERATING.md, Alarms on counts)"
       }
       misconfigured = {
         metric     = "triad_misconfigured_total"
@@ -49,7 +49,7 @@ locals {
 resource "aws_cloudwatch_metric_alarm" "lag" {
   for_each            = local.reading_functions
   alarm_name          = "${each.value}-lag"
-  alarm_description   = "${each.value} is behind its topics by more than ${var.alarms.lag_records} records."
+  alarm_description   = "${each.value} is behind its topics by more than ${var.alarms.lag_records} records: see whether it fails or is throttled (its other alarms), and on the page /console/downstreams or with triad downstreams what orders wait for (docs/OPERATING.md, Too many orders)."
   namespace           = "AWS/Lambda"
   metric_name         = "OffsetLag"
   dimensions          = { FunctionName = each.value }
@@ -68,7 +68,7 @@ resource "aws_cloudwatch_metric_alarm" "lag" {
 resource "aws_cloudwatch_metric_alarm" "errors" {
   for_each            = local.alarmed_functions
   alarm_name          = "${each.value}-errors"
-  alarm_description   = "Invocations of ${each.value} fail."
+  alarm_description   = "Invocations of ${each.value} fail: its log says why; what it did not finish comes again (docs/OPERATING.md, Alarms on counts)."
   namespace           = "AWS/Lambda"
   metric_name         = "Errors"
   dimensions          = { FunctionName = each.value }
@@ -86,7 +86,7 @@ resource "aws_cloudwatch_metric_alarm" "errors" {
 resource "aws_cloudwatch_metric_alarm" "throttles" {
   for_each            = local.alarmed_functions
   alarm_name          = "${each.value}-throttles"
-  alarm_description   = "${each.value} is throttled: its reserved concurrency or the account's is used up."
+  alarm_description   = "${each.value} is throttled: its reserved concurrency or the account's is used up. Raise it, or bound the orders in flight (docs/OPERATING.md, Too many orders)."
   namespace           = "AWS/Lambda"
   metric_name         = "Throttles"
   dimensions          = { FunctionName = each.value }
@@ -123,7 +123,7 @@ resource "aws_cloudwatch_metric_alarm" "occurrence" {
 resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
   count               = var.alarms.enabled ? 1 : 0
   alarm_name          = "${var.name_prefix}supervisor-silent"
-  alarm_description   = "No sweep of the Supervisor has read the whole due index for ${var.alarms.supervisor_silent_minutes} minutes: overdue orders may not be found."
+  alarm_description   = "No sweep of the Supervisor has read the whole due index for ${var.alarms.supervisor_silent_minutes} minutes: overdue orders may not be found. Is it running, and may it read the due index (docs/OPERATING.md, Alarms on counts)?"
   namespace           = local.metric_namespace
   metric_name         = "triad_sweeps_total"
   dimensions          = { result = "whole" }
@@ -142,7 +142,7 @@ resource "aws_cloudwatch_metric_alarm" "supervisor_silent" {
 resource "aws_cloudwatch_metric_alarm" "overdue" {
   count               = var.alarms.enabled ? 1 : 0
   alarm_name          = "${var.name_prefix}overdue-orders"
-  alarm_description   = "An order has been overdue for more than ${var.alarms.overdue_seconds} s: sweeps do not get through, or cannot write its record; the Supervisor's log says which."
+  alarm_description   = "An order has been overdue for more than ${var.alarms.overdue_seconds} s: sweeps do not get through, or cannot write its record; the Supervisor's log says which (docs/OPERATING.md, Alarms on counts)."
   namespace           = local.metric_namespace
   metric_name         = "triad_oldest_due_seconds"
   statistic           = "Maximum"

@@ -5,6 +5,7 @@
 #
 #   infra/package.sh                 arm64 and x86_64
 #   infra/package.sh x86_64          one of them, as does TRIAD_ARCHITECTURES=x86_64
+#   TRIAD_TRACES=1 infra/package.sh  functions that can send the spans of traces (docs/TRACES.md)
 #
 # Needs cargo, rustup (for the target arm64), python3 with venv, make and perl; PyPI and crates.io
 # for the first run. cargo-lambda and zig, the C compiler and linker for the old glibc of Lambda, come
@@ -77,7 +78,7 @@ for architecture in "${architectures[@]}"; do
   CFLAGS="$small -I$tools/openssl/include" LDFLAGS="-L$tools/openssl/lib -Wl,--undefined-version" \
     HOST_CC=cc HOST_CXX=c++ HOST_AR=ar HOST_CFLAGS="" LIBZ_SYS_STATIC=1 \
     OPENSSL_NO_VENDOR=1 OPENSSL_STATIC=1 OPENSSL_DIR="$tools/openssl" \
-    cargo lambda build --locked --profile lambda --target "$target.2.34" --features kafka-auth \
+    cargo lambda build --locked --profile lambda --target "$target.2.34" --features "kafka-auth${TRIAD_TRACES:+,traces}" \
     --output-format binary --lambda-dir "target/lambda-programs/$architecture" "${selection[@]}"
 
   mkdir -p "$packages/$architecture"

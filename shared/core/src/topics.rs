@@ -1,4 +1,5 @@
-//! Topic names, in one place for the code, the CLI and the templates.
+//! Topic names, in one place for the code and the CLI. `infra/topics.tf` spells them once more, for the roles:
+//! tests run every handler under these roles and write to the topics of this module.
 
 use triad_workflow::{AgentName, names::check_name};
 

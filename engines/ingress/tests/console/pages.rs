@@ -1,5 +1,6 @@
 //! Every page: what others wrote is text in it, nothing comes from elsewhere, hidden fields are hidden.
 
+use serde_json::json;
 use triad_console::{Hidden, Settings};
 use triad_core::order::{Hold, OperatorAct};
 use triad_runtime::Clock;
@@ -46,6 +47,23 @@ fn paths(world: &World) -> Vec<String> {
     .into_iter()
     .map(|path| format!("/console{path}"))
     .collect()
+}
+
+#[tokio::test]
+async fn what_became_of_a_downstream_is_told_the_newest_first() {
+    let world = world().await;
+    for (act, why) in [("pause", "it is <slow>"), ("resume", "it is well")] {
+        let body = json!({"act": act, "downstream": "bank", "why": why, "by": "ann"});
+        let done = world.act("/v1/operate/downstreams/acts", &body).await;
+        assert_eq!(done.status, 200, "{done:?}");
+    }
+    let page = text(&world.get("/console/downstreams").await);
+    let history = page.split_once("History").expect("a history").1;
+    let (paused, resumed) = (
+        history.find("it is &lt;slow&gt; (ann)"),
+        history.find("it is well (ann)"),
+    );
+    assert!(paused.is_some() && resumed < paused, "{history}");
 }
 
 #[tokio::test]
@@ -115,11 +133,11 @@ async fn a_page_is_for_everybody_to_read() {
         );
         assert_eq!(page.matches("<h1").count(), 1, "{path}");
         let svg = page.matches("<svg").count();
-        assert_eq!(
-            page.matches("<svg role=\"img\" aria-label=").count(),
-            svg,
-            "{path}"
-        );
+        let named = ["img", "group"].map(|role| format!("<svg role=\"{role}\" aria-label="));
+        let named = named
+            .iter()
+            .map(|begin| page.matches(begin.as_str()).count());
+        assert_eq!(named.sum::<usize>(), svg, "{path}");
         // What is typed into has a name.
         for field in page
             .split("<input")

@@ -1,9 +1,11 @@
 //! Downstreams: how they are, what waits for them, and holding them.
 
+use std::cmp::Reverse;
+
 use maud::{Markup, html};
-use triad_core::downstream::{Downstream, ForcedTo};
+use triad_core::downstream::{Downstream, ForcedTo, MAX_EARLIER};
 use triad_operator::address::row;
-use triad_operator::downstreams::{self, Published, Why};
+use triad_operator::downstreams::{self, DownstreamView, Published, Why};
 
 use super::layout::{Page, who, word};
 use super::{Visit, text};
@@ -48,6 +50,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
                 }
             }
         }
+        (history(&all))
         @if !waiting.is_empty() {
             h2 { "What orders wait for" }
             ul {
@@ -63,6 +66,33 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     };
     let shown = Page::new("Downstreams", content).at("/console/downstreams");
     Ok(shown.live("/v1/operate/events").behind(behind))
+}
+
+/// The changes that the records keep, the newest first.
+fn history(all: &[DownstreamView]) -> Markup {
+    let changes = all.iter().flat_map(|one| {
+        let kept = std::iter::once(&one.record.last).chain(&one.record.earlier);
+        let kept = kept.filter(|change| !change.what.is_empty());
+        kept.map(|change| (&one.downstream, change))
+    });
+    let mut changes: Vec<_> = changes.collect();
+    changes.sort_by_key(|(_, change)| Reverse(change.at));
+    html! {
+        @if !changes.is_empty() {
+            h2 { "History" }
+            p class="note" { "The last " (MAX_EARLIER + 1) " changes of each downstream: its breaker, and what operators did." }
+            div class="scroll" tabindex="0" role="region" aria-label="History" {
+                table {
+                    thead { tr { th scope="col" { "When" } th scope="col" { "Downstream" } th scope="col" { "What" } } }
+                    tbody {
+                        @for (downstream, change) in &changes {
+                            tr { td { (text::at(change.at)) } td { (downstream) } td { (change.what) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn forced(record: &Downstream) -> Markup {

@@ -97,7 +97,7 @@ fn draw(
     let (places, width, height) = places(workflow);
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(title) {
-            svg role="img" aria-label=(title) width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
+            svg role="group" aria-label=(title) width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } {
                 (arrow_heads())
                 @for (index, step) in workflow.steps.iter().enumerate() {
                     @for &before in &step.after {

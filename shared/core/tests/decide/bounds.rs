@@ -4,7 +4,7 @@
 use serde_json::json;
 use triad_core::breaker::{Breaker, BreakerGate, BreakerSettings, Window as Calls};
 use triad_core::decide::true_due;
-use triad_core::downstream::{Downstream, DownstreamAction};
+use triad_core::downstream::{Downstream, DownstreamAction, ForcedTo};
 use triad_core::due::{aside_shard, shard_of};
 use triad_core::ledger::to_revoke;
 use triad_core::message::Pace;
@@ -105,6 +105,24 @@ fn an_outbox_beyond_its_bound_is_a_breach() {
         let found = breaches.iter().any(|b| b.invariant == "outbox-is-bounded");
         assert_eq!(found, is_breach, "{count}");
     }
+}
+
+#[test]
+fn of_one_downstream_the_last_21_changes_are_kept() {
+    let act = OperatorAct::new("ann", "a reason");
+    let mut record = Downstream::default();
+    for n in 0..30 {
+        let action = match n % 2 {
+            0 => DownstreamAction::Force(ForcedTo::Open),
+            _ => DownstreamAction::Release,
+        };
+        record = record.operated(&action, &act, Timestamp(n)).unwrap();
+    }
+    let at: Vec<u64> = record.earlier.iter().map(|change| change.at.0).collect();
+    assert_eq!(record.last.at, Timestamp(29));
+    assert_eq!(at, (9..29).rev().collect::<Vec<_>>());
+    assert!(record.earlier[0].what.ends_with(": a reason (ann)"));
+    assert_ne!(record.earlier[0].what, record.earlier[1].what);
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(crate) struct Filter {
     /// Text in the order's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
+    /// A search key that the order has, exactly, such as customer=ALFKI. Not for causes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) search: Option<String>,
 }
 
 /// A page of orders.
@@ -49,6 +52,9 @@ pub(crate) struct FindOrders {
     /// Text in the order's id.
     #[serde(default)]
     pub(crate) id: Option<String>,
+    /// A search key that the order has, exactly, such as customer=ALFKI.
+    #[serde(default)]
+    pub(crate) search: Option<String>,
     /// Most orders of the page, 1 to 40; 20 where it is left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 40))]
@@ -176,7 +182,7 @@ pub(crate) struct DryRun {
     /// Dead letters, by their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     letters: Option<Vec<String>>,
-    /// In place of ids: orders by state, cause, workflow, older_than, id; dead letters by cause, topic, since.
+    /// In place of ids: orders by state, cause, workflow, older_than, id, search; dead letters by cause, topic, since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, String>>")]
     filter: Option<Value>,

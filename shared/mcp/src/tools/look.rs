@@ -58,10 +58,12 @@ pub(super) async fn causes(asking: &Asking, filter: Filter) -> Told {
         workflow,
         older_than,
         id,
+        search,
     } = filter;
     let query = Query::default().with("state", state).with("cause", cause);
     let query = query.with("workflow", workflow);
     let query = query.with("older_than", older_than).with("id", id);
+    let query = query.with("search", search);
     asking.get("/causes", &query).await
 }
 
@@ -71,6 +73,7 @@ pub(super) async fn orders(asking: &Asking, which: FindOrders) -> Told {
     let query = query.with("cause", which.cause);
     let query = query.with("workflow", which.workflow);
     let query = query.with("older_than", which.older_than);
+    let query = query.with("search", which.search);
     let query = query.with("id", which.id).with("limit", Some(limit));
     let mut found = asking
         .get("/orders", &query.with("cursor", which.cursor))

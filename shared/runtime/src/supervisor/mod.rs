@@ -46,6 +46,10 @@ pub struct Supervisor<S, B, C, E> {
 }
 
 /// What one sweep did. All numbers are counts of this sweep alone and start at 0.
+///
+/// They need not add up to `found`. A record that was written may also count in `confirmed`, and in `failed`
+/// if a message or the confirmation failed after the write. A record that counts in `conflicts` or in `left`
+/// counts in none of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Rows of the due index that were read. Only these count against [`Settings::sweep_limit`].

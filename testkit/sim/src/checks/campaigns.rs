@@ -7,7 +7,7 @@ use serde_json::Value;
 use triad_core::{CampaignId, OrderId};
 use triad_operator::campaign::{Batch, Campaign, Counts, Done, End, Entry, Phase};
 
-use super::whole::Findings;
+use super::findings::Findings;
 use crate::world::State;
 
 fn read<T: DeserializeOwned>(state: &State, key: &str) -> Option<T> {

@@ -6,6 +6,7 @@ pub(crate) mod calm;
 mod campaigns;
 mod deadline;
 pub(crate) mod driven;
+mod findings;
 pub(crate) mod load;
 pub(crate) mod lone;
 mod search;

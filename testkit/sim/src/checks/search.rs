@@ -8,7 +8,7 @@ use triad_core::stored::SEARCH;
 use triad_core::{Order, OrderId};
 use triad_workflow::{SearchKey, Workflow};
 
-use super::whole::Findings;
+use super::findings::Findings;
 use crate::definitions;
 use crate::ports;
 use crate::world::State;
