@@ -417,17 +417,12 @@ impl Place {
 
     /// Everything at once, or what goes first by itself; no wave is empty.
     fn waves(self, order: &Order, effects: &[Effect]) -> VecDeque<Vec<Envelope>> {
-        let those = |wanted: &dyn Fn(Turn) -> bool| -> Vec<Envelope> {
-            let mine = effects.iter().filter(|e| wanted(e.turn()));
-            mine.map(|e| render::effect(e, order)).collect()
-        };
         let mut waves: VecDeque<_> = match self {
-            Self::InLine => [those(&|_| true)].into(),
-            Self::Beside => [
-                those(&|turn| turn == Turn::First),
-                those(&|turn| turn == Turn::Then),
-            ]
-            .into(),
+            Self::InLine => [effects.iter().map(|e| render::effect(e, order)).collect()].into(),
+            Self::Beside => {
+                let mine = effects.iter().filter(|e| e.turn() != Turn::SchedulerOnly);
+                <[_; 2]>::from(render::by_turn(mine, order)).into()
+            }
         };
         waves.retain(|wave| !wave.is_empty());
         waves

@@ -1,6 +1,6 @@
 //! How what is to be sent becomes a message: its topic, key, identity and headers.
 
-use crate::effect::{self, Effect};
+use crate::effect::{self, Effect, Turn};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::message::{
@@ -15,6 +15,24 @@ use crate::trace::TraceContext;
 /// The trace of an order: its submission's.
 fn trace_of(order: &Order) -> Option<TraceContext> {
     order.traceparent.as_deref().and_then(TraceContext::parse)
+}
+
+/// The messages of effects of one order, in two parts: those that must be acknowledged before any of the others
+/// is sent ([`Turn::First`]), and the others.
+#[must_use]
+pub fn by_turn<'a>(
+    effects: impl IntoIterator<Item = &'a Effect>,
+    order: &Order,
+) -> (Vec<Envelope>, Vec<Envelope>) {
+    let (mut first, mut then) = (Vec::new(), Vec::new());
+    for one in effects {
+        let part = match one.turn() {
+            Turn::First => &mut first,
+            Turn::Then | Turn::SchedulerOnly => &mut then,
+        };
+        part.push(effect(one, order));
+    }
+    (first, then)
 }
 
 /// The message of an effect: a status to the order's reply topic, or to `status` if it has none; an alert to

@@ -16,6 +16,7 @@ pub mod dead_letter;
 pub mod deaths;
 mod decode;
 pub mod definitions;
+mod downstream_record;
 pub mod handled;
 pub mod metric;
 pub mod misconfigured;

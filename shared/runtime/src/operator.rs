@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::downstream::{self, Downstream, DownstreamAction};
+use triad_core::downstream::{Downstream, DownstreamAction};
 use triad_core::migrate::{Change, Unmovable, migrate};
 use triad_core::pass::{End, Pass, Place, Snapshot, Source, Task};
 use triad_core::{Event, Operation, OperationRefusal, OperatorAct, Order, OrderId, WorkflowRef};
 use triad_workflow::AgentName;
 
-use crate::control::{ControlStore, ControlWrite};
+use crate::control::ControlStore;
 use crate::definitions::Definitions;
+pub use crate::downstream_record::read_downstream;
+use crate::downstream_record::{self, RecordPorts};
 use crate::passes::{Carried, carry_out, report_breaches};
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError, Written};
 use crate::settings::Settings;
@@ -312,24 +314,6 @@ pub enum DownstreamOperated {
     Refused(OperationRefusal),
 }
 
-/// Reads a downstream's record, consistently, and its version. A downstream without a record has
-/// the default one (breaker closed, nothing paused) and the version `None`.
-///
-/// # Errors
-/// [`StoreError`] if the control store cannot be read; it is [`StoreError::Item`] if the record cannot be
-/// read as one of a downstream.
-pub async fn read_downstream<S: ControlStore>(
-    control: &S,
-    agent: &AgentName,
-) -> Result<(Downstream, Option<u64>), StoreError> {
-    let Some(found) = control.read(downstream::key(agent), true).await? else {
-        return Ok((Downstream::default(), None));
-    };
-    let record = serde_json::from_value(found.value)
-        .map_err(|e| StoreError::Item(format!("the record of downstream {agent}: {e}")))?;
-    Ok((record, Some(found.version)))
-}
-
 impl<S, B, C, E> Operator<S, B, C, E>
 where
     S: ControlStore,
@@ -360,16 +344,11 @@ where
             if !self.put(agent, &next, expected).await? {
                 continue;
             }
-            let sent = self.bus.publish(vec![next.event(agent)]).await;
-            match sent.into_iter().find_map(Result::err) {
-                // Losing this write is harmless: the event is told once more, under its id.
-                None => {
-                    let version = expected.unwrap_or(0) + 1;
-                    self.put(agent, &next.told(), Some(version)).await?;
-                }
-                Some(e) => {
-                    tracing::warn!(%agent, error = %e, "written, but its event could not be sent: an agent sends it");
-                }
+            let version = expected.unwrap_or(0) + 1;
+            let (ports, clock) = (self.downstream_ports(), &self.clock);
+            if let Err(untold) = downstream_record::tell(ports, clock, agent, &next, version).await
+            {
+                tracing::warn!(%agent, error = %untold, "written, but its event is not sent yet: an agent sends it");
             }
             return Ok(DownstreamOperated::Done(Box::new(next)));
         }
@@ -399,15 +378,16 @@ where
         record: &Downstream,
         expected: Option<u64>,
     ) -> Result<bool, OperateError> {
-        let value =
-            serde_json::to_value(record).map_err(|e| OperateError::Unsound(e.to_string()))?;
-        let write = ControlWrite {
-            key: downstream::key(agent),
-            value,
-            expected,
-            expires: None,
-            token: self.entropy.next_u64(),
-        };
-        Ok(self.store.write(write).await? == Written::Written)
+        let ports = self.downstream_ports();
+        let written = downstream_record::write(ports, agent, record, expected).await?;
+        Ok(written == Written::Written)
+    }
+
+    fn downstream_ports(&self) -> RecordPorts<'_, S, B, E> {
+        RecordPorts {
+            control: &self.store,
+            bus: &self.bus,
+            entropy: &self.entropy,
+        }
     }
 }

@@ -17,9 +17,9 @@ use triad_core::{Failure, FailureKind, StepRequest, Timestamp};
 use triad_workflow::{AgentName, Millis};
 
 use super::rate::Rate;
-use crate::control::{ControlStore, ControlWrite};
+use crate::control::ControlStore;
+use crate::downstream_record::{self, RecordPorts};
 use crate::misconfigured::Misconfigured;
-use crate::news;
 use crate::ports::{Bus, Clock, Entropy, Written};
 use crate::settings::{DownstreamSettings, Settings};
 
@@ -114,6 +114,16 @@ impl<S, B, C, E> Clone for Ports<'_, S, B, C, E> {
     }
 }
 impl<S, B, C, E> Copy for Ports<'_, S, B, C, E> {}
+
+impl<'a, S, B, C, E> Ports<'a, S, B, C, E> {
+    fn of_record(self) -> RecordPorts<'a, S, B, E> {
+        RecordPorts {
+            control: self.control,
+            bus: self.bus,
+            entropy: self.entropy,
+        }
+    }
+}
 
 impl Guard {
     pub(super) fn new(agent: AgentName, all: &Settings) -> Self {
@@ -420,7 +430,7 @@ impl Guard {
         C: Clock,
         E: Entropy,
     {
-        match put(ports.control, ports.entropy, &self.agent, &next, expected).await {
+        match downstream_record::write(ports.of_record(), &self.agent, &next, expected).await {
             Ok(Written::Written) => {
                 let changed = !next.last.told;
                 let version = expected.unwrap_or(0) + 1;
@@ -537,51 +547,16 @@ impl Guard {
         } else {
             tracing::info!(agent = %self.agent, change = record.last.what, "circuit breaker");
         }
-        // News, and no more: the calls that wait for this change go on without it.
-        let event = vec![record.event(&self.agent)];
-        let sent = match news::publish(ports.bus, ports.clock, event).await {
-            Ok(sent) => sent,
-            Err(late) => {
-                tracing::warn!(agent = %self.agent, error = %late, "a circuit breaker's event is not sent yet");
-                return;
+        // The calls that wait for this change go on without it.
+        let (at, clock) = (ports.of_record(), ports.clock);
+        match downstream_record::tell(at, clock, &self.agent, &record, version).await {
+            Ok(Some((told, version))) => self.learn(told, Some(version), clock.now()),
+            Ok(None) => {}
+            Err(untold) => {
+                tracing::warn!(agent = %self.agent, error = %untold, "a circuit breaker's event is not sent yet");
             }
-        };
-        if let Some(e) = sent.into_iter().find_map(Result::err) {
-            tracing::warn!(agent = %self.agent, error = %e, "a circuit breaker's event could not be sent");
-            return;
-        }
-        let told = record.told();
-        let written = put(
-            ports.control,
-            ports.entropy,
-            &self.agent,
-            &told,
-            Some(version),
-        )
-        .await;
-        if matches!(written, Ok(Written::Written)) {
-            self.learn(told, Some(version + 1), ports.clock.now());
         }
     }
-}
-
-async fn put<S: ControlStore, E: Entropy>(
-    control: &S,
-    entropy: &E,
-    agent: &AgentName,
-    record: &Downstream,
-    expected: Option<u64>,
-) -> Result<Written, crate::ports::StoreError> {
-    let value =
-        serde_json::to_value(record).map_err(|e| crate::ports::StoreError::Item(e.to_string()))?;
-    let write = ControlWrite {
-        key: downstream::key(agent),
-        value,
-        expected,
-        expires: None,
-        token: entropy.next_u64(),
-    };
-    control.write(write).await
 }
 
 fn limited(code: &str) -> Failure {

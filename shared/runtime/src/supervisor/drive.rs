@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use triad_core::due::SHARDS;
-use triad_core::effect::{self, Effect, Turn, Unmade};
+use triad_core::effect::{self, Unmade};
 use triad_core::pass::Snapshot;
 use triad_core::{Envelope, OrderId, Timestamp, render};
 
@@ -131,15 +131,8 @@ where
     fn under_way(&self, read: &Snapshot, now: Timestamp) -> Result<Messages, Unmade> {
         let ctx = read.context(self.settings.timing);
         let effects = effect::under_way(&ctx, &read.order, now)?;
-        let (first, then): (Vec<_>, Vec<_>) = effects.iter().partition(|e| e.turn() == Turn::First);
-        let render = |effects: Vec<&Effect>| {
-            let rendered = effects.into_iter().map(|e| render::effect(e, &read.order));
-            rendered.collect()
-        };
-        Ok(Messages {
-            first: render(first),
-            then: render(then),
-        })
+        let (first, then) = render::by_turn(&effects, &read.order);
+        Ok(Messages { first, then })
     }
 
     /// Orders with their details. What cannot be read is left out.

@@ -1,0 +1,97 @@
+//! The record of a downstream in the control store, as agents and operators read it, write it and tell of it.
+
+use triad_core::downstream::{self, Downstream};
+use triad_workflow::AgentName;
+
+use crate::control::{ControlStore, ControlWrite};
+use crate::news;
+use crate::ports::{Bus, BusError, Clock, Entropy, StoreError, Written};
+
+/// Reads a downstream's record, consistently, and its version. A downstream without a record has
+/// the default one (breaker closed, nothing paused) and the version `None`.
+///
+/// # Errors
+/// [`StoreError`] if the control store cannot be read; it is [`StoreError::Item`] if the record cannot be
+/// read as one of a downstream.
+pub async fn read_downstream<S: ControlStore>(
+    control: &S,
+    agent: &AgentName,
+) -> Result<(Downstream, Option<u64>), StoreError> {
+    let Some(found) = control.read(downstream::key(agent), true).await? else {
+        return Ok((Downstream::default(), None));
+    };
+    let record = serde_json::from_value(found.value)
+        .map_err(|e| StoreError::Item(format!("the record of downstream {agent}: {e}")))?;
+    Ok((record, Some(found.version)))
+}
+
+/// What the record is written with and told of.
+#[derive(Debug)]
+pub(crate) struct RecordPorts<'a, S, B, E> {
+    pub(crate) control: &'a S,
+    pub(crate) bus: &'a B,
+    pub(crate) entropy: &'a E,
+}
+
+impl<S, B, E> Clone for RecordPorts<'_, S, B, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S, B, E> Copy for RecordPorts<'_, S, B, E> {}
+
+/// Writes the record, if the stored one still has the version `expected`; `None`: if there is none.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be written.
+pub(crate) async fn write<S: ControlStore, B, E: Entropy>(
+    ports: RecordPorts<'_, S, B, E>,
+    agent: &AgentName,
+    record: &Downstream,
+    expected: Option<u64>,
+) -> Result<Written, StoreError> {
+    let value = serde_json::to_value(record).map_err(|e| StoreError::Item(e.to_string()))?;
+    let write = ControlWrite {
+        key: downstream::key(agent),
+        value,
+        expected,
+        expires: None,
+        token: ports.entropy.next_u64(),
+    };
+    ports.control.write(write).await
+}
+
+/// Why operators are not told of a change yet. An agent tells them later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Untold {
+    /// The bus has not acknowledged the message in time.
+    #[error(transparent)]
+    Late(#[from] news::Late),
+    /// The bus has not taken the message.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+}
+
+/// Tells operators of the last change of a record that is stored with this version, then writes down that they
+/// were told: the record as it is then, and its version. `None` if that was not written; losing it is
+/// harmless, because the change is told once more, under its id.
+///
+/// # Errors
+/// [`Untold`] if the message was not acknowledged.
+pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
+    ports: RecordPorts<'_, S, B, E>,
+    clock: &C,
+    agent: &AgentName,
+    record: &Downstream,
+    version: u64,
+) -> Result<Option<(Downstream, u64)>, Untold> {
+    // News, and no more: nothing waits for it longer than that.
+    let sent = news::publish(ports.bus, clock, vec![record.event(agent)]).await?;
+    for result in sent {
+        result?;
+    }
+    let told = record.told();
+    let written = write(ports, agent, &told, Some(version)).await;
+    Ok(matches!(written, Ok(Written::Written)).then_some((told, version + 1)))
+}
