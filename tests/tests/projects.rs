@@ -45,8 +45,9 @@ async fn a_new_project_runs_its_orders_in_python_and_in_node() {
         let ran = run_to_the_end(&dir).await;
         // The third order is refused, so not every one was processed.
         let said = ran.ended(1).json_lines();
-        let last = said.last().expect("it says something");
-        let summary = &last["summary"];
+        // An order's last event may come behind it.
+        let summary = said.iter().find(|line| line["event"] == "summary");
+        let summary = &summary.expect("it sums up")["summary"];
         assert_eq!(
             summary["states"],
             json!({"Processed": 2, "Compensated": 1}),
@@ -179,13 +180,15 @@ async fn a_service_that_does_not_start_ends_the_run_before_orders_are_submitted(
     let dir = files.arg("broken");
     new(&dir, "python").await;
     std::fs::write(format!("{dir}/service.py"), "import nothing_of_this_name\n").expect("a file");
-    let ran = run_to_the_end(&dir).await.ended(1);
-    assert!(
-        ran.err
-            .contains("bookings did not start; nothing was submitted"),
-        "{}",
-        ran.err
-    );
+    let said = "bookings did not start; nothing was submitted";
+    let mut ran = run_to_the_end(&dir).await.ended(1);
+    // Another program may have come to the service's free port before it: then that one is what listens.
+    for _ in 0..2 {
+        if !ran.err.contains(said) {
+            ran = run_to_the_end(&dir).await.ended(1);
+        }
+    }
+    assert!(ran.err.contains(said), "{ran:?}");
     assert!(
         ran.err.contains("bookings | ModuleNotFoundError"),
         "{}",
