@@ -93,5 +93,8 @@ pub(crate) async fn tell<S: ControlStore, B: Bus, C: Clock, E: Entropy>(
     }
     let told = record.told();
     let written = write(ports, agent, &told, Some(version)).await;
+    if let Err(error) = &written {
+        tracing::warn!(%agent, %error, "that operators were told is not written down: they are told once more");
+    }
     Ok(matches!(written, Ok(Written::Written)).then_some((told, version + 1)))
 }
