@@ -86,7 +86,7 @@ services '{"notification": {"permanent": 1.0}}'
 submit 1101 1110
 until_true at_rest
 say "The notification service refuses. The customer was to be told last, past the point of no"
-echo "return: nothing is undone, the orders stop in Error, and each has raised an alert."
+echo "return: nothing is compensated, the orders stop in Error, and each has raised an alert."
 show list --by-cause
 show get 1101
 
@@ -94,8 +94,8 @@ part "A failing compensation"
 services '{"notification": {"permanent": 1.0}, "carrier": {"permanent": 1.0}, "payment": {"undo_permanent": 1.0}}'
 submit 1201 1205
 until_true at_rest
-say "No carrier takes the parcel, so the orders are undone; but the payment service refuses the"
-echo "refunds. They are half undone, and say so."
+say "No carrier takes the parcel, so the orders are compensated; but the payment service refuses the"
+echo "refunds. They are half compensated, and say so."
 show list --by-cause
 show get 1201
 services '{"notification": {"permanent": 1.0}}'

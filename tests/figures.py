@@ -74,8 +74,8 @@ FAULTS = {
 MODELS = [
     ("model-error-1", "| retried, then Error | 1, 1 |", "retry", 1, 28),
     ("model-error-2", "| retried, then Error | 2, 2 |", "retry", 2, 18),
-    ("model-undone-1", "| undone | 1, 1 |", "undo", 1, 28),
-    ("model-undone-2", "| undone | 2, 2 |", "undo", 2, 18),
+    ("model-compensated-1", "| compensated | 1, 1 |", "compensate", 1, 28),
+    ("model-compensated-2", "| compensated | 2, 2 |", "compensate", 2, 18),
 ]
 
 FIGURES = [

@@ -70,14 +70,14 @@ seeds() {
 }
 
 models() {
-  for policy in retry undo; do
+  for policy in retry compensate; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 28
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18 --crashes 0
   done
 }
 
 larger_models() {
-  for policy in retry undo; do
+  for policy in retry compensate; do
     "$model" --policy "$policy" --threads "$threads" --instances 1 --horizon 50
     "$model" --policy "$policy" --threads "$threads" --instances 2 --horizon 18
   done

@@ -35,7 +35,7 @@ impl Ledger {
         found.map_or(0, |k| k.calls)
     }
 
-    /// Nothing was applied or undone more than once, by key or by step, and something was applied.
+    /// Nothing was applied or compensated more than once, by key or by step, and something was applied.
     ///
     /// # Panics
     /// Naming the first that was; or on a ledger without an effect, which shows nothing.

@@ -12,7 +12,7 @@ use triad_tests::process::{Process, command};
 use triad_tests::told::{assert_alerts, assert_statuses};
 use triad_tests::topics::{header, read_all, read_until};
 
-/// The first step of the built-in workflow that is never undone.
+/// The first step of the built-in workflow that is never compensated.
 const PIVOT: &str = "notify";
 
 fn summary(last: &Value) -> &Value {

@@ -302,7 +302,7 @@ async fn a_downstream_an_order_and_a_step_type_are_paused_and_resumed() {
     assert!(shown.contains("open by ann: as agreed"), "{shown}");
     let _ = dev.triad(&acts(&["pause", "p-0"])).await.good();
     let _ = dev.triad(&acts(&["cancel", "p-1"])).await.good();
-    // Whether the parked step has an effect is not proved, so its undo waits for the service too.
+    // Whether the parked step has an effect is not proved, so its compensation waits for the service too.
     step_is(&dev, "p-1", "charge-payment", "undo-parked").await;
     let cancelled = is_in(&dev, "p-1", "Compensating").await;
     assert_eq!(cancelled["failure"]["kind"], "operator");

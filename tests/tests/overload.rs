@@ -200,7 +200,7 @@ async fn all_processed(engines: &Engines, effects: u64) -> BTreeMap<OrderId, Ord
 }
 
 /// Every one of the orders was Processed, with each effect once: no failure was counted but of the
-/// attempts in `taken`, nothing was undone, and nothing is in doubt.
+/// attempts in `taken`, nothing was compensated, and nothing is in doubt.
 async fn nothing_failed_but(
     engines: &Engines,
     submitted: &[Value],

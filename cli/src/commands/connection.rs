@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use triad_bootstrap::{Account, AuthConfig, ConfigError, Spans, Way, environment};
-use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, Unreached, connect, reach};
 use triad_kafka::{KafkaBus, KafkaConfig, KafkaError, no_topic, topics_seen};
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{OpenError, SqliteStore};
@@ -18,6 +17,7 @@ use crate::data;
 use crate::origin::{self, origin};
 use crate::output::Usage;
 pub use crate::store::Store;
+use crate::store::tables::{Endpoint, Names, Tables};
 
 /// Longest wait for the first answer of the tables. A command that cannot reach them, or the brokers,
 /// says so within five seconds.
@@ -186,8 +186,8 @@ impl StoreArgs {
         }
     }
 
-    /// A client, once somebody has answered at its address.
-    async fn reached(&self) -> anyhow::Result<Client> {
+    /// The tables, once somebody has answered at their address.
+    async fn reached(&self) -> anyhow::Result<Tables> {
         let endpoint = self.endpoint()?;
         asks(0);
         let (place, next) = match &endpoint {
@@ -206,30 +206,19 @@ impl StoreArgs {
                 )
             }
         };
-        // The credentials may be asked for over the network, too.
-        let client = async {
-            let client = connect(endpoint).await;
-            reach(&client, &self.tables(), ANSWER_WITHIN).await?;
-            Ok(client)
-        };
-        let reached = tokio::time::timeout(ANSWER_WITHIN, client).await;
-        let late = Unreached::NoAnswer(format!("no answer within {} s", ANSWER_WITHIN.as_secs()));
-        reached.unwrap_or(Err(late)).map_err(|why| {
+        let names = Names::with_prefix(&self.table_prefix);
+        let reached = Tables::reached(endpoint, names, ANSWER_WITHIN).await;
+        reached.map_err(|why| {
             anyhow::anyhow!("DynamoDB {place} cannot be reached: {why}; {next} -v shows more")
         })
     }
 
-    /// The names of the tables, with the prefix of the options.
-    pub fn tables(&self) -> Tables {
-        Tables::with_prefix(&self.table_prefix)
-    }
-
-    /// A DynamoDB client for the place that the options name, once somebody has answered there.
+    /// The tables at the place that the options name, once somebody has answered there.
     ///
     /// # Errors
     /// [`Usage`] if no place is named, or `--dynamodb` is not an `http` or `https` URL; an error that
     /// names the address if nobody answers there within [`ANSWER_WITHIN`].
-    pub async fn client(&self) -> anyhow::Result<Client> {
+    pub async fn tables(&self) -> anyhow::Result<Tables> {
         if self.data.data.is_some() {
             let text = "a data directory has no tables to be made: triad dev and triad serve make what they need";
             return Err(Usage(text.into()).into());
@@ -237,22 +226,19 @@ impl StoreArgs {
         self.reached().await
     }
 
-    /// The state store over such a client, or that of a data directory, with the installation's
+    /// The state store over such tables, or that of a data directory, with the installation's
     /// retention.
     ///
     /// # Errors
-    /// Those of [`client`](Self::client); [`ConfigError`] if a time span cannot be read; [`Usage`] if
+    /// Those of [`tables`](Self::tables); [`ConfigError`] if a time span cannot be read; [`Usage`] if
     /// there is no such store in the data directory, an error that names its file if it cannot be opened.
     pub async fn store(&self) -> anyhow::Result<Store> {
         let spans = self.spans()?;
         if let Some(dir) = &self.data.data {
             return joined(dir, &spans);
         }
-        let client = self.reached().await?;
-        let store = DynamoStore::new(client, self.tables(), SystemClock, spans.retention);
-        Ok(Store::Dynamo(
-            store.keeping_details(spans.details_retention),
-        ))
+        let tables = self.reached().await?;
+        Ok(tables.store(spans.retention, spans.details_retention))
     }
 }
 

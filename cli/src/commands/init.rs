@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use triad_core::topics;
-use triad_dynamodb::create_tables;
 use triad_kafka::{Topic, create_topics};
 use triad_workflow::AgentName;
 
@@ -73,13 +72,11 @@ pub async fn run(args: InitArgs) -> Result<ExitCode> {
         create_topics(&args.kafka.reached().await?, &new).await?;
         return done(&args, new.len(), 0);
     }
-    let (kafka, client) = tokio::join!(args.kafka.reached(), args.store.client());
-    let (kafka, client) = (kafka?, client?);
+    let (kafka, tables) = tokio::join!(args.kafka.reached(), args.store.tables());
+    let (kafka, tables) = (kafka?, tables?);
     create_topics(&kafka, &new).await?;
-    let tables = args.store.tables();
-    create_tables(&client, &tables)
-        .await
-        .context("the tables could not be made")?;
+    let made = tables.make_missing().await;
+    made.context("the tables could not be made")?;
     done(&args, new.len(), TABLES)
 }
 

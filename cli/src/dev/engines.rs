@@ -12,7 +12,6 @@ use triad_bootstrap::{Account, Config, Wiring, http_remotes};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
 use triad_consume::Broker as _;
 use triad_core::{Timing, topics};
-use triad_dynamodb::Tables;
 use triad_ingress::{Ends, MAX_WAITING};
 use triad_kafka::KafkaConfig;
 use triad_reference_service::Faults;
@@ -27,6 +26,7 @@ use crate::machine::broker::{LocalBroker, Wired};
 use crate::machine::directory::{lock, taken, unusable};
 use crate::machine::stores::{At, Kind, Stored};
 use crate::output::quoted;
+use crate::store::tables::Names;
 
 const BUILT_IN: (&str, &str) = (
     "order-fulfilment.yaml",
@@ -162,7 +162,7 @@ impl Engines {
         let config = Config {
             kafka: kafka.clone(),
             endpoint: stored.endpoint.clone(),
-            tables: Tables::with_prefix(""),
+            tables: Names::with_prefix(""),
             retention: RETENTION,
             details_retention: None,
             agents: BTreeMap::new(),

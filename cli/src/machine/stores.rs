@@ -8,7 +8,6 @@ use clap::ValueEnum;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use triad_bootstrap::{Account, Config};
-use triad_dynamodb::{DynamoStore, Endpoint, Tables, create_tables};
 use triad_embedded::{Embedded, StartError};
 use triad_runtime::system::SystemClock;
 use triad_sqlite::{SWEEP_EVERY, SqliteStore};
@@ -18,6 +17,7 @@ use super::directory::{taken, unusable};
 use crate::data::{self, Running, Said};
 use crate::output::Usage;
 use crate::store::Store;
+use crate::store::tables::{Endpoint, Names, Tables};
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -189,11 +189,10 @@ async fn tables(data: Option<&Path>, listen: SocketAddr, retention: Millis) -> R
         error => unusable("the embedded tables", data, error.into()),
     })?;
     let endpoint = Endpoint::InProcess(embedded.http_client());
-    let client = triad_dynamodb::connect(endpoint.clone()).await;
-    let tables = Tables::with_prefix("");
-    create_tables(&client, &tables).await?;
+    let tables = Tables::at(endpoint.clone(), Names::with_prefix("")).await;
+    tables.make_missing().await?;
     Ok(Stored {
-        store: Store::Dynamo(DynamoStore::new(client, tables, SystemClock, retention)),
+        store: tables.store(retention, None),
         endpoint,
         engine: Engine::Dynamodb(embedded),
     })

@@ -24,9 +24,9 @@ use crate::output::{Usage, print_line};
 pub async fn edited(operator: &CliOperator, order: &OrderId, step: &StepId) -> Result<Correction> {
     let present = acts::input_of(operator, order, step).await;
     let present = present.map_err(|outcome| anyhow::anyhow!("order {order}: {outcome}"))?;
-    let present = present.ok_or_else(|| {
+    let present = present.map_err(|why| {
         let text = format!(
-            "{order}: there is no present input of {step} to begin with: the workflow has no such step, or its expressions have no value; give the whole input with --input"
+            "{order}: there is no present input to begin with: {why}; give the whole input with --input"
         );
         Usage(text)
     })?;

@@ -35,8 +35,8 @@ pub enum OpenError {
     Foreign {
         /// The file that cannot be read as a store.
         file: PathBuf,
-        /// What the file is instead, for people.
-        why: String,
+        /// What the file is instead.
+        why: Foreign,
     },
     /// SQLite cannot open the file.
     #[error("{file} cannot be opened: {why}; restore a backup if it is damaged")]
@@ -49,6 +49,32 @@ pub enum OpenError {
     /// A thread of the store cannot be started.
     #[error("a thread of the store cannot be started: {0}")]
     Thread(std::io::Error),
+}
+
+/// Why a file is not a store that this version can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Foreign {
+    /// A later version of this program has written it.
+    #[error("it has version {version} and this program knows {known}: use a later version of it")]
+    Later {
+        /// The version of the file's schema.
+        version: i32,
+        /// The version that this program reads and writes.
+        known: i32,
+    },
+    /// An earlier version has written it, and this process does not own it and so may not bring it up to date.
+    #[error(
+        "it has version {version}, and this program brings it to {known} when it is started with it as its own: do that first"
+    )]
+    Earlier {
+        /// The version of the file's schema.
+        version: i32,
+        /// The version that this program reads and writes.
+        known: i32,
+    },
+    /// Another program has written it.
+    #[error("another program has written it")]
+    Program,
 }
 
 impl OpenError {

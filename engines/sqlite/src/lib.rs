@@ -47,7 +47,7 @@ use triad_workflow::Millis;
 
 pub use engine::Counted;
 use engine::Engine;
-pub use error::OpenError;
+pub use error::{Foreign, OpenError};
 pub use expiry::SWEEP_EVERY;
 use schema::Syncs;
 pub use schema::{file, is_taken};

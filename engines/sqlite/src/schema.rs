@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::OpenError;
+use crate::error::{Foreign, OpenError};
 use crate::record;
 
 /// Says in the file's header whose it is: "TRIA".
@@ -180,14 +180,11 @@ fn numbers(db: &Connection, file: &Path) -> Result<(i32, i32), OpenError> {
 
 /// Refuses what another program or another version has written.
 fn foreign(file: PathBuf, application: i32, version: i32) -> OpenError {
+    let known = VERSION;
     let why = match (application, version) {
-        (APPLICATION, VERSION..) => format!(
-            "it has version {version} and this program knows {VERSION}: use a later version of it"
-        ),
-        (APPLICATION, _) => format!(
-            "it has version {version}, and this program brings it to {VERSION} when it is started with it as its own: do that first"
-        ),
-        _ => "another program has written it".to_owned(),
+        (APPLICATION, VERSION..) => Foreign::Later { version, known },
+        (APPLICATION, _) => Foreign::Earlier { version, known },
+        _ => Foreign::Program,
     };
     OpenError::Foreign { file, why }
 }

@@ -17,7 +17,7 @@ use triad_runtime::{
     Created, DefinitionStore, DuePage, NewOrder, StateStore, StoreError, Write, Written,
 };
 use triad_sim::contract::{self, OnThreads};
-use triad_sqlite::{OpenError, SqliteStore, is_taken};
+use triad_sqlite::{Foreign, OpenError, SqliteStore, is_taken};
 use triad_workflow::{DefinitionHash, Millis, WorkflowName};
 
 use common::{Hand, Timed, id, new};
@@ -288,18 +288,34 @@ fn a_guest_makes_nothing_where_there_is_no_store() {
 
 #[test]
 fn a_guest_refuses_a_file_of_another_version_or_program() {
-    for (pragma, number, said) in [
-        ("user_version", 7, "use a later version"),
-        ("user_version", 0, "do that first"),
-        ("application_id", 7, "another program"),
+    for (pragma, number, foreign) in [
+        (
+            "user_version",
+            7,
+            Foreign::Later {
+                version: 7,
+                known: 2,
+            },
+        ),
+        (
+            "user_version",
+            0,
+            Foreign::Earlier {
+                version: 0,
+                known: 2,
+            },
+        ),
+        ("application_id", 7, Foreign::Program),
     ] {
         let dir = tempfile::tempdir().unwrap();
         drop(own(dir.path()));
         let db = Connection::open(triad_sqlite::file(dir.path())).unwrap();
         db.pragma_update(None, pragma, number).unwrap();
         drop(db);
-        let why = SqliteStore::join(dir.path(), Hand::at(0), RETENTION).unwrap_err();
-        assert!(matches!(why, OpenError::Foreign { .. }), "{why}");
-        assert!(why.to_string().contains(said), "{why}");
+        let refused = SqliteStore::join(dir.path(), Hand::at(0), RETENTION).unwrap_err();
+        let OpenError::Foreign { why, .. } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(why, foreign);
     }
 }

@@ -16,7 +16,7 @@ use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
 use triad_sim::{calm_ports, run_on};
-use triad_sqlite::{OpenError, SqliteStore};
+use triad_sqlite::{Foreign, OpenError, SqliteStore};
 use triad_workflow::Millis;
 
 use common::{Hand, Timed, id, new};
@@ -328,13 +328,24 @@ fn overwrite(dir: &Path, at: u64, bytes: &[u8]) {
 #[test]
 fn a_file_of_another_program_or_of_a_later_version_is_refused() {
     // Where the file format of SQLite has them: the user's version at 60, the application's id at 68.
-    for (at, said) in [(60, "version 7"), (68, "another program")] {
+    for (at, foreign) in [
+        (
+            60,
+            Foreign::Later {
+                version: 7,
+                known: 2,
+            },
+        ),
+        (68, Foreign::Program),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         drop(open(dir.path()));
         overwrite(dir.path(), at, &7_u32.to_be_bytes());
-        let why = SqliteStore::open(dir.path(), Hand::at(0), Millis(0)).unwrap_err();
-        assert!(matches!(why, OpenError::Foreign { .. }), "{why}");
-        assert!(why.to_string().contains(said), "{why}");
+        let refused = SqliteStore::open(dir.path(), Hand::at(0), Millis(0)).unwrap_err();
+        let OpenError::Foreign { why, .. } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(why, foreign);
     }
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("state.sqlite"), [b'x'; 4096]).unwrap();

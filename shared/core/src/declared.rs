@@ -1,6 +1,6 @@
 //! What the definition says of the work in one direction of a step.
 
-use triad_workflow::{AgentName, Millis, Repeat, Retry, Step};
+use triad_workflow::{AgentName, Millis, Policy, Repeat, Retry, Step};
 
 use crate::ids::Direction;
 
@@ -20,8 +20,9 @@ pub(crate) struct Declared<'a> {
     pub total_calls: u32,
     /// Whether the total is kept over redeliveries too, in the call ledger.
     pub is_counted: bool,
-    /// How long the leg may be deferred before that counts as a failure.
-    pub defer_at_most: Millis,
+    /// When a failed attempt is followed by another one. A probe's failures count as failures of the action
+    /// that it asks about.
+    pub policy: &'a Policy,
 }
 
 /// What a step's definition says of a direction; `None` if it has no such action.
@@ -33,7 +34,7 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
         complete_within: step.complete_within,
         total_calls: step.total_calls,
         is_counted: step.is_counted,
-        defer_at_most: step.policy.park,
+        policy: &step.policy,
     };
     match direction {
         Direction::Forward => Some(action),
@@ -53,16 +54,7 @@ pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>
             complete_within: compensation.complete_within,
             total_calls: compensation.total_calls,
             is_counted: compensation.is_counted,
-            defer_at_most: compensation.park,
+            policy: &compensation.policy,
         }),
-    }
-}
-
-/// Wait before the attempt of a leg that follows its `failures`-th failure; `None` if the
-/// Supervisor's patience with it has ended.
-pub(crate) fn retry_after(step: &Step, direction: Direction, failures: u32) -> Option<Millis> {
-    match direction {
-        Direction::Forward | Direction::Probe => step.policy.retry_after(failures),
-        Direction::Compensate => step.compensation.as_ref()?.retry_after(failures),
     }
 }

@@ -137,11 +137,17 @@ pub fn can_be_settled(record: &StepRecord) -> bool {
     record.in_doubt || record.state.is_running()
 }
 
+/// Notes that an attempt at the action was taken up, and what came of it is not known and will not be: no
+/// request of it is open any more.
+pub(crate) fn unheard(record: &mut StepRecord) {
+    record.in_doubt = true;
+}
+
 /// What the request that is out, if one is, leaves in doubt when nobody listens for its answer any
 /// more.
 pub(crate) fn abandon(record: &mut StepRecord) {
     if record.state.is_running() {
-        record.in_doubt = true;
+        unheard(record);
         may_be_carried_out(record, record.state.complete_by());
     }
 }
@@ -151,7 +157,7 @@ pub(crate) fn abandon(record: &mut StepRecord) {
 /// can make any; where they are not, one may until the request's complete-by.
 pub(crate) fn answered(record: &mut StepRecord, step: &Step, out: Out, maybe_applied: bool) {
     if maybe_applied && out.direction == Direction::Forward {
-        record.in_doubt = true;
+        unheard(record);
         if !step.is_counted {
             may_be_carried_out(record, Some(out.complete_by));
         }
@@ -166,6 +172,11 @@ fn may_be_carried_out(record: &mut StepRecord, until: Option<Timestamp>) {
 pub(crate) fn lift(record: &mut StepRecord) {
     record.in_doubt = false;
     record.in_doubt_until = None;
+}
+
+/// Whether a service's refusal means that the effect has not happened: no earlier attempt is in doubt.
+pub(crate) fn refusal_is_final(record: &StepRecord) -> bool {
+    !record.in_doubt
 }
 
 /// Until when a request for the step's action may still be carried out: one that is out, or one that has left

@@ -75,7 +75,10 @@ pub const OF_RECORD: [(&str, OfRecord); 14] = [
     }),
     ("g5-failures-within-threshold-plus-one", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(r, s)| {
-            let most = s.compensation.as_ref().map_or(0, |c| c.threshold + 1);
+            let most = s
+                .compensation
+                .as_ref()
+                .map_or(0, |c| c.policy.max_attempts());
             r.action.failures <= s.policy.max_attempts() && r.compensation.failures <= most
         })
     }),

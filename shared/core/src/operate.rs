@@ -1,7 +1,7 @@
 //! What operators do to an order: each is one conditional write that says who and why.
 
 use serde_json::Value;
-use triad_workflow::StepId;
+use triad_workflow::{EvalError, StepId};
 
 use crate::context::{Context, NeedsDetails};
 use crate::ids::CampaignId;
@@ -99,9 +99,19 @@ pub(crate) fn note_campaign(next: &mut Order, act: &OperatorAct) {
     }
 }
 
+/// Why a step's action has no input at present.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoInput {
+    /// The order's workflow has no step of this name.
+    #[error("the workflow has no step {0}")]
+    NoStep(StepId),
+    /// An expression of the definition has no value for this order.
+    #[error("the input of {0} cannot be computed: {1}")]
+    NoValue(StepId, EvalError),
+}
+
 /// The input that a step's action has now: the one that an operator has put in its place, or else what the
-/// definition's expressions come to. `None` if those have no value for this order, or the workflow has no
-/// such step. A corrected input must have the same fields and types as this one.
+/// definition's expressions come to. A corrected input must have the same fields and types as this one.
 ///
 /// # Errors
 /// [`NeedsDetails`] if the input has expressions that are to be computed, and [`Context::details`] is `None`.
@@ -109,11 +119,12 @@ pub fn present_input(
     ctx: &Context<'_>,
     order: &Order,
     step: &StepId,
-) -> Result<Option<Value>, NeedsDetails> {
-    match ctx.workflow.step_index(step.as_str()) {
-        Some(index) => Ok(input::forward(ctx, order, index)?.ok()),
-        None => Ok(None),
-    }
+) -> Result<Result<Value, NoInput>, NeedsDetails> {
+    let Some(index) = ctx.workflow.step_index(step.as_str()) else {
+        return Ok(Err(NoInput::NoStep(step.clone())));
+    };
+    let input = input::forward(ctx, order, index)?;
+    Ok(input.map_err(|why| NoInput::NoValue(step.clone(), why)))
 }
 
 /// Why an operator's act is not possible. Nothing is written then.

@@ -6,7 +6,7 @@
 use triad_workflow::{Millis, Step, Workflow};
 
 use crate::context::Timing;
-use crate::declared::{declared, retry_after};
+use crate::declared::declared;
 use crate::ids::Direction;
 
 /// How long an order of one workflow, and the discovery of a failure, may take at worst in an installation;
@@ -78,7 +78,7 @@ fn leg(
     let mut all = attempt;
     // Bounded: patience ends at the thresholds, which are at most MAX_THRESHOLD each.
     for failures in 1.. {
-        let Some(wait) = retry_after(step, direction, failures) else {
+        let Some(wait) = declared.policy.retry_after(failures) else {
             break;
         };
         let resumed = if wait == Millis(0) {

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
-use triad_core::operate::present_input;
-use triad_core::{Action, Operation, OperatorAct, OrderId, WorkflowRef};
-use triad_runtime::operator::Operator;
+use triad_core::operate::{NoInput, present_input};
+use triad_core::{Action, NeedsDetails, Operation, OperatorAct, OrderId, WorkflowRef};
+use triad_runtime::operator::{OperateError, Operator};
 use triad_runtime::{Bus, Clock, DefinitionStore, Entropy, StateStore};
 use triad_workflow::StepId;
 
@@ -80,8 +80,7 @@ where
     operator.operate(id, operation, dry_run).await.into()
 }
 
-/// Computes the input that a step of an order has now; `None` if its expressions have no value, or the
-/// workflow has no such step.
+/// Computes the input that a step of an order has now, or says why it has none.
 ///
 /// # Errors
 /// [`Outcome::NotFound`] if there is no such order, [`Outcome::Failed`] if the order, its details or its
@@ -90,7 +89,7 @@ pub async fn input_of<S, B, C, N>(
     operator: &Operator<S, B, C, N>,
     id: &OrderId,
     step: &StepId,
-) -> Result<Option<Value>, Outcome>
+) -> Result<Result<Value, NoInput>, Outcome>
 where
     S: StateStore + DefinitionStore + Clone,
     B: Bus,
@@ -100,8 +99,10 @@ where
     let read = operator.snapshot(id).await.map_err(Outcome::Failed)?;
     let read = read.ok_or(Outcome::NotFound)?;
     let context = read.context(operator.timing());
-    // The details were read.
-    Ok(present_input(&context, &read.order, step).unwrap_or_default())
+    present_input(&context, &read.order, step).map_err(|NeedsDetails| {
+        let why = "the input of a step reads the order's details, and they are not there";
+        Outcome::Failed(OperateError::Unsound(why.to_owned()))
+    })
 }
 
 /// Which step is done again with a corrected input, how it is corrected, and who says so and why.
@@ -181,11 +182,11 @@ where
         Ok(present) => present,
         Err(outcome) => return outcome,
     };
-    let input = match correction.of(step.as_str(), present.as_ref()) {
+    let input = match correction.of(present.as_ref()) {
         Ok(input) => input,
         Err(error) => return Outcome::NotCorrected(error),
     };
-    show(&differences(present.as_ref(), &input));
+    show(&differences(present.as_ref().ok(), &input));
     let operation = Operation {
         action: Action::Resubmit {
             input: Some((step.clone(), input)),

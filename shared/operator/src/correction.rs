@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use triad_core::operate::NoInput;
 
 /// How an operator corrects a step's input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,14 +48,11 @@ pub struct InvalidSet(
 /// Why an input cannot be corrected. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CorrectionError {
-    /// The present input has no value: its expressions have none for this order, or the workflow has no
-    /// such step. Only a whole new input can take its place.
-    #[error(
-        "the present input of {0} has no value, so none of it can be set: give the whole input"
-    )]
+    /// There is no present input of which something could be set.
+    #[error("nothing can be set, for there is no present input: {0}; give the whole input")]
     NoPresent(
-        /// The id of the step.
-        String,
+        /// Why there is none.
+        NoInput,
     ),
     /// The present input has nothing at this place.
     #[error("the present input has no {path}; {known}")]
@@ -67,18 +65,17 @@ pub enum CorrectionError {
 }
 
 impl Correction {
-    /// Makes a new input from the `present` one, which is `None` if the present input has no value. `step`
-    /// is the step's id, for the error's text.
+    /// Makes a new input from the `present` one, where there is one.
     ///
     /// # Errors
-    /// Only for [`Correction::Set`]: [`CorrectionError::NoPresent`] if `present` is `None`,
+    /// Only for [`Correction::Set`]: [`CorrectionError::NoPresent`] if there is no present input,
     /// [`CorrectionError::NoSuchPlace`] if the input has nothing at a place that is to be set.
-    pub fn of(&self, step: &str, present: Option<&Value>) -> Result<Value, CorrectionError> {
+    pub fn of(&self, present: Result<&Value, &NoInput>) -> Result<Value, CorrectionError> {
         match self {
             Self::Whole(input) => Ok(input.clone()),
             Self::Set(all) => {
-                let none = || CorrectionError::NoPresent(step.to_owned());
-                let mut input = present.cloned().ok_or_else(none)?;
+                let none = |why: &NoInput| CorrectionError::NoPresent(why.clone());
+                let mut input = present.cloned().map_err(none)?;
                 for set in all {
                     set.apply(&mut input)?;
                 }
@@ -275,12 +272,13 @@ fn differ(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use triad_workflow::StepId;
 
     use super::*;
 
     fn set(all: &[&str], present: &Value) -> Result<Value, CorrectionError> {
         let all = all.iter().map(|text| text.parse().expect("a set"));
-        Correction::Set(all.collect()).of("s", Some(present))
+        Correction::Set(all.collect()).of(Ok(present))
     }
 
     #[test]
@@ -347,8 +345,9 @@ mod tests {
             let error = set(&[text], &present).expect_err(text);
             assert_eq!(error.to_string(), said);
         }
-        let none = Correction::Set(vec!["a=1".parse().expect("a set")]).of("s", None);
-        assert_eq!(none, Err(CorrectionError::NoPresent("s".to_owned())));
+        let why = NoInput::NoStep(StepId::new("s").expect("an id"));
+        let none = Correction::Set(vec!["a=1".parse().expect("a set")]).of(Err(&why));
+        assert_eq!(none, Err(CorrectionError::NoPresent(why)));
     }
 
     #[test]

@@ -114,8 +114,10 @@ pub(crate) fn step(
     if !repeat.is_safe() {
         retry.calls = 1;
     }
-    let policy = policy(
-        written.supervisor.as_ref().or(defaults.supervisor.as_ref()),
+    let supervised = written.supervisor.as_ref().or(defaults.supervisor.as_ref());
+    let policy = policy(supervised);
+    let then = above(
+        supervised,
         planned.may_be_compensated,
         written.supervisor.is_some(),
     );
@@ -150,6 +152,7 @@ pub(crate) fn step(
         is_counted: declared.is_some() || !repeat.is_safe(),
         repeat,
         policy,
+        then,
         compensation,
         is_pivot: written.point_of_no_return,
     })
@@ -164,7 +167,11 @@ fn compensation(
 ) -> Result<Compensation, String> {
     let written = action.retry.as_ref().or(step_retry);
     let retry = retry(written);
-    let threshold = action.threshold.unwrap_or(policy.threshold);
+    let policy = Policy {
+        threshold: action.threshold.unwrap_or(policy.threshold),
+        wait: None,
+        ..*policy
+    };
     let declared = written.and_then(|r| r.total);
     Ok(Compensation {
         agent: match &action.agent {
@@ -175,12 +182,9 @@ fn compensation(
         input: input(&action.input)?,
         complete_within: action.complete_within.unwrap_or(complete_within),
         retry,
-        total_calls: declared.unwrap_or(retry.calls.saturating_mul(threshold + 1)),
+        total_calls: declared.unwrap_or(retry.calls.saturating_mul(policy.max_attempts())),
         is_counted: declared.is_some(),
-        park: policy.park,
-        threshold,
-        delay: (policy.delay, policy.max_delay),
-        retry_at_once: policy.retry_at_once,
+        policy,
     })
 }
 
@@ -226,12 +230,7 @@ fn retry(written: Option<&RetryDefinition>) -> Retry {
     }
 }
 
-fn policy(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: bool) -> Policy {
-    let fallback = if may_be_compensated {
-        Above::Compensate
-    } else {
-        Above::Error
-    };
+fn policy(written: Option<&PolicyDefinition>) -> Policy {
     let Some(p) = written else {
         return Policy {
             threshold: DEFAULT_THRESHOLD,
@@ -240,7 +239,6 @@ fn policy(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: boo
             retry_at_once: false,
             wait: None,
             park: DEFAULT_PARK,
-            then: fallback,
         };
     };
     let delay = p.delay.unwrap_or_default();
@@ -254,12 +252,17 @@ fn policy(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: boo
         retry_at_once: p.retry_at_once,
         wait: p.wait.as_ref().map(|w| (w.delay, w.times)),
         park: p.park.unwrap_or(DEFAULT_PARK),
-        then: match p.then {
-            Some(ThenDefinition::Error) => Above::Error,
-            // A step that says `compensate` itself past the pivot is refused by the checks; a
-            // workflow-wide default applies only where a step can be compensated.
-            Some(ThenDefinition::Compensate) if may_be_compensated || own => Above::Compensate,
-            Some(ThenDefinition::Compensate) | None => fallback,
-        },
+    }
+}
+
+/// What is done when no further attempt is made; `own` is whether the step itself says so.
+fn above(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: bool) -> Above {
+    match written.and_then(|p| p.then) {
+        Some(ThenDefinition::Error) => Above::Error,
+        // A step that says `compensate` itself past the pivot is refused by the checks; a
+        // workflow-wide default applies only where a step can be compensated.
+        Some(ThenDefinition::Compensate) if own => Above::Compensate,
+        Some(ThenDefinition::Compensate) | None if may_be_compensated => Above::Compensate,
+        Some(ThenDefinition::Compensate) | None => Above::Error,
     }
 }

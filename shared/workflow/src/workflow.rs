@@ -52,8 +52,8 @@ pub struct Step {
     /// Positions of the steps that must be completed or skipped first; each is below this step's
     /// own. Empty: the step starts at once.
     pub after: Vec<StepIndex>,
-    /// The condition: if it is false for an order, the step is skipped; if it has no value, [`Policy::then`]
-    /// is done. `None`: the step always runs.
+    /// The condition: if it is false for an order, the step is skipped; if it has no value, `then` is
+    /// done. `None`: the step always runs.
     pub when: Option<Expression>,
     /// How long one attempt may take, from when its agent takes the request. Default `30s`.
     pub complete_within: Millis,
@@ -71,8 +71,11 @@ pub struct Step {
     pub is_counted: bool,
     /// What is done while it is in doubt whether the effect happened.
     pub repeat: Repeat,
-    /// What the Supervisor does about failed attempts at the action.
+    /// When a failed attempt at the action is followed by another one.
     pub policy: Policy,
+    /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
+    /// return, [`Above::Error`] from it on.
+    pub then: Above,
     /// How the effect is compensated; `None` if there is nothing to compensate, for the point of no return,
     /// and for the steps that come after it.
     pub compensation: Option<Compensation>,
@@ -127,7 +130,7 @@ pub struct Retry {
     pub max: Millis,
 }
 
-/// What the Supervisor does about failed attempts at an action.
+/// When a failed attempt at an action, or at a compensation, is followed by another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// How many failed attempts in one round are each followed by another attempt, at most
@@ -142,13 +145,11 @@ pub struct Policy {
     /// next attempt. `delay` is zero then. Default: false.
     pub retry_at_once: bool,
     /// Extra attempts above the threshold: the wait before each, and how many there are, at most
-    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`, the default: there are no extra attempts.
+    /// [`MAX_THRESHOLD`](crate::check::MAX_THRESHOLD). `None`, the default: there are no extra attempts. Always
+    /// `None` for a compensation.
     pub wait: Option<(Millis, u32)>,
-    /// How long the step may be deferred, or wait for an agent, without counting as failed. Default 24 hours.
+    /// How long the work may be deferred, or wait for an agent, without counting as failed. Default 24 hours.
     pub park: Millis,
-    /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
-    /// return, [`Above::Error`] from it on.
-    pub then: Above,
 }
 
 /// What is done when the Supervisor makes no further attempt at a step.
@@ -177,28 +178,19 @@ pub struct Compensation {
     pub retry: Retry,
     /// Most calls to the service in one round, over all attempts: the total that is declared for the
     /// compensation or, if it has no retry of its own, for the step. If none is declared: the calls of one
-    /// attempt times `threshold` + 1.
+    /// attempt times [`Policy::max_attempts`].
     pub total_calls: u32,
     /// Whether each attempt claims its calls in the call ledger before the first one, so that a
     /// redelivered request cannot make them a second time. True if such a total is declared.
     pub is_counted: bool,
-    /// How long the compensation may be deferred, or wait for an agent, without counting as failed: the
-    /// [`Policy::park`] of the step.
-    pub park: Millis,
-    /// How many failed attempts in one round are each followed by another attempt; after the next failure the
-    /// order ends in CompensationFailed. Default: as the step's.
-    pub threshold: u32,
-    /// Wait before the attempt after the first failure, and the upper bound of that wait, which doubles with
-    /// each further failure: [`Policy::delay`] and [`Policy::max_delay`] of the step.
-    pub delay: (Millis, Millis),
-    /// Whether the Scheduler itself counts a transient failure that an agent reports, and makes the next
-    /// attempt: [`Policy::retry_at_once`] of the step.
-    pub retry_at_once: bool,
+    /// When a failed attempt is followed by another one; after the last one the order ends in
+    /// CompensationFailed. Default: as the step's, without its extra attempts.
+    pub policy: Policy,
 }
 
 impl Policy {
-    /// How many attempts at a step can fail in one round: the first one, one for each failure up to
-    /// `threshold`, and the extra attempts of `wait`.
+    /// How many attempts can fail in one round: the first one, one for each failure up to `threshold`, and
+    /// the extra attempts of `wait`.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
         1 + self.threshold + self.wait.map_or(0, |(_, times)| times)
@@ -214,15 +206,6 @@ impl Policy {
             let (delay, times) = self.wait?;
             (failures - self.threshold <= times).then_some(delay)
         }
-    }
-}
-
-impl Compensation {
-    /// Wait before the attempt that follows the `failures`-th failure, counted from 1; `None` if no
-    /// further attempt is made.
-    #[must_use]
-    pub fn retry_after(&self, failures: u32) -> Option<Millis> {
-        (failures <= self.threshold).then(|| growing(self.delay.0, self.delay.1, failures))
     }
 }
 

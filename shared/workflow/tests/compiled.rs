@@ -109,7 +109,7 @@ fn work_may_be_parked_for_a_day_or_as_long_as_is_said_forward_and_back() {
     let park = |supervisor: Option<Value>| {
         let fields = supervisor.map_or(json!({}), |s| json!({"supervisor": s}));
         let step = step(&fields);
-        (step.policy.park, step.compensation.unwrap().park)
+        (step.policy.park, step.compensation.unwrap().policy.park)
     };
     assert_eq!(park(None), (day, day));
     assert_eq!(park(Some(json!({"threshold": 1}))), (day, day));

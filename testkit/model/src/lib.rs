@@ -1,4 +1,4 @@
-//! Every reachable state of one order: claim, expiry, completion, late reply, undo.
+//! Every reachable state of one order: claim, expiry, completion, late reply, compensation.
 //!
 //! The simulated world samples; this goes through all of them, for a small installation: two
 //! Schedulers, two Supervisors, one agent and its remote service, a partition of the topic

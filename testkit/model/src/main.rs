@@ -16,7 +16,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   triad-model
-  triad-model --policy undo
+  triad-model --policy compensate
   triad-model --steps 2 --instances 1 --horizon 60")]
 struct Arguments {
     /// Steps of the workflow.
@@ -49,8 +49,8 @@ struct Arguments {
 enum Failed {
     /// One more attempt, then Error.
     Retry,
-    /// It is undone.
-    Undo,
+    /// It is compensated.
+    Compensate,
 }
 
 /// Says how far it is, on standard error.
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         rebalances: a.rebalances,
         policy: match a.policy {
             Failed::Retry => Policy::Retry,
-            Failed::Undo => Policy::Undo,
+            Failed::Compensate => Policy::Compensate,
         },
         instances: a.instances as usize,
     });

@@ -15,7 +15,7 @@ pub fn all(policy: Policy) -> Vec<Property<Installation>> {
     let mut all = common();
     all.extend(match policy {
         Policy::Retry => of_retries(),
-        Policy::Undo => of_undo(),
+        Policy::Compensate => of_compensate(),
     });
     all
 }
@@ -33,7 +33,7 @@ fn of_retries() -> Vec<Property<Installation>> {
     ]
 }
 
-fn of_undo() -> Vec<Property<Installation>> {
+fn of_compensate() -> Vec<Property<Installation>> {
     vec![
         Property::sometimes("an order is Compensated", |_, w: &World| {
             matches!(w.record.state, ProcessState::Compensated { .. })

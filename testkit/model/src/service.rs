@@ -1,4 +1,4 @@
-//! The remote service, as far as its contract goes: an effect once for each key, an undo that
+//! The remote service, as far as its contract goes: an effect once for each key, a compensation that
 //! leaves a tombstone where it comes first.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub enum Effect {
     Applied,
     /// The effect happened and was compensated; or it can never happen, because its call was refused, or
     /// compensated before it arrived.
-    Undone,
+    Compensated,
 }
 
 /// What the service knows of each effect, by its idempotency key. Effects without an entry have
@@ -36,11 +36,11 @@ pub fn call(effects: &mut Effects, request: &StepRequest) -> Answer {
     let key = key.0.clone();
     match (request.direction, effects.get(&key)) {
         (Direction::Compensate, _) => {
-            effects.insert(key, Effect::Undone);
+            effects.insert(key, Effect::Compensated);
             Answer::Done
         }
         (_, Some(Effect::Applied)) => Answer::Done,
-        (_, Some(Effect::Undone)) => Answer::Refused,
+        (_, Some(Effect::Compensated)) => Answer::Refused,
         (_, None) => {
             effects.insert(key, Effect::Applied);
             Answer::Done
@@ -56,9 +56,9 @@ pub fn refuse(effects: &mut Effects, request: &StepRequest) -> Answer {
     if request.direction == Direction::Compensate {
         return Answer::Refused;
     }
-    match effects.entry(key).or_insert(Effect::Undone) {
+    match effects.entry(key).or_insert(Effect::Compensated) {
         Effect::Applied => Answer::Done,
-        Effect::Undone => Answer::Refused,
+        Effect::Compensated => Answer::Refused,
     }
 }
 

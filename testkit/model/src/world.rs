@@ -44,7 +44,7 @@ pub enum Policy {
     /// The step has one more attempt. If that fails too, the order ends in Error.
     Retry,
     /// The order is compensated at once. A compensation has two attempts.
-    Undo,
+    Compensate,
 }
 
 /// Largest clock difference in the model.
@@ -106,7 +106,7 @@ impl Installation {
         assert!((1..=2).contains(&bounds.steps) && (1..=2).contains(&bounds.instances));
         let (supervisor, compensation) = match bounds.policy {
             Policy::Retry => (json!({"threshold": 1, "then": "error"}), json!("none")),
-            Policy::Undo => (
+            Policy::Compensate => (
                 json!({"threshold": 0, "then": "compensate"}),
                 json!({"action": "undo", "complete_within": "10ms", "threshold": 1}),
             ),

@@ -125,11 +125,13 @@ impl Book {
         let at = match self.find(&head.service, &head.key) {
             Some(at) => at,
             None => {
-                // An undo may need a second entry, the tombstone. Calls in flight can exceed the
+                // A compensation may need a second entry, the tombstone. Calls in flight can exceed the
                 // bound by one tombstone each.
                 let fits = match head.direction {
                     Direction::Forward => self.entries.len() < self.max_keys,
-                    Direction::Undo => self.entries.len() + 2 <= self.max_keys.saturating_mul(2),
+                    Direction::Compensate => {
+                        self.entries.len() + 2 <= self.max_keys.saturating_mul(2)
+                    }
                 };
                 if !fits {
                     return Err(Full {
@@ -161,8 +163,8 @@ impl Book {
                 self.bind(at, head, Status::Applied { fingerprint });
                 self.note_effect(at);
             }
-            (Kind::Undone | Kind::Tombstoned, _) | (Kind::Replayed, Direction::Undo) => {
-                self.bind(at, head, Status::UndoDone { fingerprint });
+            (Kind::Compensated | Kind::Tombstoned, _) | (Kind::Replayed, Direction::Compensate) => {
+                self.bind(at, head, Status::CompensationDone { fingerprint });
                 self.settle_target(line);
             }
             (Kind::Replayed, Direction::Forward) | (Kind::Refused | Kind::Fault, _) => {}
@@ -177,8 +179,8 @@ impl Book {
             None => self.insert(head, target, Direction::Forward),
         };
         match line.kind {
-            Kind::Undone => {
-                self.entries[at].status = Status::Undone;
+            Kind::Compensated => {
+                self.entries[at].status = Status::Compensated;
                 self.entries[at].undone += 1;
                 let step = self.step_hash(at);
                 if let Some(in_place) = self.steps.get_mut(&step) {

@@ -12,7 +12,8 @@ pub enum Direction {
     /// The effect itself.
     Forward,
     /// A compensation: the reversal of the effect of another key. Its name on the wire is `undo`.
-    Undo,
+    #[serde(rename = "undo")]
+    Compensate,
 }
 
 /// What identifies a call; all of it is written to the ledger.
@@ -66,7 +67,8 @@ pub enum Kind {
     /// A call whose effect, or whose reversal, was there already: it changed nothing.
     Replayed,
     /// A compensation that reversed an effect.
-    Undone,
+    #[serde(rename = "undone")]
+    Compensated,
     /// A compensation that came before its forward call. The forward call is refused from now on.
     Tombstoned,
     /// The call was refused for good, without effect.
@@ -84,7 +86,8 @@ pub enum Cause {
     /// The key was used before with another request, and had its effect then.
     KeyReused,
     /// The effect under this forward key was compensated, or its compensation came first.
-    Undone,
+    #[serde(rename = "undone")]
+    Compensated,
     /// The key that a compensation names is itself the key of a compensation.
     NotForward,
     /// The fault settings say that the service is down.
@@ -133,11 +136,11 @@ pub enum Status {
         fingerprint: u64,
     },
     /// A forward key whose effect was applied and then reversed.
-    Undone,
+    Compensated,
     /// A forward key whose compensation came first: its effect can never be applied.
     Tombstoned,
     /// The key of a compensation that has been carried out.
-    UndoDone {
+    CompensationDone {
         /// Fingerprint of the request to compensate: see [`Call::fingerprint`].
         fingerprint: u64,
     },

@@ -30,7 +30,7 @@ pub struct Judgement {
 /// A key that has had its effect is never declined later, even if the settings have been changed so that they
 /// would decline it. The same request with this key is a replay: it gets the output of the first one, unless
 /// the fault replaces the answer. Another request with this key is refused ([`Cause::KeyReused`]), and so is a
-/// forward call whose effect was compensated ([`Cause::Undone`]).
+/// forward call whose effect was compensated ([`Cause::Compensated`]).
 pub fn judge(book: &Book, call: &Call, decision: &Decision) -> Judgement {
     let failed = |cause, answer| Judgement {
         kind: Kind::Fault,
@@ -97,36 +97,43 @@ fn settle(book: &Book, call: &Call, declined: bool) -> Judgement {
         (Direction::Forward, Status::Applied { fingerprint }) if same_request(fingerprint) => {
             done(Kind::Replayed, forward_output(call))
         }
-        (Direction::Forward, Status::Undone | Status::Tombstoned) => refused(Cause::Undone),
-        (Direction::Undo, Status::UndoDone { fingerprint }) if same_request(fingerprint) => {
-            let reversed = matches!(undo_target(book, head), Status::Undone);
-            done(Kind::Replayed, undo_output(call, reversed))
+        (Direction::Forward, Status::Compensated | Status::Tombstoned) => {
+            refused(Cause::Compensated)
         }
-        (Direction::Forward, Status::Applied { .. } | Status::UndoDone { .. })
+        (Direction::Compensate, Status::CompensationDone { fingerprint })
+            if same_request(fingerprint) =>
+        {
+            let reversed = matches!(compensated(book, head), Status::Compensated);
+            done(Kind::Replayed, compensation_output(call, reversed))
+        }
+        (Direction::Forward, Status::Applied { .. } | Status::CompensationDone { .. })
         | (
-            Direction::Undo,
-            Status::Applied { .. } | Status::Undone | Status::Tombstoned | Status::UndoDone { .. },
+            Direction::Compensate,
+            Status::Applied { .. }
+            | Status::Compensated
+            | Status::Tombstoned
+            | Status::CompensationDone { .. },
         ) => refused(Cause::KeyReused),
         (_, Status::New) if declined => refused(Cause::Declined),
         (Direction::Forward, Status::New) => done(Kind::Applied, forward_output(call)),
-        (Direction::Undo, Status::New) => match undo_target(book, head) {
-            Status::Applied { .. } => done(Kind::Undone, undo_output(call, true)),
-            Status::New => done(Kind::Tombstoned, undo_output(call, false)),
-            Status::Undone => done(Kind::Replayed, undo_output(call, true)),
-            Status::Tombstoned => done(Kind::Replayed, undo_output(call, false)),
-            Status::UndoDone { .. } => refused(Cause::NotForward),
+        (Direction::Compensate, Status::New) => match compensated(book, head) {
+            Status::Applied { .. } => done(Kind::Compensated, compensation_output(call, true)),
+            Status::New => done(Kind::Tombstoned, compensation_output(call, false)),
+            Status::Compensated => done(Kind::Replayed, compensation_output(call, true)),
+            Status::Tombstoned => done(Kind::Replayed, compensation_output(call, false)),
+            Status::CompensationDone { .. } => refused(Cause::NotForward),
         },
     }
 }
 
-fn undo_target(book: &Book, head: &CallHead) -> Status {
+fn compensated(book: &Book, head: &CallHead) -> Status {
     let target = head.undoes.as_deref().unwrap_or_default();
     book.status(&head.service, target)
 }
 
 fn refused(cause: Cause) -> Judgement {
     let (status, code, message) = match cause {
-        Cause::Undone => (409, "undone", "the effect of this key has been undone"),
+        Cause::Compensated => (409, "undone", "the effect of this key has been undone"),
         Cause::KeyReused => (422, "key_reused", "this key was used with another request"),
         Cause::NotForward => (422, "not_forward", "the key to undo is the key of an undo"),
         Cause::Declined
@@ -217,7 +224,7 @@ fn output_field(name: &str) -> bool {
     matches!(name, "reference" | "action")
 }
 
-fn undo_output(call: &Call, reversed: bool) -> Value {
+fn compensation_output(call: &Call, reversed: bool) -> Value {
     let mut output = Map::new();
     output.insert("reference".to_owned(), reference(call).into());
     output.insert("action".to_owned(), call.head.action.clone().into());

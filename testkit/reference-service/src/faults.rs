@@ -199,7 +199,7 @@ impl Faults {
         let draw = |base: u64, draw: Draw| hash::mix(base ^ hash::mix(draw as u64));
         let permanent_fraction = match direction {
             Direction::Forward => plan.permanent,
-            Direction::Undo => plan.undo_permanent,
+            Direction::Compensate => plan.undo_permanent,
         };
         let jitter_ms = match plan.jitter_ms {
             0 => 0,
@@ -366,7 +366,7 @@ mod tests {
                 let again = faults.decide("s", &key, Direction::Forward, call).permanent;
                 assert_eq!(first, again);
             }
-            assert!(!faults.decide("s", &key, Direction::Undo, 1).permanent);
+            assert!(!faults.decide("s", &key, Direction::Compensate, 1).permanent);
         }
         assert!((420..580).contains(&declined), "{declined}");
     }

@@ -163,7 +163,7 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
     };
     let direction = match text(headers, "triad-direction", MAX_NAME)?.as_deref() {
         None | Some("forward") => Direction::Forward,
-        Some("undo") => Direction::Undo,
+        Some("undo") => Direction::Compensate,
         Some(_) => {
             return Err(bad(
                 "bad_direction",
@@ -174,8 +174,8 @@ fn head(path: &str, headers: &HeaderMap) -> Result<CallHead, Invalid> {
     let undoes = text(headers, "triad-undoes", MAX_KEY)?;
     match (direction, &undoes) {
         (Direction::Forward, None) => {}
-        (Direction::Undo, Some(forward)) if *forward != key => {}
-        (Direction::Undo, _) => {
+        (Direction::Compensate, Some(forward)) if *forward != key => {}
+        (Direction::Compensate, _) => {
             let message = "an undo names the forward key, not its own, in Triad-Undoes";
             return Err(bad("bad_undoes", message));
         }

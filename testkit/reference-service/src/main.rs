@@ -8,7 +8,7 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use triad_reference_service::{Config, FaultPlan, Faults, ReferenceService};
 
-/// The reference remote service: idempotent, with undo, a ledger, and faults on request.
+/// The reference remote service: idempotent, with compensation, a ledger, and faults on request.
 ///
 /// Faults given here apply to every service; PUT /_faults changes them, by service too.
 #[derive(Debug, Parser)]
@@ -35,7 +35,7 @@ struct Args {
     /// Fraction of forward keys that are declined for good
     #[arg(long, default_value_t = 0.0)]
     permanent: f64,
-    /// Fraction of undo keys that are declined for good
+    /// Fraction of keys of compensations that are declined for good
     #[arg(long, default_value_t = 0.0)]
     undo_permanent: f64,
     /// Fraction of calls whose answer is held back

@@ -144,7 +144,7 @@ impl Shared {
             return self.core().settle(arrived.given_up(), &self.answers);
         };
         // A task of its own: when the caller hangs up during the wait, the call still lands, as
-        // it would on a real service. That is how a forward call arrives after its own undo.
+        // it would on a real service. That is how a forward call arrives after its own compensation.
         let landed = tokio::spawn(async move {
             let _permit = permit;
             let arrived = if self.wait(first_ms).await {

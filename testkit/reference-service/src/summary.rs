@@ -35,7 +35,7 @@ impl Counts {
         let count = match kind {
             Kind::Applied => &mut self.applied,
             Kind::Replayed => &mut self.replayed,
-            Kind::Undone => &mut self.undone,
+            Kind::Compensated => &mut self.undone,
             Kind::Tombstoned => &mut self.tombstoned,
             Kind::Refused => &mut self.refused,
             Kind::Fault => &mut self.failed,
@@ -95,11 +95,13 @@ pub enum KeyStatus {
     /// A forward key whose effect is in place.
     Applied,
     /// A forward key whose effect was applied and then reversed.
-    Undone,
+    #[serde(rename = "undone")]
+    Compensated,
     /// A forward key whose compensation came first: its effect can never be applied.
     Tombstoned,
     /// The key of a compensation that has been carried out.
-    UndoDone,
+    #[serde(rename = "undo_done")]
+    CompensationDone,
 }
 
 impl From<Status> for KeyStatus {
@@ -107,9 +109,9 @@ impl From<Status> for KeyStatus {
         match status {
             Status::New => Self::New,
             Status::Applied { .. } => Self::Applied,
-            Status::Undone => Self::Undone,
+            Status::Compensated => Self::Compensated,
             Status::Tombstoned => Self::Tombstoned,
-            Status::UndoDone { .. } => Self::UndoDone,
+            Status::CompensationDone { .. } => Self::CompensationDone,
         }
     }
 }

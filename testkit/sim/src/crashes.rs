@@ -26,7 +26,7 @@ pub enum Workload {
     /// One order with steps in parallel.
     Fork,
     /// One order whose last step's input has no value, so that the order is compensated.
-    Undone,
+    Compensated,
     /// One order with a step that declares a total of calls, and after it one whose effect may not
     /// be repeated.
     Once,
@@ -34,13 +34,13 @@ pub enum Workload {
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 4] = [Self::Line, Self::Fork, Self::Undone, Self::Once];
+    pub const ALL: [Self; 4] = [Self::Line, Self::Fork, Self::Compensated, Self::Once];
 
     fn orders(self) -> Vec<NewOrder> {
         match self {
             Self::Line => vec![scenario::plain_order(0, "line")],
             Self::Fork => vec![scenario::plain_order(0, "fork")],
-            Self::Undone => vec![scenario::failing_order(0)],
+            Self::Compensated => vec![scenario::failing_order(0)],
             Self::Once => vec![scenario::plain_order(0, "letter")],
         }
     }

@@ -216,7 +216,8 @@ pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
         let forward = u64::from(s.policy.max_attempts())
             * (2 * s.complete_within.0 + delay + noticed + put_off);
         let undo = s.compensation.as_ref().map_or(0, |c| {
-            u64::from(c.threshold + 1) * (c.complete_within.0 + c.delay.1.0 + noticed + put_off)
+            u64::from(c.policy.max_attempts())
+                * (c.complete_within.0 + c.policy.max_delay.0 + noticed + put_off)
         });
         forward + undo
     });

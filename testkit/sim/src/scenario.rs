@@ -169,7 +169,7 @@ fn of_body(body: &Value) -> NewOrder {
     }
 }
 
-/// An order that is undone: its last input has no value.
+/// An order that is compensated: its last input has no value.
 pub(crate) fn failing_order(n: usize) -> NewOrder {
     let details = json!({"item": n, "gift": true, "sum": "seven"});
     let body = json!({"order_id": plain_id(n), "workflow": "choice", "details": details});

@@ -17,7 +17,7 @@ use triad_reference_service::book::LedgerLine;
 use triad_runtime::dead_letter::{Entry, LetterId};
 use triad_runtime::{InputRecord, StateStore};
 
-use super::evidence::{Answered, Asked, AttemptId, Evidence, Offsets, Said, is_undo};
+use super::evidence::{Answered, Asked, AttemptId, Evidence, Offsets, Said, is_compensation};
 use super::installation::{Installation, REPLY_TOPIC};
 use super::submit::Sent;
 use super::watch::Sightings;
@@ -194,7 +194,7 @@ impl Evidence {
                     id: AttemptId {
                         order: reply.order_id.to_string(),
                         step: reply.step.to_string(),
-                        is_undo: is_undo(reply.direction),
+                        is_compensation: is_compensation(reply.direction),
                         attempt: reply.attempt.0,
                     },
                     complete_by: reply.complete_by,
@@ -221,7 +221,7 @@ fn asked(value: &[u8], at_ms: i64) -> Option<Asked> {
         id: AttemptId {
             order: request.order_id.to_string(),
             step: request.step.to_string(),
-            is_undo: is_undo(request.direction),
+            is_compensation: is_compensation(request.direction),
             attempt: request.attempt.0,
         },
         complete_by: request.complete_by,

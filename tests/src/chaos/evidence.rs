@@ -81,8 +81,8 @@ pub struct AttemptId {
     pub order: String,
     /// The step.
     pub step: String,
-    /// Whether it does or undoes.
-    pub is_undo: bool,
+    /// Whether it is of an action or of a compensation.
+    pub is_compensation: bool,
     /// Its number.
     pub attempt: u32,
 }
@@ -126,9 +126,9 @@ pub enum Said {
     PutOff,
 }
 
-/// Whether a direction undoes. The probe asks about the forward effect.
+/// Whether a direction is that of compensations. The probe asks about the forward effect.
 #[must_use]
-pub fn is_undo(direction: Direction) -> bool {
+pub fn is_compensation(direction: Direction) -> bool {
     direction == Direction::Compensate
 }
 
@@ -138,13 +138,13 @@ pub fn attempt_of(call: &LedgerLine) -> AttemptId {
     AttemptId {
         order: call.head.order.clone(),
         step: call.head.step.clone(),
-        is_undo: undoes(call),
+        is_compensation: undoes(call),
         attempt: call.head.attempt,
     }
 }
 
-/// Whether a call undoes.
+/// Whether a call is one of a compensation.
 #[must_use]
 pub fn undoes(call: &LedgerLine) -> bool {
-    call.head.direction == triad_reference_service::Direction::Undo
+    call.head.direction == triad_reference_service::Direction::Compensate
 }

@@ -208,7 +208,10 @@ fn seen(e: &Evidence) -> BTreeMap<&'static str, usize> {
         ),
         ("calls stalled", cause(Cause::Stall)),
         ("answers lost", cause(Cause::LostAnswer)),
-        ("effects refused after their undo", cause(Cause::Undone)),
+        (
+            "effects refused after their undo",
+            cause(Cause::Compensated),
+        ),
         ("calls that landed after their deadline", late(e)),
         (
             "attempts put off",

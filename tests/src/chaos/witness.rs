@@ -23,7 +23,7 @@ pub fn lines(e: &Evidence) -> Vec<Operation> {
         if let (Some((order, _)), Ok(at)) =
             (e.records.get_key_value(&id.order), u64::try_from(at_ms))
         {
-            let attempt = attempt(&id.step, id.is_undo, id.attempt);
+            let attempt = attempt(&id.step, id.is_compensation, id.attempt);
             let of_order = seen.entry(order.as_str()).or_default();
             of_order.push((at, Seen { sign, attempt }));
         }
@@ -34,7 +34,8 @@ pub fn lines(e: &Evidence) -> Vec<Operation> {
     for reply in &e.replies {
         add(reply.id.clone(), reply.at_ms, Sign::Reply);
     }
-    let is_effect = |kind: Kind| matches!(kind, Kind::Applied | Kind::Undone | Kind::Tombstoned);
+    let is_effect =
+        |kind: Kind| matches!(kind, Kind::Applied | Kind::Compensated | Kind::Tombstoned);
     for call in e.calls.iter().filter(|c| is_effect(c.kind)) {
         add(attempt_of(call), call.at_ms, Sign::Effect);
     }

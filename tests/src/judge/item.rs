@@ -80,20 +80,20 @@ fn out(steps: &Value) -> Vec<String> {
     let text = steps["S"].as_str().unwrap_or_default();
     let steps: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
     let attempt = |step: &Value| {
-        let is_undo = match step["state"].as_str()? {
+        let is_compensation = match step["state"].as_str()? {
             "running" | "probing" => false,
             "undoing" => true,
             _ => return None,
         };
         let number = u32::try_from(step["attempt"].as_u64()?).ok()?;
-        Some(attempt(step["step"].as_str()?, is_undo, number))
+        Some(attempt(step["step"].as_str()?, is_compensation, number))
     };
     steps.iter().filter_map(attempt).collect()
 }
 
 /// The text of an attempt.
-pub fn attempt(step: &str, is_undo: bool, number: u32) -> String {
-    let way = if is_undo { "undo" } else { "do" };
+pub fn attempt(step: &str, is_compensation: bool, number: u32) -> String {
+    let way = if is_compensation { "undo" } else { "do" };
     format!("{step}/{way}/{number}")
 }
 

@@ -107,7 +107,7 @@ async fn a_service_is_down(desk: &mut Desk) {
     assert!(desk.causes().await.is_empty());
 }
 
-/// Some orders are refused beyond their point of no return, others could not be undone.
+/// Some orders are refused beyond their point of no return, others could not be compensated.
 async fn orders_are_refused_and_others_half_undone(desk: &mut Desk) {
     desk.dev
         .services(json!({"notification": {"permanent": 1.0}}))

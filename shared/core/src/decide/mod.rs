@@ -352,7 +352,7 @@ fn give_up(
         stop_in_doubt(order, index, now);
         return Ok(());
     }
-    match step.policy.then {
+    match step.then {
         Above::Compensate => compensate::begin(ctx, order, cause, now)?,
         Above::Error => stop(order, cause, now),
     }

@@ -260,8 +260,7 @@ fn failed(
     }
     let record = &mut order.steps[index];
     record.action.failures += 1;
-    // The service's word is final, unless an earlier attempt is in doubt.
-    if !record.in_doubt {
+    if doubt::refusal_is_final(record) {
         record.state = StepState::Refused {
             attempt: out.attempt,
         };

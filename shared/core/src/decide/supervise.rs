@@ -11,7 +11,7 @@ use super::{
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::declared::{declared, retry_after};
+use crate::declared::{Declared, declared};
 use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::event::Untaken;
 use crate::failure::{Failure, FailureKind};
@@ -160,16 +160,15 @@ pub(super) fn is_retried_at_once(
 ) -> bool {
     let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
     let direction = record.direction();
-    let asked = match direction {
-        Direction::Forward | Direction::Probe => step.policy.retry_at_once,
-        Direction::Compensate => step.compensation.as_ref().is_some_and(|c| c.retry_at_once),
+    let Some(Declared { policy, .. }) = declared(step, direction) else {
+        return false;
     };
     let counted = record.leg(direction).failures + 1;
-    asked
+    policy.retry_at_once
         && failure.kind == FailureKind::Transient
         && order.state.locked_by().is_some()
         && budget::allowance(step, record, direction) > 0
-        && retry_after(step, direction, counted) == Some(Millis(0))
+        && policy.retry_after(counted) == Some(Millis(0))
 }
 
 /// The wait before another attempt at a step that has failed; `None` if there is to be none.
@@ -183,7 +182,7 @@ fn another_after(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) -> Op
         return None;
     }
     let failures = record.leg(direction).failures;
-    retry_after(step, direction, failures)
+    declared(step, direction)?.policy.retry_after(failures)
 }
 
 /// Steps that somebody must do something about: unheard of beyond their complete-by, failed and
@@ -258,7 +257,7 @@ fn finding(
     let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
     let declared = declared(step, record.direction());
     let patient = record.deferred_since.is_none_or(|since| {
-        declared.is_some_and(|declared| now.since(since) <= declared.defer_at_most)
+        declared.is_some_and(|declared| now.since(since) <= declared.policy.park)
     });
     match record.state.work() {
         Some(Work::Deferred { .. }) => match patient {
@@ -356,7 +355,9 @@ pub(super) fn count(
                 leg.calls = leg.calls.saturating_add(spent);
                 leg.unreported = leg.unreported.saturating_add(spent);
             }
-            record.in_doubt |= taken && acting;
+            if taken && acting {
+                doubt::unheard(record);
+            }
             (
                 timed_out(),
                 out.direction,

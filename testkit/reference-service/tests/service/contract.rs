@@ -37,9 +37,9 @@ async fn the_same_key_with_another_request_is_refused() {
     let (service, client) = start(Config::default()).await;
     client.forward("k", json!({"amount": 5})).await;
     let other_body = client.forward("k", json!({"amount": 6})).await;
-    let as_undo = client.undo("k", "other").await;
+    let as_compensation = client.undo("k", "other").await;
     assert_eq!(other_body.code(), (422, "key_reused".to_owned()));
-    assert_eq!(as_undo.code(), (422, "key_reused".to_owned()));
+    assert_eq!(as_compensation.code(), (422, "key_reused".to_owned()));
     assert_eq!(service.summary().total.applied, 1);
     assert_eq!(service.summary().total.refused, 2);
 }
@@ -70,7 +70,7 @@ async fn an_undo_reverses_the_effect_once_under_whatever_key() {
     assert_eq!(other.status, 200);
     let keys = service.ledger();
     assert_eq!((keys[0].applied, keys[0].undone), (1, 1));
-    assert_eq!(keys[0].status, KeyStatus::Undone);
+    assert_eq!(keys[0].status, KeyStatus::Compensated);
     assert_eq!(service.summary().total.undone, 1);
     assert_eq!(client.undo("u", "k3").await.code().1, "key_reused");
     assert_eq!(client.undo("u4", "u").await.code().1, "not_forward");

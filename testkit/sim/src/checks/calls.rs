@@ -85,14 +85,14 @@ impl State {
     /// A call lands: its effect happens, it is held against the guarantees, and it is answered.
     pub(crate) fn land(&mut self, call: &Arriving, mishap: Mishap) -> Answer {
         let (kind, answer) = self.remote.land(&mut self.kernel, call, mishap);
-        if matches!(kind, Kind::Undone | Kind::Tombstoned) {
-            self.check_undo(call);
+        if matches!(kind, Kind::Compensated | Kind::Tombstoned) {
+            self.check_compensation(call);
         }
         answer
     }
 
-    /// G3: when an undo lands, everything that came after its step has been undone.
-    fn check_undo(&mut self, call: &Arriving) {
+    /// G3: when a compensation lands, everything that came after its step has been compensated.
+    fn check_compensation(&mut self, call: &Arriving) {
         let Some(order) = self.store.order(&call.order).cloned() else {
             return;
         };
@@ -106,11 +106,12 @@ impl State {
             if step.compensation.is_none() || !workflow.is_after(later, index) {
                 continue;
             }
-            let is_undone = self.remote.effects_of(&order, later, &workflow) == 0;
-            self.kernel
-                .check("g3-undone-in-reverse-at-the-service", is_undone, || {
-                    format!("{}: {} before {}", order.id, call.step, step.id)
-                });
+            let is_compensated = self.remote.effects_of(&order, later, &workflow) == 0;
+            self.kernel.check(
+                "g3-undone-in-reverse-at-the-service",
+                is_compensated,
+                || format!("{}: {} before {}", order.id, call.step, step.id),
+            );
         }
     }
 }

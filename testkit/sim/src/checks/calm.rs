@@ -35,8 +35,8 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
         true => (WILD_MS, ASKS_LATE_AFTER_MS),
         false => (0, ASKED_WITHIN_MS),
     };
-    let undos_fail = kernel.faults.decline_undo > 0;
-    let clean = |w: &Workflow| clean_ms(w, undos_fail);
+    let compensations_fail = kernel.faults.decline_undo > 0;
+    let clean = |w: &Workflow| clean_ms(w, compensations_fail);
     let one = |w: &Arc<Workflow>| {
         // What is in doubt and may not be repeated is settled by an operator, and the order begins anew.
         let may_need_one = w.steps.iter().any(|s| !s.repeat.is_safe());
@@ -79,7 +79,7 @@ fn lost_ms(workflow: &Workflow) -> u64 {
         let delays = (1..=s.policy.max_attempts()).filter_map(|n| s.policy.retry_after(n));
         let forward = attempt(s.complete_within.0, delays.max().unwrap_or_default().0);
         let undo = s.compensation.as_ref().map_or(0, |c| {
-            let delays = (1..=c.threshold).filter_map(|n| c.retry_after(n));
+            let delays = (1..=c.policy.threshold).filter_map(|n| c.policy.retry_after(n));
             attempt(c.complete_within.0, delays.max().unwrap_or_default().0)
         });
         forward.max(undo)
@@ -89,7 +89,7 @@ fn lost_ms(workflow: &Workflow) -> u64 {
 
 /// An order of which nothing is lost: from process to process for each step, and as far back if a step is
 /// declined; and where compensations are declined, one of them until it is given up.
-fn clean_ms(workflow: &Workflow, undos_fail: bool) -> u64 {
+fn clean_ms(workflow: &Workflow, compensations_fail: bool) -> u64 {
     let steps = workflow.steps.len() as u64;
     let refused = workflow
         .steps
@@ -97,11 +97,11 @@ fn clean_ms(workflow: &Workflow, undos_fail: bool) -> u64 {
         .filter_map(|s| s.compensation.as_ref());
     let refused = refused
         .map(|c| {
-            let delays = (1..=c.threshold).filter_map(|n| c.retry_after(n));
+            let delays = (1..=c.policy.threshold).filter_map(|n| c.policy.retry_after(n));
             delays.map(|d| d.0 + NOTICED_MS + 2 * HOP_MS).sum::<u64>()
         })
         .max();
-    let refused = refused.filter(|_| undos_fail).unwrap_or(0);
+    let refused = refused.filter(|_| compensations_fail).unwrap_or(0);
     (3 + 2 * 2 * steps) * HOP_MS + refused
 }
 

@@ -129,7 +129,7 @@ pub(crate) fn after(state: &mut State, load: Load, count: usize) {
     }
 }
 
-/// Every order is Processed. Nothing was counted, nothing undone; and where nothing was away and
+/// Every order is Processed. Nothing was counted, nothing compensated; and where nothing was away and
 /// nobody died, no attempt was spent.
 fn nothing_failed(state: &mut State, load: Load, count: usize) {
     let State { kernel, store, .. } = state;

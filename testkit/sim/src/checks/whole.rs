@@ -110,10 +110,10 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
     for (index, (record, step)) in order.steps.iter().zip(&workflow.steps).enumerate() {
         let in_place = state.remote.effects_of(order, index, workflow);
         let told = |what: &str| format!("{}/{} {what}; {:?}", order.id, step.id, record);
-        // A step without a compensation leaves its effect behind when its order is undone, and an
+        // A step without a compensation leaves its effect behind when its order is compensated, and an
         // operator may have the order done again.
-        let is_undoable = step.compensation.is_some();
-        if is_undoable {
+        let has_compensation = step.compensation.is_some();
+        if has_compensation {
             found.check("g2-one-effect-of-a-step", in_place <= 1, || {
                 told("is in place twice")
             });
@@ -126,7 +126,7 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
                 told("is not in place")
             });
         }
-        if matches!(order.state, ProcessState::Compensated { .. }) && is_undoable {
+        if matches!(order.state, ProcessState::Compensated { .. }) && has_compensation {
             found.check("g10-compensated-leaves-no-effect", in_place == 0, || {
                 told("is in place")
             });
@@ -147,8 +147,8 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
     }
 }
 
-/// G3: steps take effect after what they come after. That they are undone in the reverse order
-/// is seen when an undo lands.
+/// G3: steps take effect after what they come after. That they are compensated in the reverse order
+/// is seen when a compensation lands.
 fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings) {
     if state.history.moved.contains(&order.id) {
         // Its steps came after others under another version.
@@ -180,7 +180,10 @@ fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings
     for (record, step) in order.steps.iter().zip(&workflow.steps) {
         for direction in [Direction::Forward, Direction::Compensate, Direction::Probe] {
             let most = match direction {
-                Direction::Compensate => step.compensation.as_ref().map_or(0, |c| c.threshold + 1),
+                Direction::Compensate => {
+                    let compensation = step.compensation.as_ref();
+                    compensation.map_or(0, |c| c.policy.max_attempts())
+                }
                 Direction::Forward | Direction::Probe => step.policy.max_attempts(),
             };
             for number in 0..=record.key {

@@ -173,7 +173,7 @@ impl State {
             return;
         }
         let slack = TIMING.skew.0 / 2;
-        // Of an order that turns round the silent steps are undone without waiting.
+        // Of an order that turns round the silent steps are compensated without waiting.
         let turns = was.state.to_compensate().is_none() && is.state.to_compensate().is_some();
         let now = self.kernel.now;
         if let Some(at) = was.state.complete_by().filter(|_| !turns) {
@@ -234,7 +234,7 @@ impl State {
         let heard = was
             .unheard_since
             .map(|since| since.plus(TIMING.hear_within));
-        // Of an order that turns round the silent steps are undone without waiting.
+        // Of an order that turns round the silent steps are compensated without waiting.
         let turned = |o: &Order| matches!(o.state, ProcessState::Compensating { .. });
         let turns = turned(after) && !turned(order);
         let slack = TIMING.skew.0;
@@ -261,7 +261,7 @@ impl State {
             .deferred_since
             .map_or(0, |since| self.kernel.now.saturating_sub(since.0));
         let patience = match (&step.compensation, out.direction) {
-            (Some(compensation), Direction::Compensate) => compensation.park,
+            (Some(compensation), Direction::Compensate) => compensation.policy.park,
             _ => step.policy.park,
         };
         self.kernel.coverage.reach(match taken {

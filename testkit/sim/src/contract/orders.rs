@@ -98,7 +98,7 @@ pub(super) fn after(order: &Order, event: Event, now: u64) -> Order {
     }
 }
 
-/// A life that passes every kind of write: claimed, released, given up, being undone, failed.
+/// A life that passes every kind of write: claimed, released, given up, being compensated, failed.
 pub(super) fn life(order: &Order) -> Vec<Order> {
     let mut all = vec![order.clone()];
     let mut now = 1_000;

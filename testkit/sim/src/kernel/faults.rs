@@ -73,7 +73,7 @@ pub(crate) struct Faults {
     pub refuse: u32,
     /// Declined keys; these stay so when the faults stop.
     pub decline: u32,
-    /// Declined undo keys.
+    /// Declined keys of compensations.
     pub decline_undo: u32,
     /// What is declined is a step of an order and not a key: who tries again under another key is declined again.
     pub decline_again: bool,

@@ -72,7 +72,7 @@ impl RemoteState {
         if kind == Kind::Tombstoned {
             k.coverage.reach("saw: tombstone before its forward call");
         }
-        if kind == Kind::Refused && cause == Some(Cause::Undone) {
+        if kind == Kind::Refused && cause == Some(Cause::Compensated) {
             k.coverage.reach("saw: forward call refused after its undo");
         }
         k.note(OUTSIDE, || {
@@ -95,7 +95,7 @@ impl RemoteState {
     ) -> (Kind, Option<Cause>, Answer) {
         let direction = match call.direction {
             Direction::Forward => contract::Direction::Forward,
-            Direction::Compensate => contract::Direction::Undo,
+            Direction::Compensate => contract::Direction::Compensate,
             // The idempotent services have no such action.
             Direction::Probe => return refuse("no-such-action"),
         };
@@ -180,7 +180,7 @@ impl RemoteState {
                 once.undone += 1;
             }
             match (first, reverses) {
-                (_, true) => Kind::Undone,
+                (_, true) => Kind::Compensated,
                 (true, false) => Kind::Tombstoned,
                 (false, false) => Kind::Replayed,
             }

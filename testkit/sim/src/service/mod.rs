@@ -103,7 +103,7 @@ pub(crate) struct RemoteState {
     pub applied: BTreeMap<OrderId, Vec<String>>,
     /// Calls made, by idempotency key and direction.
     pub calls: BTreeMap<(String, &'static str), u32>,
-    /// Calls made for a step, forward and probes together, or undo, over all its keys.
+    /// Calls made for a step, forward and probes together, or compensations, over all its keys.
     pub of_step: BTreeMap<(OrderId, String, bool), u32>,
     /// Forward calls that have been made and have not landed, by key.
     pub under_way: BTreeMap<String, u32>,
@@ -169,7 +169,7 @@ impl RemoteState {
     }
 
     /// How many keys the idempotent services have seen, and those whose effect was applied, or
-    /// undone, twice.
+    /// compensated, twice.
     pub(crate) fn twice(&self) -> (usize, Vec<String>) {
         let summary = self.book.summary();
         let mut found = summary.keys_applied_twice_examples;

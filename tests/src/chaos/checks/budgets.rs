@@ -15,19 +15,19 @@ fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
 /// The total of calls that is kept exactly, if one is declared.
 fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     let step = step(workflow, id)?;
-    match (id.is_undo, &step.compensation) {
+    match (id.is_compensation, &step.compensation) {
         (false, _) => step.is_counted.then_some(step.total_calls),
         (true, Some(c)) => c.is_counted.then_some(c.total_calls),
         (true, None) => None,
     }
 }
 
-/// Most attempts that a step, or its undo, may have.
+/// Most attempts that a step, or its compensation, may have.
 fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
     let step = step(workflow, id);
-    step.map_or(0, |step| match (id.is_undo, &step.compensation) {
+    step.map_or(0, |step| match (id.is_compensation, &step.compensation) {
         (false, _) => step.policy.max_attempts(),
-        (true, compensation) => compensation.as_ref().map_or(0, |c| c.threshold + 1),
+        (true, compensation) => compensation.as_ref().map_or(0, |c| c.policy.max_attempts()),
     })
 }
 
@@ -61,7 +61,8 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             "a failure count is at most one above its threshold",
             steps,
             |(order, step, record)| {
-                let undo = step.compensation.as_ref().map_or(0, |c| c.threshold + 1);
+                let compensation = step.compensation.as_ref();
+                let undo = compensation.map_or(0, |c| c.policy.max_attempts());
                 let above = record.action.failures > step.policy.max_attempts()
                     || record.compensation.failures > undo;
                 above.then(|| format!("{}/{}: {record:?}", order.id, step.id))

@@ -76,12 +76,12 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     ]
 }
 
-/// The attempt that ended a step or its undo, when, and with what output where that is kept.
+/// The attempt that ended a step or its compensation, when, and with what output where that is kept.
 fn end_of<'a>(
     order: &Order,
     step: &'a triad_core::StepRecord,
 ) -> Option<(AttemptId, Timestamp, Option<&'a Value>)> {
-    let (is_undo, attempt, finished, output) = match &step.state {
+    let (is_compensation, attempt, finished, output) = match &step.state {
         StepState::Completed {
             attempt,
             finished,
@@ -96,7 +96,7 @@ fn end_of<'a>(
     let id = AttemptId {
         order: order.id.to_string(),
         step: step.step.to_string(),
-        is_undo,
+        is_compensation,
         attempt: attempt.0,
     };
     Some((id, *finished, output))

@@ -19,7 +19,7 @@ type Key<'a> = (&'a str, &'a str);
 struct Done {
     applied: u32,
     undone: u32,
-    /// An effect came after the undo.
+    /// An effect came after the compensation.
     is_revived: bool,
 }
 
@@ -131,7 +131,7 @@ fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
                 done.applied += 1;
                 done.is_revived |= spent.contains(&key);
             }
-            Kind::Undone => {
+            Kind::Compensated => {
                 done.undone += 1;
                 spent.insert(key);
             }
@@ -144,7 +144,7 @@ fn done(calls: &[LedgerLine]) -> BTreeMap<Key<'_>, Done> {
     all
 }
 
-/// Forward keys whose undo came first.
+/// Forward keys whose compensation came first.
 #[must_use]
 pub fn tombstones(keys: &[KeyView]) -> usize {
     let is_tombstone = |k: &&KeyView| k.status == KeyStatus::Tombstoned;

@@ -1,6 +1,6 @@
 //! A small history in which all is well, for the checks' own tests to break.
 //!
-//! Three orders of the chaos workflow: `done` is Processed, `back` was undone after its carrier
+//! Three orders of the chaos workflow: `done` is Processed, `back` was compensated after its carrier
 //! refused, `stuck` is in Error because the last step was refused. Beside them a record that
 //! nobody could take, and one with the id of `done` and another content.
 
@@ -61,19 +61,19 @@ fn details(order: &str) -> Value {
     json!({"customerID": order})
 }
 
-fn id(order: &str, step: &str, is_undo: bool, attempt: u32) -> AttemptId {
+fn id(order: &str, step: &str, is_compensation: bool, attempt: u32) -> AttemptId {
     AttemptId {
         order: order.into(),
         step: step.into(),
-        is_undo,
+        is_compensation,
         attempt,
     }
 }
 
 /// A request.
-pub(super) fn asked(order: &str, step: &str, is_undo: bool, attempt: u32) -> Asked {
+pub(super) fn asked(order: &str, step: &str, is_compensation: bool, attempt: u32) -> Asked {
     Asked {
-        id: id(order, step, is_undo, attempt),
+        id: id(order, step, is_compensation, attempt),
         complete_by: COMPLETE_BY,
         allowance: 3,
         content: u64::from(attempt),
@@ -82,10 +82,10 @@ pub(super) fn asked(order: &str, step: &str, is_undo: bool, attempt: u32) -> Ask
 }
 
 /// A call of a first attempt.
-pub(super) fn call(order: &str, step: &str, is_undo: bool, kind: Kind) -> LedgerLine {
+pub(super) fn call(order: &str, step: &str, is_compensation: bool, kind: Kind) -> LedgerLine {
     let workflow = workflow();
     let agent = &workflow.steps[workflow.step_index(step).unwrap()].agent;
-    let (key, undoes) = match is_undo {
+    let (key, undoes) = match is_compensation {
         false => (format!("{order}/{step}/forward"), None),
         true => (
             format!("{order}/{step}/undo"),
@@ -99,9 +99,9 @@ pub(super) fn call(order: &str, step: &str, is_undo: bool, kind: Kind) -> Ledger
             action: "act".into(),
             order: order.into(),
             step: step.into(),
-            direction: match is_undo {
+            direction: match is_compensation {
                 false => Direction::Forward,
-                true => Direction::Undo,
+                true => Direction::Compensate,
             },
             attempt: 1,
             key,
@@ -186,11 +186,11 @@ impl Evidence {
         record.outbox = Outbox::empty(Writer::Scheduler);
         record.sequence = told.len() as u32;
         record.state = end;
-        for (position, &(step, is_undo, kind)) in calls.iter().enumerate() {
+        for (position, &(step, is_compensation, kind)) in calls.iter().enumerate() {
             let index = self.workflow.step_index(step).unwrap();
             let output = json!({"reference": step});
             let attempt = Attempt(1);
-            record.steps[index].state = match (is_undo, kind) {
+            record.steps[index].state = match (is_compensation, kind) {
                 (_, Kind::Refused) => StepState::Refused { attempt },
                 (true, _) => StepState::Compensated {
                     started: None,
@@ -205,10 +205,10 @@ impl Evidence {
                     output: output.clone(),
                 },
             };
-            self.requests.push(asked(name, step, is_undo, 1));
-            self.calls.push(call(name, step, is_undo, kind));
+            self.requests.push(asked(name, step, is_compensation, 1));
+            self.calls.push(call(name, step, is_compensation, kind));
             self.replies.push(Answered {
-                id: id(name, step, is_undo, 1),
+                id: id(name, step, is_compensation, 1),
                 complete_by: COMPLETE_BY,
                 said: match kind {
                     Kind::Refused => Said::Failed,
@@ -255,7 +255,7 @@ pub(in crate::chaos) fn sound() -> Evidence {
         unfinished: Vec::new(),
     };
     let forward = |step| (step, false, Kind::Applied);
-    let back = |step| (step, true, Kind::Undone);
+    let back = |step| (step, true, Kind::Compensated);
     let steps = [
         "reserve-inventory",
         "charge-payment",

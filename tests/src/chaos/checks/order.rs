@@ -1,4 +1,4 @@
-//! G3: steps take effect after what they come after, and are undone before it.
+//! G3: steps take effect after what they come after, and are compensated before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
                     .extend(too_early(&e.workflow, there, step).map(|w| format!("{order}: {w}")));
                 there.insert(step);
             }
-            Kind::Undone | Kind::Tombstoned => {
+            Kind::Compensated | Kind::Tombstoned => {
                 back.extend(too_soon(&e.workflow, there, step).map(|w| format!("{order}: {w}")));
                 there.remove(&step);
             }
@@ -49,7 +49,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             checked: e
                 .calls
                 .iter()
-                .filter(of_kind(&[Kind::Undone, Kind::Tombstoned]))
+                .filter(of_kind(&[Kind::Compensated, Kind::Tombstoned]))
                 .count(),
             breaches: back,
         },

@@ -53,7 +53,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
     // Its request may have been out when the order stopped, and nobody has listened since.
     doubt::abandon(record);
     match record.state {
-        StepState::Ambiguous { .. } => record.in_doubt = true,
+        StepState::Ambiguous { .. } => doubt::unheard(record),
         // The service may have kept its refusal under the key; there was no effect to repeat.
         StepState::Refused { .. } => record.key += 1,
         StepState::Completed { .. } => return,

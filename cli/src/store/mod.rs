@@ -1,5 +1,7 @@
 //! The store that the command line works on: DynamoDB's API, or the SQLite file of one machine.
 
+pub mod tables;
+
 use std::sync::Arc;
 
 use serde_json::Value;
