@@ -9,6 +9,7 @@
 //! and without asking anybody.
 
 use std::fmt;
+use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
@@ -16,6 +17,8 @@ use crate::ids::OrderId;
 
 /// Length of the form that every version begins with: `00-<trace>-<parent>-<flags>`.
 const LENGTH: usize = 55;
+/// Where the version, the trace, the hop and the flags are in it. A `-` follows each but the last.
+const PARTS: [Range<usize>; 4] = [0..2, 3..35, 36..52, 53..LENGTH];
 
 /// The flag that says that the trace is recorded (W3C Trace Context, section 3.2.2.5).
 const SAMPLED: u8 = 1;
@@ -45,16 +48,15 @@ impl TraceContext {
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let known = text.get(..LENGTH)?;
-        let mut parts = known.split('-');
-        let version = hex(parts.next()?, 2)?;
-        let trace = hex(parts.next()?, 32)?;
-        let hop = hex(parts.next()?, 16)?;
-        let flags = hex(parts.next()?, 2)?;
+        let (known, more) = text.as_bytes().split_first_chunk::<LENGTH>()?;
+        let is_parted = PARTS
+            .iter()
+            .all(|part| part.end == LENGTH || known[part.end] == b'-');
+        let [version, trace, hop, flags] = PARTS.map(|part| hex(&known[part]));
+        let (version, trace, hop, flags) = (version?, trace?, hop?, flags?);
         // Later versions may say more behind what is known.
-        let more = &text[LENGTH..];
-        let is_whole = more.is_empty() || (version > 0 && more.starts_with('-'));
-        let is_sound = is_whole && parts.next().is_none() && version < 0xff && trace > 0 && hop > 0;
+        let is_whole = more.is_empty() || (version > 0 && more.starts_with(b"-"));
+        let is_sound = is_whole && is_parted && version < 0xff && trace > 0 && hop > 0;
         is_sound.then_some(Self {
             trace,
             hop: u64::try_from(hop).ok()?,
@@ -64,9 +66,18 @@ impl TraceContext {
 
     /// The hop of a message that this hop has caused: in the same trace and with the same flags.
     /// Its id is made of the trace and of the message's `id` by SHA-256, so the same message is
-    /// always the same hop.
+    /// always the same hop. Where the trace is not recorded nobody is told of the hop, and the message
+    /// carries this one on.
     #[must_use]
     pub fn child(self, id: &str) -> Self {
+        match self.is_sampled() {
+            true => self.derived(id),
+            false => self,
+        }
+    }
+
+    /// A hop of the same trace, whose id is made of the trace and of `id` by SHA-256.
+    fn derived(self, id: &str) -> Self {
         let digest = digest(&[&self.trace.to_be_bytes(), id.as_bytes()]);
         let (first, _) = digest.split_first_chunk().unwrap_or((&[1; 8], &[]));
         Self {
@@ -103,14 +114,14 @@ impl TraceContext {
     /// orders in one trace, each has its own root.
     #[must_use]
     pub fn root_of(self, order: &OrderId) -> Self {
-        self.child(&format!("{order}/order"))
+        self.derived(&format!("{order}/order"))
     }
 
     /// The hop of one named part of the work that is done within this hop, in the same trace and with the
     /// same flags. Its id is made of the trace, this hop and the name.
     #[must_use]
     pub fn part(self, name: &str) -> Self {
-        self.child(&format!("{:016x}/{name}", self.hop))
+        self.derived(&format!("{:016x}/{name}", self.hop))
     }
 
     /// The same hop, with the flag `sampled` set or cleared: it says whether the trace is recorded.
@@ -146,19 +157,34 @@ fn digest(parts: &[&[u8]]) -> [u8; 32] {
     digest.finalize().into()
 }
 
-fn hex(text: &str, digits: usize) -> Option<u128> {
-    let is_plain = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-    let fits = text.len() == digits && text.bytes().all(is_plain);
-    fits.then(|| u128::from_str_radix(text, 16).ok())?
+/// The number that small hexadecimal digits say; `None` if there is another byte among them.
+fn hex(digits: &[u8]) -> Option<u128> {
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u128::from(digit))
+    })
+}
+
+/// Writes the last digits of a number, as many as there is room for.
+fn write_hex(mut number: u128, room: &mut [u8]) {
+    for place in room.iter_mut().rev() {
+        *place = b"0123456789abcdef"[(number & 0xf) as usize];
+        number >>= 4;
+    }
 }
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "00-{:032x}-{:016x}-{:02x}",
-            self.trace, self.hop, self.flags
-        )
+        let mut text = [b'-'; LENGTH];
+        let parts = [0, self.trace, self.hop.into(), self.flags.into()];
+        for (part, number) in PARTS.into_iter().zip(parts) {
+            write_hex(number, &mut text[part]);
+        }
+        f.pad(str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -196,7 +222,8 @@ mod tests {
         assert!(!off.is_sampled());
         assert!(off.to_string().ends_with("-02"), "{off}");
         assert_eq!(off.sampled(true), trace);
-        assert!(off.child("1").sampled(true).is_sampled());
+        assert_eq!(off.child("1"), off, "nobody is told of it");
+        assert_ne!(off.part("1"), off, "a failure is told all the same");
     }
 
     #[test]

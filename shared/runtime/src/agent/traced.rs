@@ -10,7 +10,8 @@ use crate::ports::{Bus, Clock, Entropy};
 use crate::record::InputRecord;
 use crate::remote::CallNotes;
 use crate::traces::{
-    AttributeValue, Open, SpanKind, Told, Tracing, number, of_record, outcome_of, redelivery_code,
+    AttributeValue, Open, SpanKind, Told, Tracing, What, number, of_record, outcome_of,
+    redelivery_code,
 };
 
 /// Where the work on a request is in its trace.
@@ -61,7 +62,7 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let begin = || {
             let cause = of_record(record, &request.order_id);
             let now = tracing.now();
-            tracing.traces.begin(cause, "attempt", now)
+            tracing.traces.begin(cause, record.what("attempt"), now)
         };
         Hop {
             trace: record.trace(),
@@ -107,16 +108,13 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         count: u32,
         now: Timestamp,
     ) -> (Option<Open>, CallNotes, Option<String>) {
-        let call = |span: Open| {
-            let what = format!("call/{count}");
-            self.settings.traces.begin(span.context, &what, now)
-        };
-        let open = hop.span.and_then(call);
+        let call = |span: Open| span.part(What("call", count.into()), now);
+        let open = hop.span.map(call);
         let notes = match open {
             Some(_) => CallNotes::read(),
             None => CallNotes::default(),
         };
-        let header = open.map(|open| open.context).or(hop.trace);
+        let header = open.map(|open| open.carried()).or(hop.trace);
         (open, notes, header.map(|context| context.to_string()))
     }
 

@@ -43,12 +43,13 @@ where
             SchedulerMessage::Retry(_) => "take-up",
             SchedulerMessage::Reply(_) => "reply",
         };
-        work.carried.span = traces.begin(of_record(record, &work.id), what, now);
+        let cause = of_record(record, &work.id);
+        work.carried.span = traces.begin(cause, record.what(what), now);
         batch.heard.resize_with(batch.records.len(), || None);
         batch.heard[work.index] = work.carried.span.map(|span| Heard {
             span,
             what,
-            attributes: match span.context.is_sampled() {
+            attributes: match span.is_sampled() {
                 true => said(&work.message),
                 false => Vec::new(),
             },
@@ -91,8 +92,8 @@ impl Batch<'_> {
         let Some(Some(heard)) = self.heard.get_mut(index) else {
             return;
         };
-        if heard.what == "take-up" && heard.span.context.is_sampled() {
-            let context = heard.span.context;
+        if heard.what == "take-up" && heard.span.is_sampled() {
+            let context = heard.span.context();
             let attempts = render::requests_at_hand(&read.order);
             heard.links = attempts.iter().map(|id| context.child(id)).collect();
         }

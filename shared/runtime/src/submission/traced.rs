@@ -136,7 +136,7 @@ where
         let traces = &self.settings.traces;
         let open = match is_root {
             true => one.root,
-            false => Open::within(one.root.context, "submit", one.root.began),
+            false => Open::within(one.root.context(), record.what("submit"), one.root.began),
         };
         traces.end(&open, self.clock.now(), failure, || {
             let told = match source {

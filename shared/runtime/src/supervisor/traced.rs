@@ -25,7 +25,7 @@ pub(super) fn swept<C: Clock>(tracing: &Tracing<'_, C>, read: &Snapshot, carried
     tracing.traces.end(span, tracing.now(), failure, || {
         let attempts = render::requests_at_hand(&read.order);
         Told {
-            links: attempts.iter().map(|id| span.context.child(id)).collect(),
+            links: attempts.iter().map(|id| span.context().child(id)).collect(),
             ..Told::new("sweep", SpanKind::Internal)
         }
         .with("triad.order.id", read.order.id.to_string())

@@ -21,7 +21,7 @@ pub use triad_core::TraceContext;
 use triad_core::{OrderId, Timestamp};
 use triad_workflow::Millis;
 
-pub(crate) use open::{Open, Told};
+pub(crate) use open::{Open, Told, What};
 pub(crate) use told::{
     Tracing, bus_code, number, of_record, outcome_of, redelivery_code, store_code,
 };
@@ -233,13 +233,13 @@ impl Traces {
         told: impl FnOnce() -> Told,
     ) {
         let Some(on) = &self.0 else { return };
-        if !open.context.is_sampled() && failure.is_none() {
+        if !open.is_sampled() && failure.is_none() {
             return;
         }
         let told = told();
         on.sink.ended(TraceSpan {
-            context: open.context,
-            parent: open.parent,
+            context: open.context(),
+            parent: open.parent(),
             links: told.links,
             name: told.name,
             kind: told.kind,

@@ -7,32 +7,124 @@ use triad_core::{Order, OrderId, Timestamp, TraceContext};
 use super::{Attribute, SpanKind, Traces};
 
 /// Work that has begun: a span to be.
+///
+/// In a trace that is not recorded only a failure is told. Such work keeps what its ids are made of, and they
+/// are made when it fails.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Open {
-    pub(crate) context: TraceContext,
-    pub(crate) parent: Option<TraceContext>,
+    place: Place,
     pub(crate) began: Timestamp,
 }
 
+/// Where work is in its trace.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// The ids are made.
+    Made {
+        context: TraceContext,
+        parent: Option<TraceContext>,
+    },
+    /// The ids are still to be made: `what` within `cause`, or within the work `around`, which is in it.
+    Within {
+        cause: TraceContext,
+        around: Option<(What, Timestamp)>,
+        what: What,
+    },
+}
+
+/// What work it is, among those that one cause has in the same millisecond: its kind, and a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct What(pub(crate) &'static str, pub(crate) u64);
+
 impl Open {
     /// Work within `cause`, as in [`Traces::begin`].
-    pub(crate) fn within(cause: TraceContext, what: &str, now: Timestamp) -> Self {
-        Self {
-            context: cause.part(&format!("{what}/{}", now.0)),
-            parent: Some(cause),
-            began: now,
+    pub(crate) fn within(cause: TraceContext, what: What, now: Timestamp) -> Self {
+        if cause.is_sampled() {
+            return Self::made(part(cause, what, now), Some(cause), now);
         }
+        let place = Place::Within {
+            cause,
+            around: None,
+            what,
+        };
+        Self { place, began: now }
+    }
+
+    /// Work whose ids are known.
+    pub(crate) fn made(
+        context: TraceContext,
+        parent: Option<TraceContext>,
+        began: Timestamp,
+    ) -> Self {
+        let place = Place::Made { context, parent };
+        Self { place, began }
     }
 
     /// The root of an order in this trace, which is its submitter's or its own.
     pub(crate) fn root(trace: TraceContext, order: &OrderId, now: Timestamp) -> Self {
         let context = trace.root_of(order);
-        Self {
-            context,
-            parent: (trace != context).then_some(trace),
-            began: now,
+        Self::made(context, (trace != context).then_some(trace), now)
+    }
+
+    /// A part of this work.
+    pub(crate) fn part(&self, what: What, now: Timestamp) -> Self {
+        match self.place {
+            Place::Within {
+                cause,
+                around: None,
+                what: outer,
+            } => Self {
+                place: Place::Within {
+                    cause,
+                    around: Some((outer, self.began)),
+                    what,
+                },
+                began: now,
+            },
+            _ => Self::within(self.context(), what, now),
         }
     }
+
+    /// Whether it is told of even if it succeeds.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.carried().is_sampled()
+    }
+
+    /// What others that it calls carry on: its own hop, or that of its cause where nobody is told of its own.
+    pub(crate) fn carried(&self) -> TraceContext {
+        match self.place {
+            Place::Made { context, .. } => context,
+            Place::Within { cause, .. } => cause,
+        }
+    }
+
+    /// Its own hop.
+    pub(crate) fn context(&self) -> TraceContext {
+        match self.place {
+            Place::Made { context, .. } => context,
+            Place::Within {
+                cause,
+                around,
+                what,
+            } => part(of_around(cause, around), what, self.began),
+        }
+    }
+
+    /// The hop that it is a part of; `None` of a root.
+    pub(crate) fn parent(&self) -> Option<TraceContext> {
+        match self.place {
+            Place::Made { parent, .. } => parent,
+            Place::Within { cause, around, .. } => Some(of_around(cause, around)),
+        }
+    }
+}
+
+fn of_around(cause: TraceContext, around: Option<(What, Timestamp)>) -> TraceContext {
+    around.map_or(cause, |(what, began)| part(cause, what, began))
+}
+
+fn part(cause: TraceContext, What(kind, number): What, began: Timestamp) -> TraceContext {
+    cause.part(&format!("{kind}/{number}/{}", began.0))
 }
 
 /// What is said of a span at its end.
@@ -46,18 +138,18 @@ pub(crate) struct Told {
 impl Traces {
     /// Work within `cause`. Its id is made of the cause, of `what` it is and of the moment: the same
     /// message handled twice is two spans. `None` where nobody is told.
-    pub(crate) fn begin(&self, cause: TraceContext, what: &str, now: Timestamp) -> Option<Open> {
+    pub(crate) fn begin(&self, cause: TraceContext, what: What, now: Timestamp) -> Option<Open> {
         self.is_on().then(|| Open::within(cause, what, now))
     }
 
     /// Work for an order that no message has caused, such as a sweep: a child of the order's root.
-    pub(crate) fn beside(&self, order: &Order, what: &str, now: Timestamp) -> Option<Open> {
+    pub(crate) fn beside(&self, order: &Order, kind: &'static str, now: Timestamp) -> Option<Open> {
         if !self.is_on() {
             return None;
         }
         let trace = order.traceparent.as_deref().and_then(TraceContext::parse);
         let trace = trace.unwrap_or_else(|| TraceContext::of_order(&order.id));
-        self.begin(trace.root_of(&order.id), what, now)
+        self.begin(trace.root_of(&order.id), What(kind, 0), now)
     }
 }
 

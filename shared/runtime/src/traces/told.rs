@@ -3,7 +3,7 @@
 use triad_core::message::Outcome;
 use triad_core::{Envelope, Order, OrderId, ProcessState, Timestamp, TraceContext};
 
-use super::{Open, SpanKind, Told, Traces};
+use super::{Open, SpanKind, Told, Traces, What};
 use crate::handled::Redelivery;
 use crate::ports::{BusError, Clock, StoreError, Written};
 use crate::record::InputRecord;
@@ -42,9 +42,9 @@ impl<C: Clock> Tracing<'_, C> {
             Ok(Written::Conflict) => None,
             Err(e) => Some(store_code(e)),
         };
-        let what = format!("write/{}", next.version.0);
+        let what = What("write", next.version.0);
         let engines = self.traces.engines();
-        self.store_call(within, &what, began, failure, || {
+        self.store_call(within, what, began, failure, || {
             let told = Told::new(engines.write, SpanKind::Client)
                 .with("db.operation.name", engines.write)
                 .with("triad.order.id", next.id.to_string())
@@ -66,27 +66,31 @@ impl<C: Clock> Tracing<'_, C> {
         failure: Option<&StoreError>,
     ) {
         let engines = self.traces.engines();
-        self.store_call(within, "create", began, failure.map(store_code), || {
-            Told::new(engines.create, SpanKind::Client)
-                .with("db.operation.name", engines.create)
-                .with("triad.order.id", order.to_string())
-        });
+        self.store_call(
+            within,
+            What("create", 0),
+            began,
+            failure.map(store_code),
+            || {
+                Told::new(engines.create, SpanKind::Client)
+                    .with("db.operation.name", engines.create)
+                    .with("triad.order.id", order.to_string())
+            },
+        );
     }
 
     fn store_call(
         &self,
         within: &Open,
-        what: &str,
+        what: What,
         began: Timestamp,
         failure: Option<&str>,
         told: impl FnOnce() -> Told,
     ) {
-        if !within.context.is_sampled() && failure.is_none() {
+        if !within.is_sampled() && failure.is_none() {
             return;
         }
-        let Some(open) = self.traces.begin(within.context, what, began) else {
-            return;
-        };
+        let open = within.part(what, began);
         self.traces.end(&open, self.now(), failure, || {
             told().with("db.system.name", self.traces.engines().store)
         });
@@ -115,23 +119,29 @@ impl<C: Clock> Tracing<'_, C> {
             return;
         }
         let failure = result.err().map(bus_code);
-        let of_cause = cause.zip(message.id()).map(|(cause, id)| cause.child(id));
-        let Some(context) = of_cause.or(message.trace) else {
+        let Some(trace) = cause.or(message.trace) else {
             return;
         };
-        if !context.is_sampled() && failure.is_none() {
+        if !trace.is_sampled() && failure.is_none() {
             return;
         }
+        let of_cause = cause.zip(message.id()).map(|(cause, id)| cause.child(id));
+        let context = match of_cause.or(message.trace) {
+            // The message carries the hop of its cause on; its failure has one of its own.
+            _ if !trace.is_sampled() => {
+                let what = message.id().unwrap_or(&message.topic);
+                trace.part(&format!("send/{what}/{}", began.0))
+            }
+            Some(context) => context,
+            None => return,
+        };
         let order = message
             .key
             .as_deref()
             .and_then(|key| std::str::from_utf8(key).ok());
         let root = || Some(context.root_of(&OrderId::new(order?).ok()?));
-        let open = Open {
-            context,
-            parent: within.map(|open| open.context).or_else(root),
-            began,
-        };
+        let parent = within.map(Open::context).or_else(root);
+        let open = Open::made(context, parent, began);
         self.traces.end(&open, self.now(), failure, || {
             let told = Told::new(format!("send {}", message.topic), SpanKind::Producer)
                 .with("messaging.system", self.traces.engines().bus)
@@ -191,6 +201,13 @@ pub(crate) fn of_record(record: &InputRecord, order: &OrderId) -> TraceContext {
     record
         .trace()
         .unwrap_or_else(|| TraceContext::of_order(order))
+}
+
+impl InputRecord {
+    /// The work of this kind on this record.
+    pub(crate) fn what(&self, kind: &'static str) -> What {
+        What(kind, self.offset.unsigned_abs())
+    }
 }
 
 /// A number that an attribute can hold.
