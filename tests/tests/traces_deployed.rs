@@ -71,6 +71,11 @@ fn assert_whole(spans: &[Span], id: &str) {
     }
     let stored = &by_name["TransactWriteItems"];
     assert_eq!(values(stored, "db.system.name"), ["aws.dynamodb"]);
+    let tables = values(&by_name["PutItem"], "db.collection.name");
+    assert!(
+        tables.iter().all(|table| table == "order-state"),
+        "{tables:?}"
+    );
     let states = values(&by_name["PutItem"], "triad.order.state");
     assert_eq!(states.last().map(String::as_str), Some("Processed"));
 }

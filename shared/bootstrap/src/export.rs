@@ -20,7 +20,7 @@ pub enum Sending {
 
 /// Sets in `config` that handlers which are made from it send their spans to its endpoint
 /// ([`Config::traces`]). If it has no endpoint, they send none. `engines` are the names of bus and store in
-/// the spans. Call it before the handlers are made and, for [`Sending::Beside`], within a Tokio runtime.
+/// the spans; for DynamoDB the table's name is that of the configuration. Call it before the handlers are made and, for [`Sending::Beside`], within a Tokio runtime.
 ///
 /// # Errors
 /// [`ConfigError`] if the endpoint or a header cannot be used, or no HTTP client can be made. No secret is
@@ -34,6 +34,10 @@ pub fn export_traces(
     sending: Sending,
 ) -> Result<(), ConfigError> {
     let instance = &config.settings.instance;
+    let engines = match engines.store == Engines::DEPLOYED.store {
+        true => engines.with_records(&config.tables.order_state),
+        false => engines,
+    };
     config.settings.traces = traces_to(config.traces.as_ref(), instance, engines, sending)?;
     Ok(())
 }

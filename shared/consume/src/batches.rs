@@ -159,14 +159,20 @@ where
             [one] => self.stuck.is_alone(&one.partition()),
             _ => false,
         };
+        let is_full = batch.len() >= self.max_records;
+        let mut next = match alone || is_full {
+            true => {
+                // It came first of what has come.
+                first
+                    .into_iter()
+                    .for_each(|item| self.fresh.push_front(item));
+                None
+            }
+            false => first,
+        };
         if alone {
-            // It came first of what has come.
-            first
-                .into_iter()
-                .for_each(|item| self.fresh.push_front(item));
             return batch;
         }
-        let mut next = first;
         while let Some(item) = next {
             batch.extend(self.stuck.put_behind(item));
             next = match batch.len() < self.max_records {

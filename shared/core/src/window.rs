@@ -158,7 +158,9 @@ impl Window {
         }
         self.slow_start = false;
         self.shrunk_at = now;
-        self.bound = (self.bound * 3 / 4).max(u64::from(FEWEST) * ONE);
+        let smaller = (self.bound * 3 / 4).max(u64::from(FEWEST) * ONE);
+        // One that was shut lets a single order through, and is not opened by a limit.
+        self.bound = smaller.min(self.bound);
     }
 
     /// Shuts the window: no order is started before `until`, or before [`SHUT_AT_MOST`] from `now`
@@ -271,6 +273,14 @@ mod tests {
         w.answered(SOON, 1, NONE, at(5_100));
         w.answered(SOON, 2, NONE, at(5_200));
         assert_eq!(w.bound(), 3);
+    }
+
+    #[test]
+    fn a_limit_does_not_open_what_was_shut() {
+        let mut w = Window::default();
+        w.shut(at(5_000), at(0));
+        w.shrink(at(4_000), at(5_100));
+        assert_eq!(w.bound(), 1);
     }
 
     #[test]

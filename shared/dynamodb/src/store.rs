@@ -63,6 +63,12 @@ impl<C: Clock + Clone> DynamoStore<C> {
         }
     }
 
+    /// The names of its tables.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     /// The same store, which lets an order's details expire too: `retention` milliseconds after the
     /// moment from which the retention of the record counts. `None`: never.
     ///

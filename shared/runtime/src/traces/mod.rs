@@ -132,7 +132,7 @@ impl Sampling {
 }
 
 /// The names that spans give to the bus, the store and the store's operations in their attributes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Engines {
     /// The value of `messaging.system`.
     pub bus: &'static str,
@@ -142,15 +142,18 @@ pub struct Engines {
     pub create: &'static str,
     /// Name of the store's operation that replaces a record.
     pub write: &'static str,
+    /// The value of `db.collection.name` where a record is replaced: the table of the records.
+    pub records: Cow<'static, str>,
 }
 
 impl Engines {
-    /// The names for Kafka and DynamoDB.
+    /// The names for Kafka and DynamoDB, whose tables have no prefix.
     pub const DEPLOYED: Self = Self {
         bus: "kafka",
         store: "aws.dynamodb",
         create: "TransactWriteItems",
         write: "PutItem",
+        records: Cow::Borrowed("order-state"),
     };
     /// The names for the embedded broker and the SQLite file of one machine.
     pub const ONE_MACHINE: Self = Self {
@@ -158,7 +161,17 @@ impl Engines {
         store: "sqlite",
         create: "INSERT",
         write: "UPDATE",
+        records: Cow::Borrowed("order_state"),
     };
+
+    /// The same names, with another table of the records.
+    #[must_use]
+    pub fn with_records(self, table: &str) -> Self {
+        Self {
+            records: Cow::Owned(table.to_owned()),
+            ..self
+        }
+    }
 }
 
 /// Where handlers send their spans: to a sink, or nowhere, which is the default and costs nothing. Clones
@@ -250,8 +263,9 @@ impl Traces {
         });
     }
 
-    fn engines(&self) -> Engines {
-        self.0.as_ref().map_or(Engines::DEPLOYED, |on| on.engines)
+    fn engines(&self) -> &Engines {
+        static UNTOLD: Engines = Engines::DEPLOYED;
+        self.0.as_ref().map_or(&UNTOLD, |on| &on.engines)
     }
 }
 

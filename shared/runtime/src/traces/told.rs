@@ -47,6 +47,7 @@ impl<C: Clock> Tracing<'_, C> {
         self.store_call(within, what, began, failure, || {
             let told = Told::new(engines.write, SpanKind::Client)
                 .with("db.operation.name", engines.write)
+                .with("db.collection.name", engines.records.to_string())
                 .with("triad.order.id", next.id.to_string())
                 .with("triad.order.state", next.state.name())
                 .with("triad.order.version", number(next.version.0));
