@@ -21,7 +21,7 @@ use crate::output::{self, moment, print};
   triad audit --since 30d --json | jq 'select(.by == \"ann\")'
 
 It reads the whole table of process records. A record keeps its acts for as long as it is kept itself. Of a
-downstream what holds it now is told; all changes are in the topic of events. What was done about dead letters:
+downstream the last 21 changes are told, and what holds it now; all changes are in the topic of alerts. What was done about dead letters:
 triad dead-letters list --all.")]
 pub struct AuditArgs {
     /// Only acts of so long ago at most

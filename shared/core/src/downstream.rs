@@ -86,9 +86,27 @@ pub struct Change {
     pub at: Timestamp,
     /// For a person: what changed, why, and which operator did it if one did; empty if nothing ever changed.
     pub what: String,
+    /// The operator who did it, and why; `None` if the breaker did, if nothing ever changed, and in a record of
+    /// an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<OperatorAct>,
     /// Whether the bus has acknowledged the message that tells operators of the change. False too if nothing
     /// ever changed.
     pub told: bool,
+}
+
+impl Change {
+    /// What changed, without who did it and why.
+    #[must_use]
+    pub fn alone(&self) -> &str {
+        let of = |act| self.what.strip_suffix(&*by_operator(act));
+        self.operator.as_ref().and_then(of).unwrap_or(&self.what)
+    }
+}
+
+/// How the text of an operator's change ends.
+fn by_operator(act: &OperatorAct) -> String {
+    format!(": {} ({})", act.why, act.by)
 }
 
 /// What an operator can do to a downstream. [`Downstream::operated`] checks whether it is possible.
@@ -171,7 +189,7 @@ impl Downstream {
         };
         let (was, is) = (self.breaker.name(), breaker.name());
         if was != is {
-            next.note(now, format!("{was} to {is}: {why}"));
+            next.note(now, format!("{was} to {is}: {why}"), None);
         }
         next
     }
@@ -243,15 +261,17 @@ impl Downstream {
                 format!("step {workflow}/{step} resumed")
             }
         };
-        next.note(now, format!("{what}: {} ({})", act.why, act.by));
+        let told = what + &by_operator(act);
+        next.note(now, told, Some(act.clone()));
         Ok(next)
     }
 
     /// Makes this the last change, of which operators are not told yet.
-    fn note(&mut self, at: Timestamp, what: String) {
+    fn note(&mut self, at: Timestamp, what: String, operator: Option<OperatorAct>) {
         let change = Change {
             at,
             what,
+            operator,
             told: false,
         };
         let before = std::mem::replace(&mut self.last, change);

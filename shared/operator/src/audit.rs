@@ -1,12 +1,12 @@
 //! The audit: every act of an operator that records keep, of orders, downstreams and campaigns.
 //!
 //! An order's record keeps its acts longer than its other lines ([`triad_core::timeline`]), until it
-//! expires. A downstream's record has only what operators have set and not taken back, and its last change;
-//! all its changes are in the topic of alerts. What was done about dead letters is in their own topic. Of
-//! campaigns only those in the list are told of: at most 200.
+//! expires. A downstream's record has its last changes, and what operators have set and not taken back however
+//! long ago; all its changes are in the topic of alerts. Of campaigns only those in the list are told of: at
+//! most 200.
 
 use serde::Serialize;
-use triad_core::order::IncidentKind;
+use triad_core::order::{Hold, IncidentKind};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{ControlStore, DefinitionStore, StateStore, StoreError};
@@ -135,25 +135,30 @@ where
 {
     for agent in Published::read(store).await?.agents() {
         let shown = view(store, &agent).await?.record;
-        let line = |at, what: String, operator: &OperatorAct, step: Option<StepId>| Line {
+        let line = |at, what: String, operator: &OperatorAct| Line {
             at,
             on: On::Downstream {
                 downstream: agent.clone(),
             },
             what,
             operator: operator.clone(),
-            step,
+            step: None,
             note: None,
         };
-        if let Some(forced) = &shown.forced {
+        let changes = || shown.earlier.iter().rev().chain([&shown.last]);
+        let mut acts = changes().filter_map(|change| Some((change, change.operator.as_ref()?)));
+        // What is set and no more among the changes was set before all of them.
+        let kept_since = acts.clone().next().map(|(change, _)| change.at);
+        let is_kept = |hold: &Hold| kept_since.is_some_and(|since| hold.at >= since);
+        if let Some(forced) = shown.forced.as_ref().filter(|f| !is_kept(&f.hold)) {
             let what = format!("forced {:?}", forced.to).to_lowercase();
-            tell(line(forced.hold.at, what, &forced.hold.act, None))?;
+            tell(line(forced.hold.at, what, &forced.hold.act))?;
         }
-        for held in &shown.paused {
-            let what = format!("paused {}", held.workflow);
-            let step = Some(held.step.clone());
-            tell(line(held.hold.at, what, &held.hold.act, step))?;
+        for held in shown.paused.iter().filter(|p| !is_kept(&p.hold)) {
+            let what = format!("step {}/{} paused", held.workflow, held.step);
+            tell(line(held.hold.at, what, &held.hold.act))?;
         }
+        acts.try_for_each(|(change, act)| tell(line(change.at, change.alone().to_owned(), act)))?;
     }
     Ok(())
 }

@@ -78,6 +78,11 @@ fn every_act_is_told_with_what_it_was_on_who_and_why_and_those_before_a_moment_a
             .operate_downstream(&bank, &open, &by)
             .await
             .expect("it works");
+        let back = OperatorAct::new("eve", "it is mended");
+        operator
+            .operate_downstream(&bank, &DownstreamAction::Release, &back)
+            .await
+            .expect("it works");
         let close = Operation {
             action: Action::Close,
             act: OperatorAct::new("dan", "by hand"),
@@ -92,6 +97,7 @@ fn every_act_is_told_with_what_it_was_on_who_and_why_and_those_before_a_moment_a
             json!({"campaign_id": campaign, "what": "started: resubmit", "by": "ann", "why": "it is mended"}),
             json!({"campaign_id": campaign, "what": "stopped", "by": "bob", "why": "wait"}),
             json!({"downstream": "bank", "what": "forced open", "by": "cleo", "why": "they mend it"}),
+            json!({"downstream": "bank", "what": "released", "by": "eve", "why": "it is mended"}),
             json!({"order_id": "f", "what": "closed", "by": "dan", "why": "by hand"}),
         ];
         assert_eq!(told.iter().map(said).collect::<Vec<_>>(), expected);

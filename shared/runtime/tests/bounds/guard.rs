@@ -162,6 +162,7 @@ fn a_change_that_was_not_told_is_told_after_five_seconds_by_whoever_reads_it() {
     let last = Change {
         at: Timestamp(BEGIN),
         what: "closed to open".into(),
+        operator: None,
         told: false,
     };
     let record = Downstream {
