@@ -48,11 +48,11 @@ impl TraceContext {
     /// ```
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (known, more) = text.as_bytes().split_first_chunk::<LENGTH>()?;
+        let (known, more) = text.as_bytes().split_at_checked(LENGTH)?;
         let is_parted = PARTS
             .iter()
-            .all(|part| part.end == LENGTH || known[part.end] == b'-');
-        let [version, trace, hop, flags] = PARTS.map(|part| hex(&known[part]));
+            .all(|part| known.get(part.end).is_none_or(|byte| *byte == b'-'));
+        let [version, trace, hop, flags] = PARTS.map(|part| hex(known.get(part)?));
         let (version, trace, hop, flags) = (version?, trace?, hop?, flags?);
         // Later versions may say more behind what is known.
         let is_whole = more.is_empty() || (version > 0 && more.starts_with(b"-"));
