@@ -34,7 +34,7 @@ locals {
 
   # Topics that a function reads by itself, to their present end and in no group.
   looked_at_topics = {
-    console = ["dead-letter"]
+    console = ["alerts", "dead-letter"]
   }
 
   # Every topic that must exist.

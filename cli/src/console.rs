@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use http::HeaderName;
 use serde_json::json;
-use triad_bootstrap::{KafkaLetters, Sending};
+use triad_bootstrap::{KafkaTopics, Sending};
 use triad_console::{Answers, Console, Hidden, Parts, Settings, TraceUrl};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
@@ -174,7 +174,7 @@ pub fn api<B: Bus>(
         clock: SystemClock,
         entropy: SystemEntropy,
         operator,
-        letters: KafkaLetters::of(kafka),
+        topics: KafkaTopics::of(kafka),
     };
     Ok(Arc::new(Console::new(parts, settings)?))
 }

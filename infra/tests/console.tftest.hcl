@@ -122,9 +122,10 @@ run "operators_act_on_it" {
   }
   assert {
     condition = flatten([for s in local.statements.console : s.Resource if contains(s.Action, "kafka-cluster:ReadData")]) == [
+      "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/alerts",
       "arn:aws:kafka:eu-west-1:111122223333:topic/shop/0a1b2c3d-0000-0000-0000-000000000000-1/dead-letter",
     ]
-    error_message = "it reads dead letters and no other topic"
+    error_message = "it reads alerts and dead letters and no other topic"
   }
   assert {
     condition     = length([for s in local.statements.console : s if startswith(s.Sid, "Msk") || s.Sid == "KafkaGroups" || s.Sid == "ExpiryOfDetails"]) == 0

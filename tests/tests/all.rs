@@ -9,6 +9,7 @@ mod bus_bounds;
 mod bus_contract;
 mod campaigns;
 mod cli;
+mod cloudwatch;
 mod connections;
 mod console_function;
 mod dead_letters;

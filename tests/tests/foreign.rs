@@ -196,7 +196,7 @@ async fn a_header_name_that_is_no_text_holds_up_no_tool() {
     kafka.put(0, &[odd("1"), plain("2")]);
     let read = read_until(&kafka.config.brokers, &[TOPIC], |r| r.len() >= 2).await;
     assert_eq!(read[0].headers.len(), 4);
-    let mut held = HeldRecords::open(&kafka.config, TOPIC, None, PATIENCE).expect("it opens");
+    let mut held = HeldRecords::open(&kafka.config, TOPIC, None, None, PATIENCE).expect("it opens");
     let mut count = 0;
     while held.next().await.expect("it reads").is_some() {
         count += 1;
@@ -359,7 +359,7 @@ async fn a_batch_that_cannot_be_read_is_passed_over_by_tools() {
     let read = read_until(&kafka.config.brokers, &[TOPIC], |r| r.len() >= 2).await;
     let values: Vec<String> = read.iter().map(value).collect();
     assert_eq!(values, ["1", "2"]);
-    let mut held = HeldRecords::open(&kafka.config, TOPIC, None, PATIENCE).expect("it opens");
+    let mut held = HeldRecords::open(&kafka.config, TOPIC, None, None, PATIENCE).expect("it opens");
     let mut values = Vec::new();
     while let Some(record) = held.next().await.expect("it reads to the end") {
         values.push(value(&record));

@@ -34,7 +34,7 @@ fn names() -> BTreeSet<&'static str> {
 }
 
 /// An order that has failed oftener than it may: a fault of the software, as the Supervisor meets it.
-async fn sweep_over_a_breach() {
+pub(crate) async fn sweep_over_a_breach() {
     let table = Store::start().await;
     let store = table.store();
     let yaml = "workflow: w\nsteps: [{id: a, agent: x, action: go, compensation: none}]";
@@ -77,6 +77,18 @@ async fn sweep_over_a_breach() {
     assert_eq!((report.found, report.written), (1, 1), "{report:?}");
     let late = report.oldest_due.map(|due| due.0);
     assert_eq!(late, Some(past.0), "since when it is due");
+}
+
+/// One sweep over an empty table, which may take up so many orders; with 0 it is not whole.
+pub(crate) async fn sweep_within(sweep_limit: usize) {
+    let table = Store::start().await;
+    let settings = Settings {
+        sweep_limit,
+        ..Settings::default()
+    };
+    let bus = MemoryBus::default();
+    let supervisor = Supervisor::new(table.store(), bus, SystemClock, SystemEntropy, settings);
+    supervisor.sweep(Millis(60_000)).await;
 }
 
 /// The metrics that the lines tell of. Each stands under all its labels, and CloudWatch is told its unit.
@@ -138,17 +150,7 @@ fn a_sweep_that_was_not_whole_is_not_counted_as_done() {
         .build()
         .expect("a runtime");
     let results = |sweep_limit| {
-        let sweep = async {
-            let table = Store::start().await;
-            let settings = Settings {
-                sweep_limit,
-                ..Settings::default()
-            };
-            let bus = MemoryBus::default();
-            let ports = (table.store(), bus, SystemClock, SystemEntropy);
-            let supervisor = Supervisor::new(ports.0, ports.1, ports.2, ports.3, settings);
-            supervisor.sweep(Millis(60_000)).await
-        };
+        let sweep = sweep_within(sweep_limit);
         metrics::with_local_recorder(&embedded, || runtime.block_on(sweep));
         let lines = embedded.lines(1);
         let read = lines

@@ -74,7 +74,7 @@ pub async fn copy(
     let mut copied = 0;
     for topic in there.iter().filter(|topic| is_copied(topic)) {
         let mut held = match topic.as_str() {
-            topics::DEAD_LETTER => HeldRecords::open(from, topic, None, ANSWER)?,
+            topics::DEAD_LETTER => HeldRecords::open(from, topic, None, None, ANSWER)?,
             _ => untaken(from, topic, "").await?,
         };
         let partitions = i32::try_from(held.partitions()).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! `triad audit`: every act of an operator that records keep.
+//! `triad audit`: every act of an operator that is kept.
 
 use std::process::ExitCode;
 
@@ -6,23 +6,24 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use triad_core::Timestamp;
-use triad_operator::audit::{AuditError, Line, On, export};
+use triad_operator::audit::{AuditError, LettersError, Line, On, export, letters};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 use triad_workflow::Millis;
 
-use crate::commands::connection::StoreArgs;
+use crate::commands::connection::{KafkaArgs, LoginArgs, StoreArgs};
+use crate::commands::dead_letters::topic::KafkaLetters;
 use crate::output::{self, moment, print};
 
-/// Export what operators did: on orders, downstreams and campaigns, with who and why
+/// Export what operators did: on orders, downstreams, campaigns and dead letters, with who and why
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad audit --json > audit.jsonl
   triad audit --since 30d --json | jq 'select(.by == \"ann\")'
 
 It reads the whole table of process records. A record keeps its acts for as long as it is kept itself. Of a
-downstream the last 21 changes are told, and what holds it now; all changes are in the topic of alerts. What was done about dead letters:
-triad dead-letters list --all.")]
+downstream the last 21 changes are told, and what holds it now; all changes are in the topic of alerts. What was
+done about dead letters is told where Kafka is known (--brokers), from their topic.")]
 pub struct AuditArgs {
     /// Only acts of so long ago at most
     #[arg(long, value_name = "TIME", value_parser = str::parse::<Millis>)]
@@ -32,12 +33,17 @@ pub struct AuditArgs {
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
+    /// Kafka bootstrap addresses, for what was done about dead letters
+    #[arg(long, value_name = "HOST:PORT", env = "TRIAD_BROKERS")]
+    brokers: Option<String>,
+    #[command(flatten)]
+    login: LoginArgs,
 }
 
 /// Runs `triad audit`. The exit code is always 0.
 ///
 /// # Errors
-/// If the store or standard output fails.
+/// If the store, the topic of dead letters or standard output fails.
 pub async fn run(args: AuditArgs) -> Result<ExitCode> {
     let store = args.store.store().await?;
     let since = args
@@ -55,8 +61,28 @@ pub async fn run(args: AuditArgs) -> Result<ExitCode> {
         Err(AuditError::Downstreams(e)) => return Err(e.into()),
     };
     super::list::tell(&skipped);
+    let is_of_letters = args.brokers.is_some();
+    match args.brokers {
+        Some(brokers) => {
+            let login = args.login;
+            let kafka = KafkaArgs { brokers, login };
+            let topic = KafkaLetters::of(&kafka, args.json).await?;
+            let told = letters(&topic, since, |line| {
+                shown += 1;
+                tell(line, args.json)
+            });
+            match told.await {
+                Ok(()) => {}
+                Err(LettersError::Report(e)) => return Err(e),
+                Err(LettersError::Topic(e)) => return Err(e.into()),
+            }
+        }
+        None => eprintln!(
+            "triad: what was done about dead letters is not told: give --brokers, or set TRIAD_BROKERS"
+        ),
+    }
     if args.json {
-        output::summary(shown, false, None, json!({}))?;
+        output::summary(shown, false, None, json!({"dead_letters": is_of_letters}))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -69,6 +95,7 @@ fn tell(line: &Line, json: bool) -> Result<()> {
         On::Order { order_id } => order_id.to_string(),
         On::Downstream { downstream } => format!("downstream {downstream}"),
         On::Campaign { campaign_id } => campaign_id.to_string(),
+        On::DeadLetter { dead_letter } => format!("dead letter {dead_letter}"),
     };
     let within = line
         .operator

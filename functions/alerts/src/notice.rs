@@ -1,7 +1,8 @@
 //! What an SNS topic is told of an alert.
 
-use triad_core::message::{Alert, AlertKind};
+use triad_core::message::Alert;
 use triad_operator::address::{ConsoleUrl, Place};
+use triad_operator::alert;
 use triad_runtime::InputRecord;
 
 /// Bound of a message: SNS takes 256 KB with its attributes.
@@ -38,18 +39,7 @@ impl Notice {
                 attributes: vec![("kind", "unknown".to_owned())],
             });
         };
-        let (kind, what) = match alert.kind {
-            AlertKind::OrderError => ("order-error", "an order is in Error"),
-            AlertKind::CompensationFailed => {
-                ("compensation-failed", "an order is half compensated")
-            }
-            AlertKind::OrderLate => ("order-late", "an order has missed its deadline"),
-            AlertKind::DeadLetter => ("dead-letter", "a record could not be taken"),
-            AlertKind::Breaker => ("breaker", "a downstream has changed"),
-            AlertKind::Unreadable => ("unreadable", "an order's record cannot be read"),
-            AlertKind::Misconfigured => ("misconfigured", "a handler cannot go on"),
-            AlertKind::CampaignStopped => ("campaign-stopped", "a campaign has stopped by itself"),
-        };
+        let (kind, what) = (alert::name(alert.kind), alert::in_words(alert.kind));
         let link = console.and_then(|at| Some(at.of(&Place::of_alert(&alert)?)));
         let order = alert.order_id.as_deref();
         let about = order.map_or_else(|| what.to_owned(), |order| format!("{what}: {order}"));

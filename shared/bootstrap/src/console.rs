@@ -19,7 +19,7 @@ use triad_mcp::{Mcp, Mounted, NoPages};
 use triad_runtime::system::{SystemClock, SystemEntropy};
 
 use crate::lambda;
-use crate::letters::KafkaLetters;
+use crate::letters::KafkaTopics;
 use crate::reader::{ConfigError, Reader};
 use crate::wiring::Wiring;
 
@@ -99,7 +99,7 @@ impl AtUrl {
             clock: SystemClock,
             entropy: SystemEntropy,
             operator: wiring.operator(),
-            letters: KafkaLetters::of(wiring.config.kafka.clone()),
+            topics: KafkaTopics::of(wiring.config.kafka.clone()),
         };
         let api = Arc::new(Console::new(parts, config.settings)?);
         let acts = triad_mcp::Settings { acts: false };

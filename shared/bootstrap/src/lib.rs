@@ -34,7 +34,7 @@ pub use auth::{AuthConfig, LoginError, UnknownWay, Way};
 pub use config::Config;
 #[cfg(feature = "traces")]
 pub use export::{Sending, export_traces, traces_to};
-pub use letters::KafkaLetters;
+pub use letters::KafkaTopics;
 pub use reader::{ConfigError, environment};
 #[cfg(feature = "http")]
 pub use remotes::{http_remotes, remotes_of};

@@ -8,6 +8,7 @@ use triad_operator::counts::{Sample, sample};
 use triad_runtime::Clock;
 
 use crate::caller::{Caller, Role};
+use crate::heard::Heard;
 use crate::installation::Installation;
 use crate::problem::Problem;
 use crate::random::NoRandom;
@@ -27,6 +28,8 @@ pub(crate) struct Desk<I> {
     pub(crate) seen_campaigns: Look,
     /// The last sample of the table, and when it was taken.
     sample: Mutex<Option<(Timestamp, Sample)>>,
+    /// What was heard last of alerts and dead letters, and when.
+    heard: Mutex<Option<(Timestamp, Heard)>>,
     pub(crate) sessions: Sessions,
     pub(crate) listeners: Arc<Semaphore>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -43,6 +46,7 @@ impl<I: Installation> Desk<I> {
             seen: Look::default(),
             seen_campaigns: Look::default(),
             sample: Mutex::default(),
+            heard: Mutex::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             stopping: watch::Sender::new(false),
             requests: Semaphore::new(REQUESTS),
@@ -75,9 +79,23 @@ impl<I: Installation> Desk<I> {
         place.map_err(|_| Problem::later("busy", text, 1))
     }
 
-    /// A place among those who read the topic of dead letters.
-    pub(crate) fn read_letters(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        let text = "the dead letters are being read by others";
+    /// What the topics of alerts and dead letters had of late, at most [`SAMPLE_FOR`] old.
+    pub(crate) async fn heard(&self) -> Heard {
+        let mut last = self.heard.lock().await;
+        let now = self.now();
+        if let Some((at, heard)) = &*last
+            && now.since(*at) < SAMPLE_FOR
+        {
+            return heard.clone();
+        }
+        let heard = Heard::read(self.of.topics(), now).await;
+        *last = Some((self.now(), heard.clone()));
+        heard
+    }
+
+    /// A place among those who read a topic of dead letters or alerts.
+    pub(crate) fn read_topics(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let text = "the topics are being read by others";
         let place = self.readings.try_acquire();
         place.map_err(|_| Problem::later("busy", text, 2))
     }

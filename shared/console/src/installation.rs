@@ -2,13 +2,13 @@
 
 use std::fmt::Display;
 
-use triad_operator::dead_letters::LetterTopic;
+use triad_operator::topic::TopicReader;
 use triad_runtime::operator::Operator;
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Bus, Clock, ControlStore, DefinitionStore, Entropy, StateStore};
 
-/// An installation that a console can work on: its store, bus, clock, random numbers, operator and dead
-/// letters. [`Parts`] is an installation that is put together from values of these types.
+/// An installation that a console can work on: its store, bus, clock, random numbers, operator and the
+/// topics of dead letters and alerts. [`Parts`] is an installation that is put together from values of these types.
 pub trait Installation: Send + Sync + 'static {
     /// The store of orders, workflows and control records.
     type Store: StateStore + DefinitionStore + OperatorStore + ControlStore + Clone;
@@ -19,8 +19,8 @@ pub trait Installation: Send + Sync + 'static {
     type Clock: Clock;
     /// The source of random numbers, for the tokens of writes.
     type Entropy: Entropy;
-    /// The topic of dead letters, which is read from its beginning or from a moment on.
-    type Letters: LetterTopic<Error: Display>;
+    /// The topics of dead letters and alerts, which are read from their beginning or from a moment on.
+    type Topics: TopicReader<Error: Display>;
 
     /// The store of orders, workflows and control records.
     fn store(&self) -> &Self::Store;
@@ -32,8 +32,8 @@ pub trait Installation: Send + Sync + 'static {
     fn entropy(&self) -> &Self::Entropy;
     /// What carries out the acts of operators, over the same store and bus.
     fn operator(&self) -> &Operator<Self::Store, Self::Bus, Self::Clock, Self::Entropy>;
-    /// The topic of dead letters.
-    fn letters(&self) -> &Self::Letters;
+    /// The topics of dead letters and alerts.
+    fn topics(&self) -> &Self::Topics;
 }
 
 /// An installation that is put together from these parts.
@@ -50,8 +50,8 @@ pub struct Parts<S, B, C, E, T> {
     /// What carries out the acts of operators, over the same store and bus, with the time spans of the
     /// installation.
     pub operator: Operator<S, B, C, E>,
-    /// The topic of dead letters.
-    pub letters: T,
+    /// The topics of dead letters and alerts.
+    pub topics: T,
 }
 
 impl<S, B, C, E, T> Installation for Parts<S, B, C, E, T>
@@ -60,13 +60,13 @@ where
     B: Bus,
     C: Clock,
     E: Entropy,
-    T: LetterTopic<Error: Display> + 'static,
+    T: TopicReader<Error: Display> + 'static,
 {
     type Store = S;
     type Bus = B;
     type Clock = C;
     type Entropy = E;
-    type Letters = T;
+    type Topics = T;
 
     fn store(&self) -> &S {
         &self.store
@@ -83,7 +83,7 @@ where
     fn operator(&self) -> &Operator<S, B, C, E> {
         &self.operator
     }
-    fn letters(&self) -> &T {
-        &self.letters
+    fn topics(&self) -> &T {
+        &self.topics
     }
 }

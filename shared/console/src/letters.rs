@@ -7,7 +7,7 @@ use triad_operator::dead_letters::{
 use triad_operator::json as form;
 use triad_runtime::dead_letter::LetterId;
 
-use crate::acts::letters::{FilterForm, unreadable};
+use crate::acts::letters::FilterForm;
 use crate::desk::Desk;
 use crate::hidden::Hidden;
 use crate::installation::Installation;
@@ -31,11 +31,11 @@ pub(crate) async fn list<I: Installation>(
         dismissed: query.flag("dismissed"),
         ..form.filter(desk)?
     };
-    let _place = desk.read_letters()?;
-    newest(desk.of.letters(), &filter, limit)
+    let _place = desk.read_topics()?;
+    newest(desk.of.topics(), &filter, limit)
         .await
         .map_err(|error| match error {
-            LetterError::Topic(e) => unreadable(&e),
+            LetterError::Topic(e) => unreadable("dead letters", &e),
             LetterError::Full(full) => {
                 Problem::bad("too-many-letters", format!("{full}: ask with a `since`"))
             }
@@ -49,15 +49,21 @@ pub(crate) async fn shown<I: Installation>(
 ) -> Result<(Shown, Value), Problem> {
     let bad = |e| Problem::bad("bad-letter-id", format!("{e}"));
     let id: LetterId = id.parse().map_err(bad)?;
-    let _place = desk.read_letters()?;
-    let found = show(desk.of.letters(), &id)
+    let _place = desk.read_topics()?;
+    let found = show(desk.of.topics(), &id)
         .await
-        .map_err(|e| unreadable(&e))?;
+        .map_err(|e| unreadable("dead letters", &e))?;
     let text = format!("there is no dead letter {id}");
     let found = found.ok_or_else(|| Problem::missing("no-such-letter", text))?;
     let mut json = form::line("letter", &found)?;
     mask(&mut json, &desk.settings.hidden);
     Ok((found, json))
+}
+
+/// A topic that cannot be read now.
+pub(crate) fn unreadable(topic: &str, error: &impl std::fmt::Display) -> Problem {
+    let text = format!("the topic of {topic} cannot be read: {error}");
+    Problem::later("bus-unavailable", text, 5)
 }
 
 /// Hides fields in the value of a letter, and in those that were sent in its place.

@@ -25,6 +25,7 @@
 //! | `hidden` | fields that are shown to nobody |
 //! | `trace` | where an order's trace is looked at |
 //! | `desk` | what all requests share |
+//! | `heard` | what the topics of alerts and dead letters had of late |
 //!
 //! Architecture invariant: there is no rule about orders here, no listener and no TLS; nothing knows of
 //! DynamoDB, Kafka or SQLite.
@@ -36,6 +37,7 @@ mod caller;
 mod console;
 mod desk;
 mod events;
+mod heard;
 mod hidden;
 mod installation;
 mod letters;

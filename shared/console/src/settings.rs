@@ -22,7 +22,7 @@ pub(crate) const PAGE: usize = 100;
 pub(crate) const CAMPAIGNS: usize = 50;
 /// Requests that are answered at once; further ones are told to come again.
 pub(crate) const REQUESTS: usize = 64;
-/// Readings of the topic of dead letters at once: each reads all of it.
+/// Readings of the topics of dead letters and alerts at once: one may read all of its topic.
 pub(crate) const READINGS: usize = 2;
 /// Listeners to events at once; further ones are told to come again.
 pub(crate) const LISTENERS: usize = 64;

@@ -83,8 +83,8 @@ pub struct HeldRecords {
 
 impl HeldRecords {
     /// Opens a topic, from its beginning or, with `since_ms` (milliseconds since the Unix epoch), from the
-    /// first record of each partition whose timestamp is not before it. `None`: from the beginning. Blocks
-    /// the thread for at most `within` for each answer of a broker. If the client logs in with tokens, it
+    /// first record of each partition whose timestamp is not before it. With `last`, at most so many records
+    /// of each partition are read, the last ones; `None`: all. Blocks the thread for at most `within` for each answer of a broker. If the client logs in with tokens, it
     /// also waits at most 5 s for a token.
     ///
     /// # Errors
@@ -95,6 +95,7 @@ impl HeldRecords {
         config: &KafkaConfig,
         topic: &str,
         since_ms: Option<i64>,
+        last: Option<u32>,
         within: Duration,
     ) -> Result<Self, KafkaError> {
         let consumer = consumer(config, "triad-reader")?;
@@ -119,7 +120,13 @@ impl HeldRecords {
             // Nothing in it is as new.
             _ => None,
         });
-        let starts = starts.collect();
+        let mut starts: BTreeMap<i32, i64> = starts.collect();
+        if let Some(last) = last {
+            for (partition, from) in &mut starts {
+                let end = held.ends.get(partition).copied().unwrap_or(*from);
+                *from = (end - i64::from(last)).max(*from);
+            }
+        }
         Self::from(consumer, config, topic, held, starts)
     }
 

@@ -1,4 +1,4 @@
-//! The audit: every act of an operator that records keep, of orders, downstreams and campaigns.
+//! The audit: every act of an operator that is kept, of orders, downstreams, campaigns and dead letters.
 //!
 //! An order's record keeps its acts longer than its other lines ([`triad_core::timeline`]), until it
 //! expires. A downstream's record has its last changes, and what operators have set and not taken back however
@@ -8,13 +8,16 @@
 use serde::Serialize;
 use triad_core::order::{Hold, IncidentKind};
 use triad_core::{CampaignId, OperatorAct, OrderId, Timestamp};
+use triad_runtime::dead_letter::{Entry, LetterId};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{ControlStore, DefinitionStore, StateStore, StoreError};
 use triad_workflow::{AgentName, StepId};
 
 use crate::campaign::desk;
+use crate::dead_letters::as_text;
 use crate::downstreams::{DownstreamError, Published, view};
 use crate::skipped::Skipped;
+use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 
 /// One act of an operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,6 +59,12 @@ pub enum On {
         /// The campaign's id.
         campaign_id: CampaignId,
     },
+    /// A dead letter: it was replayed or dismissed.
+    DeadLetter {
+        /// The letter's id.
+        #[serde(serialize_with = "as_text")]
+        dead_letter: LetterId,
+    },
 }
 
 /// Why [`export`] ended before its last line. `E` is the error of the caller's `report`.
@@ -95,6 +104,61 @@ where
     campaigns(store, &mut tell).await?;
     downstreams(store, &mut tell).await?;
     orders(store, &mut tell).await
+}
+
+/// Why [`letters`] ended before its last line. `T` is the error of the [`TopicReader`], `E` that of the caller's
+/// `report`.
+#[derive(Debug, thiserror::Error)]
+pub enum LettersError<T, E> {
+    /// The topic cannot be read.
+    #[error("the topic of dead letters cannot be read")]
+    Topic(T),
+    /// The caller's `report` returned this error.
+    #[error("{0}")]
+    Report(E),
+}
+
+/// Calls `report` with every replay and dismissal of a dead letter that the topic of dead letters still has and
+/// that was done at or after `since`, in the topic's order. The topic is read from the first record on that was
+/// written at `since` or later.
+///
+/// # Errors
+/// [`LettersError::Topic`] if the topic cannot be read; [`LettersError::Report`] if `report` returned an error.
+/// Lines that were reported before stay reported.
+pub async fn letters<T: TopicReader, E>(
+    topics: &T,
+    since: Timestamp,
+    mut report: impl FnMut(&Line) -> Result<(), E>,
+) -> Result<(), LettersError<T::Error, E>> {
+    let extent = Extent {
+        since: Some(since),
+        last: None,
+    };
+    let opened = topics.open(LogTopic::DeadLetters, extent).await;
+    let mut records = opened.map_err(LettersError::Topic)?;
+    while let Some(record) = records.next().await.map_err(LettersError::Topic)? {
+        let (what, marker) = match Entry::read(record) {
+            Ok(Entry::Replayed(marker)) => ("replayed", marker),
+            Ok(Entry::Dismissed(marker)) => ("dismissed", marker),
+            Ok(Entry::Letter(_)) | Err(_) => continue,
+        };
+        if marker.act.at < since {
+            continue;
+        }
+        let corrected = marker.corrected.as_deref().map(String::from_utf8_lossy);
+        let line = Line {
+            at: marker.act.at,
+            on: On::DeadLetter {
+                dead_letter: marker.of,
+            },
+            what: what.to_owned(),
+            operator: OperatorAct::new(&marker.act.by, &marker.act.why),
+            step: None,
+            note: corrected.map(|value| format!("value: {value}")),
+        };
+        report(&line).map_err(LettersError::Report)?;
+    }
+    Ok(())
 }
 
 async fn campaigns<S: ControlStore, E>(

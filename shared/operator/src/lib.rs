@@ -18,7 +18,10 @@
 //! | [`changes`] | says what differs between two versions | nothing |
 //! | [`audit`] | hands over every act that records keep, with who and why | the whole table of process records |
 //! | [`address`] | says where a page of the console is, and which one shows what an alert is about | nothing |
+//! | [`alert`] | says what an alert is about, in words | nothing |
 //! | [`dead_letters`] | lists, shows and replays dead letters | the topic, from a moment on |
+//! | [`recent`] | shows the newest alerts and counts the dead letters of late | a bounded part of the two topics |
+//! | [`topic`] | is the port by which the topics are read | nothing |
 //! | [`moving`] | writes everything of an installation into a file, and puts a file into another one | the whole store |
 //!
 //! [`json`] has the form of all of it for programs: one line a thing, moments in RFC 3339.
@@ -35,6 +38,7 @@
 
 pub mod acts;
 pub mod address;
+pub mod alert;
 mod attention;
 pub mod audit;
 pub mod bulk;
@@ -56,11 +60,13 @@ pub mod order;
 pub mod outcome;
 mod pace;
 pub mod pages;
+pub mod recent;
 pub mod search;
 pub mod settling;
 mod skipped;
 pub mod status;
 pub mod timeline;
+pub mod topic;
 pub mod versions;
 
 pub use pace::{InvalidRate, Rate};

@@ -46,6 +46,8 @@ pub struct UnderWay {
     /// How many orders have been due for two minutes or longer, at most 1,000 of each shard. If there are
     /// any, no Supervisor may be running, or it cannot keep up.
     pub overdue: u64,
+    /// Since when the one of these that is due longest has been due; `None` if there are none.
+    pub oldest_due: Option<Timestamp>,
 }
 
 impl Status {
@@ -119,12 +121,21 @@ where
 /// [`StoreError`] if a page of the index cannot be read.
 pub async fn under_way<S: StateStore>(store: &S, now: Timestamp) -> Result<UnderWay, StoreError> {
     let mut all = UnderWay::default();
+    let mut firsts = Vec::new();
     for shard in 0..SHARDS {
         let page = store.due(shard, Timestamp(u64::MAX), ROWS, None).await?;
         all.orders += page.rows.len() as u64;
         all.more |= page.next.is_some();
         let overdue = store.due(shard, now.minus(LATE), ROWS, None).await?;
         all.overdue += overdue.rows.len() as u64;
+        // The earliest of the shard; a row does not say since when.
+        firsts.extend(overdue.rows.into_iter().next().map(|row| row.order));
+    }
+    if !firsts.is_empty() {
+        for order in store.load_eventually(firsts).await {
+            let due = order?.and_then(|order| order.due);
+            all.oldest_due = all.oldest_due.into_iter().chain(due).min();
+        }
     }
     Ok(all)
 }

@@ -7,7 +7,7 @@ mod list;
 mod replay;
 mod show;
 mod text;
-mod topic;
+pub mod topic;
 
 use std::process::ExitCode;
 

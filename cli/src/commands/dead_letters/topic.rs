@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use triad_core::{Timestamp, topics};
 use triad_kafka::{HeldRecords, KafkaConfig, KafkaError};
-use triad_operator::dead_letters::{LetterRecords, LetterTopic};
+use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 use triad_runtime::InputRecord;
 
 use crate::commands::connection::KafkaArgs;
@@ -59,13 +58,15 @@ impl KafkaLetters {
     }
 }
 
-impl LetterTopic for KafkaLetters {
+impl TopicReader for KafkaLetters {
     type Error = KafkaError;
     type Records = Records;
 
-    async fn open(&self, since: Option<Timestamp>) -> Result<Records, KafkaError> {
-        let since = since.map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
-        let held = HeldRecords::open(&self.kafka, topics::DEAD_LETTER, since, ANSWER)?;
+    async fn open(&self, topic: LogTopic, extent: Extent) -> Result<Records, KafkaError> {
+        let since = extent
+            .since
+            .map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
+        let held = HeldRecords::open(&self.kafka, topic.name(), since, extent.last, ANSWER)?;
         self.bar.reset();
         self.bar.set_length(held.progress().1);
         Ok(Records {
@@ -75,7 +76,7 @@ impl LetterTopic for KafkaLetters {
     }
 }
 
-impl LetterRecords for Records {
+impl TopicRecords for Records {
     type Error = KafkaError;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, KafkaError> {

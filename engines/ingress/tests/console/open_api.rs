@@ -32,7 +32,7 @@ async fn both(client: &Client, path: &str, headers: &[(&str, &str)]) -> u16 {
     said.status
 }
 
-const LOOKS: [&str; 9] = [
+const LOOKS: [&str; 10] = [
     "/v1/operate/orders",
     "/v1/operate/orders/a",
     "/v1/operate/counts",
@@ -42,6 +42,7 @@ const LOOKS: [&str; 9] = [
     "/v1/operate/workflows/w/present",
     "/v1/operate/dead-letters",
     "/v1/operate/dead-letters/orders/3/1",
+    "/v1/operate/alerts",
 ];
 const ACTS: [&str; 3] = [
     "/v1/operate/acts",

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 use triad_console::{Hidden, Settings};
+use triad_core::message::{Alert, AlertKind};
 use triad_core::order::{Hold, OperatorAct};
-use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
+use triad_runtime::{Bus, Clock};
+use triad_workflow::Millis;
 
 use crate::common::{World, text};
 
@@ -64,6 +66,61 @@ async fn what_became_of_a_downstream_is_told_the_newest_first() {
         history.find("it is well (ann)"),
     );
     assert!(paused.is_some() && resumed < paused, "{history}");
+}
+
+#[tokio::test]
+async fn the_overview_tells_alerts_dead_letters_and_what_has_been_due_longest() {
+    let world = world().await;
+    let hour = Millis(3_600_000);
+    for (id, late) in [("b", Millis(1)), ("c", hour)] {
+        let due = SystemClock.now().minus(late);
+        world.order(id, |order| order.due = Some(due)).await;
+    }
+    let alert = |order: &str, late: Millis| Alert {
+        alert_id: format!("{order}/Error/1"),
+        kind: AlertKind::OrderError,
+        order_id: Some(order.to_owned()),
+        cause: SCRIPT.to_owned(),
+        at: SystemClock.now().minus(late),
+    };
+    let told = [
+        alert("older", hour),
+        alert("e<script>", Millis(0)),
+        alert("long ago", Millis(25 * 3_600_000)),
+    ];
+    let told = told.iter().map(|alert| alert.message("k", None)).collect();
+    world.heard.publish(told).await;
+
+    let page = text(&world.get("/console/").await);
+    assert!(page.contains("the oldest for 1 h 0 min"), "{page}");
+    let letters = page.split_once("dead letters in a day").expect("a tile").0;
+    assert!(
+        letters.ends_with(r#"<span class="figure">1</span><span class="label">"#),
+        "{letters}"
+    );
+    let alerts = page.split_once("Alerts of the last day").expect("a list").1;
+    let of = |order: &str| alerts.find(&format!("href=\"/console/orders/{order}\""));
+    let newest = of("e%3Cscript%3E");
+    assert!(newest.is_some() && newest < of("older"), "{alerts}");
+
+    let said = world
+        .get("/v1/operate/alerts?since=2h&limit=1")
+        .await
+        .json();
+    let alert = &said["alerts"][0];
+    assert_eq!(
+        (&alert["about"], &alert["page"]),
+        (
+            &json!("order-error"),
+            &json!("/console/orders/e%3Cscript%3E")
+        )
+    );
+    assert_eq!(said["more"], true);
+    let counts = world.get("/v1/operate/counts").await.json();
+    let due = counts["under_way"]["oldest_due"]
+        .as_str()
+        .expect("a moment");
+    assert!(due.ends_with('Z'), "{due}");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use super::{act, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::installation::Installation;
+use crate::letters::unreadable;
 use crate::problem::Problem;
 use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
 
@@ -87,7 +88,7 @@ pub(crate) async fn carry_out<I: Installation>(
     request: Request,
 ) -> Result<Done, Problem> {
     desk.may_act(caller)?;
-    let _place = desk.read_letters()?;
+    let _place = desk.read_topics()?;
     let what = what(desk, caller, &request)?;
     let (mut lines, mut tally, began) = (Vec::new(), Tally::default(), desk.now());
     let report = |letter: &triad_runtime::dead_letter::Letter, outcome: &Outcome| {
@@ -107,7 +108,7 @@ pub(crate) async fn carry_out<I: Installation>(
         }
     };
     let ran = replay(
-        desk.of.letters(),
+        desk.of.topics(),
         desk.of.bus(),
         desk.of.clock(),
         &what,
@@ -190,7 +191,7 @@ impl FilterForm {
 
 fn failed<E: std::fmt::Display>(error: ReplayError<E, Enough>) -> Problem {
     match error {
-        ReplayError::Topic(e) => unreadable(&e),
+        ReplayError::Topic(e) => unreadable("dead letters", &e),
         ReplayError::Full(full) => Problem::bad(
             "too-many-letters",
             format!("{full}: act on them in parts, with `since`"),
@@ -212,11 +213,6 @@ fn failed<E: std::fmt::Display>(error: ReplayError<E, Enough>) -> Problem {
 }
 
 /// The topic cannot be read.
-pub(crate) fn unreadable(error: &impl std::fmt::Display) -> Problem {
-    let text = format!("the topic of dead letters cannot be read: {error}");
-    Problem::later("bus-unavailable", text, 5)
-}
-
 impl Done {
     /// The result's form for programs.
     pub(crate) fn json(&self) -> Result<Value, Problem> {

@@ -1,5 +1,6 @@
 //! The API: JSON under `/v1/operate`, described by `openapi.json`.
 
+mod alerts;
 pub(crate) mod campaigns;
 mod letters;
 mod orders;
@@ -87,7 +88,7 @@ fn methods(path: &[&str]) -> Result<&'static str, Problem> {
     match path {
         [
             "openapi.json" | "orders" | "counts" | "causes" | "downstreams" | "workflows"
-            | "dead-letters",
+            | "dead-letters" | "alerts",
         ]
         | ["orders", _]
         | ["workflows", _, _]
@@ -124,6 +125,7 @@ async fn look<I: Installation>(
         ["workflows"] => parts::workflows(desk, query).await,
         ["workflows", name, version] => parts::workflow(desk, name, version, query).await,
         ["dead-letters"] => letters::list(desk, query).await,
+        ["alerts"] => alerts::list(desk, query).await,
         ["dead-letters", topic, partition, offset] => {
             letters::one(desk, &format!("{topic}/{partition}/{offset}"), query).await
         }

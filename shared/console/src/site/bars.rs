@@ -10,6 +10,8 @@ const LABEL: u64 = 170;
 const WIDTH: u64 = 820;
 const ROW: usize = 26;
 const TICKS: u64 = 4;
+/// Narrowest bar that has room for the number of its calls.
+const FOR_CALLS: u64 = 30;
 
 /// One bar; a mark where it has no length.
 struct Bar {
@@ -17,6 +19,8 @@ struct Bar {
     to: Timestamp,
     class: &'static str,
     say: String,
+    /// Calls that the service got; 0 where it is no attempt, or nobody has said how many.
+    calls: u32,
 }
 
 struct Line {
@@ -75,8 +79,12 @@ fn drawn(bar: &Bar, from: u64, to: u64, y: usize) -> Markup {
         @if bar.from == bar.to {
             circle class="mark" cx=(from) cy=(y + 13) r="5" { title { (bar.say) } }
         } @else {
-            rect class={ "bar " (bar.class) } x=(from) y=(y + 5) width=(to.saturating_sub(from).max(3)) height="16" rx="3" {
+            @let width = to.saturating_sub(from).max(3);
+            rect class={ "bar " (bar.class) } x=(from) y=(y + 5) width=(width) height="16" rx="3" {
                 title { (bar.say) ", " (text::since(bar.from, bar.to)) }
+            }
+            @if bar.calls > 1 && width >= FOR_CALLS {
+                text class="soft" x=(from + width / 2) y=(y + 17) text-anchor="middle" { (bar.calls) "×" }
             }
         }
     }
@@ -93,6 +101,7 @@ fn lines(order: &Order, now: Timestamp) -> Vec<Line> {
         to: end,
         class: text::class_of(order.state.name()),
         say: format!("the order: {}", order.state.name()),
+        calls: 0,
     };
     let mut lines = vec![Line {
         name: "order".to_owned(),
@@ -102,8 +111,10 @@ fn lines(order: &Order, now: Timestamp) -> Vec<Line> {
         let step = record.step.as_str();
         let of_step = order.incidents.iter();
         let of_step = of_step.filter(|line| line.step.as_ref().is_some_and(|s| s.as_str() == step));
-        let mut bars: Vec<Bar> = of_step.filter_map(of_incident).collect();
-        bars.extend(of_state(record, now));
+        let mut bars: Vec<Bar> = of_step.clone().filter_map(of_incident).collect();
+        let last = of_step.map(|line| line.at).next_back();
+        let last = last.filter(|_| order.state.finished_at().is_none());
+        bars.extend(of_state(record, last, now));
         if !bars.is_empty() {
             lines.push(Line {
                 name: step.chars().take(22).collect(),
@@ -131,6 +142,16 @@ fn of_incident(line: &Incident) -> Option<Bar> {
     };
     let failure = line.failure.as_ref().map(|f| format!(": {f}"));
     let attempt = line.attempt.map_or_else(String::new, |a| format!(" {a}"));
+    let calls = line.calls.unwrap_or(0);
+    let called = match calls {
+        0 => String::new(),
+        1 => ", 1 call".to_owned(),
+        calls => format!(", {calls} calls"),
+    };
+    let deferred = match line.what {
+        IncidentKind::Deferred => " put off",
+        _ => "",
+    };
     let kind = match line.direction() {
         Direction::Compensate => "compensation attempt",
         Direction::Forward => "attempt",
@@ -140,7 +161,11 @@ fn of_incident(line: &Incident) -> Option<Bar> {
         from: line.started?,
         to: line.at,
         class,
-        say: format!("{kind}{attempt}{}", failure.unwrap_or_default()),
+        say: format!(
+            "{kind}{attempt}{deferred}{}{called}",
+            failure.unwrap_or_default()
+        ),
+        calls,
     })
 }
 
@@ -153,20 +178,22 @@ fn of_operator(line: &Incident) -> Option<Bar> {
         to: line.at,
         class: "busy",
         say: format!("{what} by {}: {}", act.by, act.why),
+        calls: 0,
     })
 }
 
-/// What the step's present state tells: its last attempt, or its wait.
-fn of_state(record: &StepRecord, now: Timestamp) -> Vec<Bar> {
+/// What the step's present state tells: its last attempt, or its wait since the `last` line of its timeline.
+fn of_state(record: &StepRecord, last: Option<Timestamp>, now: Timestamp) -> Vec<Bar> {
     let bar = |from: Timestamp, to: Timestamp, class, say: String| Bar {
         from,
         to: to.max(from),
         class,
         say,
+        calls: 0,
     };
     let mut bars = Vec::new();
-    let waits = |since: Option<Timestamp>| {
-        since.map(|since| bar(since, now, "warn", "waits for its service".to_owned()))
+    let waits = |since: Option<Timestamp>, what: &str| {
+        since.map(|since| bar(since, now, "warn", format!("waits {what}")))
     };
     match &record.state {
         StepState::Completed {
@@ -199,9 +226,56 @@ fn of_state(record: &StepRecord, now: Timestamp) -> Vec<Bar> {
                 let say = format!("attempt {attempt}: failed");
                 bars.push(bar(*started, now, "bad", say));
             }
-            Some(Work::Deferred { .. }) => bars.extend(waits(record.deferred_since)),
-            Some(Work::Due { .. }) | None => {}
+            Some(Work::Deferred { .. }) => {
+                bars.extend(waits(record.deferred_since, "for its service"))
+            }
+            Some(Work::Due { .. }) => bars.extend(waits(last, "for its next attempt")),
+            None => {}
         },
     }
     bars
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use triad_core::{Attempt, Failure, FailureKind};
+    use triad_workflow::{Limits, Workflow};
+
+    use super::*;
+
+    #[test]
+    fn attempts_have_their_calls_and_what_waits_is_shown_up_to_now() {
+        let definition = json!({"workflow": "w", "steps": [{"id": "a", "agent": "bank",
+            "action": "do", "compensation": "none"}]});
+        let definition = serde_json::from_value(definition).expect("a definition");
+        let workflow = Workflow::compile(definition, &Limits::published()).expect("it is sound");
+        let accepted = json!({"order_id": "1", "workflow": format!("w@{}", workflow.hash),
+            "submitted_at": 0, "due": 1, "details": {}});
+        let accepted = serde_json::from_value(accepted).expect("an order");
+        let mut order = Order::new(&accepted, &workflow, Timestamp(0));
+        let line = |what, at, calls| Incident {
+            step: Some(workflow.steps[0].id.clone()),
+            attempt: Some(Attempt(1)),
+            started: Some(Timestamp(at - 100)),
+            calls,
+            ..Incident::new(what, Timestamp(at)).of(&Failure::new(FailureKind::Transient, "x", "y"))
+        };
+        order.incidents = vec![
+            line(IncidentKind::AttemptFailed, 100, Some(3)),
+            line(IncidentKind::Deferred, 300, None),
+        ];
+        order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+        let svg = of(&order, Timestamp(400)).into_string();
+        assert!(
+            svg.contains("attempt 1: transient/x: y, 3 calls, 100 ms"),
+            "{svg}"
+        );
+        assert!(svg.contains(">3×</text>"), "{svg}");
+        assert!(
+            svg.contains("attempt 1 put off: transient/x: y, 100 ms"),
+            "{svg}"
+        );
+        assert!(svg.contains("waits for its next attempt, 100 ms"), "{svg}");
+    }
 }

@@ -1,5 +1,6 @@
 //! A workflow as a graph: a column for the steps that may run at the same time, an arrow to each step from
-//! those that it comes after. Of an order each step has its state.
+//! those that it comes after. Of an order each step has its state; where it is compensated, arrows show the way
+//! back, and a turn the step with which that begins.
 
 use maud::{Markup, PreEscaped, html};
 use triad_core::{Order, StepState};
@@ -110,10 +111,23 @@ fn draw(
                 @for (index, step) in workflow.steps.iter().enumerate() {
                     @let (class, state, call) = say(index, step);
                     (node(places[index], step, class, &state, &call))
+                    @if is_turned(index) && !is_turned_after(workflow, index, &is_turned) {
+                        path class="edge back turn" marker-end="url(#head-back)" d=(turn(places[index])) {}
+                    }
                 }
             }
         }
     }
+}
+
+/// Whether a step that comes right after this one is turned too, so that the way back comes from there.
+fn is_turned_after(
+    workflow: &Workflow,
+    index: StepIndex,
+    is_turned: impl Fn(StepIndex) -> bool,
+) -> bool {
+    let mut steps = workflow.steps.iter().enumerate();
+    steps.any(|(later, step)| step.after.contains(&index) && is_turned(later))
 }
 
 fn node((x, y): (usize, usize), step: &Step, class: &str, state: &str, call: &str) -> Markup {
@@ -153,6 +167,13 @@ fn back((from_x, from_y): (usize, usize), (to_x, to_y): (usize, usize)) -> Strin
     format!("M{x} {y} C{half} {low} {half} {low} {to_x} {to_y}")
 }
 
+/// The turn at the right side of the step with which the way back begins.
+fn turn((x, y): (usize, usize)) -> String {
+    let (x, from, to) = (x + WIDTH, y + 12, y + HEIGHT - 12);
+    let out = x + EDGE + 3;
+    format!("M{x} {from} C{out} {from} {out} {to} {} {to}", x + 3)
+}
+
 fn arrow_heads() -> Markup {
     // Nothing of it comes from anybody.
     PreEscaped(
@@ -162,4 +183,45 @@ fn arrow_heads() -> Markup {
          <path class=\"head back\" d=\"M0 0L8 4L0 8z\"/></marker></defs>"
             .to_owned(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use triad_core::{Attempt, Timestamp};
+    use triad_workflow::Limits;
+
+    use super::*;
+
+    /// The arrows back, and the turns, of an order of two steps of which these are compensated.
+    fn shown(compensated: &[usize]) -> (usize, usize) {
+        let step = |id| {
+            json!({"id": id, "agent": "bank", "action": "do",
+            "compensation": {"action": "back"}})
+        };
+        let definition = json!({"workflow": "w", "steps": [step("a"), step("b")]});
+        let definition = serde_json::from_value(definition).expect("a definition");
+        let workflow = Workflow::compile(definition, &Limits::published()).expect("it is sound");
+        let accepted = json!({"order_id": "1", "workflow": format!("w@{}", workflow.hash),
+            "submitted_at": 0, "due": 1, "details": {}});
+        let accepted = serde_json::from_value(accepted).expect("an order");
+        let mut order = Order::new(&accepted, &workflow, Timestamp(0));
+        for index in compensated {
+            order.steps[*index].state = StepState::Compensated {
+                attempt: Attempt(1),
+                started: Some(Timestamp(1)),
+                finished: Timestamp(2),
+            };
+        }
+        let svg = of_order(&workflow, &order).into_string();
+        let turns = svg.matches("class=\"edge back turn\"").count();
+        (svg.matches("class=\"edge back\"").count(), turns)
+    }
+
+    #[test]
+    fn the_way_back_begins_with_a_turn_even_if_it_is_one_step_long() {
+        assert_eq!(shown(&[]), (0, 0));
+        assert_eq!(shown(&[0]), (0, 1));
+        assert_eq!(shown(&[0, 1]), (1, 1));
+    }
 }

@@ -2,8 +2,10 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use triad_core::outbox::Emission;
 use triad_core::{Failure, Order};
 use triad_operator::address::in_path;
+use triad_operator::alert::in_words;
 use triad_operator::find::by_id;
 use triad_operator::inputs::{self, InputsError};
 use triad_operator::next::{self, Next};
@@ -52,6 +54,7 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>, id: &str) -> Res
         h2 { "Timeline" }
         (bars::of(&order, desk.now()))
         (history(&order, !desk.settings.hidden.is_empty()))
+        (messages(&order))
         (payloads(&given))
     };
     let advised: Vec<&str> = next.iter().flat_map(|one| one.acts).copied().collect();
@@ -197,6 +200,36 @@ fn history(order: &Order, hides: bool) -> Markup {
             }
         }
         @for gap in gaps(order) { p class="note" { "Nothing is kept of " (gap) "." } }
+    }
+}
+
+/// What the record has to send.
+fn messages(order: &Order) -> Markup {
+    html! {
+        @if !order.outbox.entries.is_empty() {
+            details {
+                summary { "Messages that are not known to be sent: " (order.outbox.entries.len()) }
+                ul { @for message in &order.outbox.entries { li { (message_in_words(message)) } } }
+            }
+        }
+    }
+}
+
+fn message_in_words(message: &Emission) -> String {
+    match message {
+        Emission::Announce | Emission::Retry => "the Scheduler is to take it up".to_owned(),
+        Emission::Request {
+            step,
+            direction,
+            attempt,
+        } => format!(
+            "request for {step}, {}, attempt {attempt}",
+            name_of(&direction.to_string())
+        ),
+        Emission::Status {
+            sequence, status, ..
+        } => format!("status {sequence}: {}", status.as_str()),
+        Emission::Alert { kind, .. } => format!("alert: {}", in_words(*kind)),
     }
 }
 

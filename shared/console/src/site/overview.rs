@@ -1,10 +1,13 @@
 //! The overview: what is under way, what waits, and what needs an operator.
 
 use maud::{Markup, html};
+use triad_core::Timestamp;
 use triad_operator::address::Place;
+use triad_operator::alert::in_words;
 use triad_operator::causes::{Causes, among};
 use triad_operator::counts::{Counts, Sample, counts};
 use triad_operator::downstreams::{self, DownstreamView, Published, Waiting};
+use triad_operator::recent::{Alerts, Letters};
 
 use super::{Visit, causes, layout::Page, text};
 use crate::acts::downstreams::unknown;
@@ -19,7 +22,8 @@ const CAUSES: usize = 10;
 pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, Problem> {
     let (store, now) = (visit.desk.of.store(), visit.desk.now());
     let counts = counts(store, now).await?;
-    let sample = visit.desk.sample().await?;
+    let (sample, heard) = tokio::join!(visit.desk.sample(), visit.desk.heard());
+    let sample = sample?;
     let mut top = among(store, &triad_operator::find::Filter::default(), now, ROWS).await?;
     top.groups.truncate(CAUSES);
     let published = Published::read(store).await.map_err(unknown)?;
@@ -30,8 +34,9 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
     let waiting = downstreams::waiting(store, now).await?;
     let content = html! {
         h1 { "Overview" }
-        (tiles(&counts, &sample))
+        (tiles(&counts, &sample, &heard.letters, now))
         (by_cause(&top, visit))
+        (alerts(&heard.alerts))
         (held(&all, &waiting))
         (of_sample(&sample))
     };
@@ -40,7 +45,12 @@ pub(super) async fn page<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
         .live("/v1/operate/events"))
 }
 
-fn tiles(counts: &Counts, sample: &Sample) -> Markup {
+fn tiles(
+    counts: &Counts,
+    sample: &Sample,
+    letters: &Result<Letters, String>,
+    now: Timestamp,
+) -> Markup {
     let least = |more: bool| if more { "≥ " } else { "" };
     html! {
         ul class="tiles" aria-label="Orders" {
@@ -61,6 +71,19 @@ fn tiles(counts: &Counts, sample: &Sample) -> Markup {
                 @if counts.under_way.overdue > 0 {
                     div class="state bad" { (counts.under_way.overdue) " overdue" }
                 }
+                @if let Some(due) = counts.under_way.oldest_due {
+                    div class="soft" { "the oldest for " (text::since(due, now)) }
+                }
+            }
+            li {
+                a href="/console/dead-letters" {
+                    @match letters {
+                        Ok(found) => span class="figure" { (least(found.more)) (found.letters) },
+                        Err(_) => span class="figure" { "?" },
+                    }
+                    span class="label" { "dead letters in a day" }
+                }
+                @if let Err(why) = letters { div class="soft" { "not read: " (why) } }
             }
             li {
                 span class="figure" { (sample.p50_ms.map_or_else(|| "–".to_owned(), text::span)) }
@@ -83,6 +106,38 @@ fn by_cause<I: Installation>(top: &Causes, visit: &Visit<'_, I>) -> Markup {
         @else {
             (causes::table(&top.groups, visit.desk.now()))
             p { a href="/console/causes" { "All causes" } }
+        }
+    }
+}
+
+fn alerts(heard: &Result<Alerts, String>) -> Markup {
+    html! {
+        h2 { "Alerts of the last day" }
+        @match heard {
+            Err(why) => p class="note" { "The topic of alerts was not read: " (why) "." },
+            Ok(found) if found.alerts.is_empty() => p { "None." },
+            Ok(found) => {
+                div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
+                    table {
+                        thead { tr { th scope="col" { "When" } th scope="col" { "About" } th scope="col" { "What" } } }
+                        tbody {
+                            @for alert in &found.alerts {
+                                tr {
+                                    td { (text::at(alert.at)) }
+                                    td {
+                                        @match Place::of_alert(alert) {
+                                            Some(place) => a href=(place.path()) { (in_words(alert.kind)) },
+                                            None => (in_words(alert.kind)),
+                                        }
+                                    }
+                                    td { (alert.cause) }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if found.more { p class="note" { "There are more; the newest are shown." } }
+            },
         }
     }
 }

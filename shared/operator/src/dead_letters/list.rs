@@ -8,7 +8,8 @@ use triad_runtime::dead_letter::index::{Group, Index};
 use triad_runtime::dead_letter::letter::Content;
 use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 
-use super::{Bytes, LetterError, LetterFilter, LetterTopic, Letters};
+use super::{Bytes, LetterError, LetterFilter, Letters};
+use crate::topic::TopicReader;
 
 /// The dead letters that fit a filter: all of them counted, and the newest ones listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Listed {
 /// # Errors
 /// [`LetterError::Topic`] if the topic cannot be read; [`LetterError::Full`] if it holds more
 /// letters than the index takes: a later [`LetterFilter::since`] helps.
-pub async fn list<T: LetterTopic>(
+pub async fn list<T: TopicReader>(
     topic: &T,
     filter: &LetterFilter,
     limit: usize,

@@ -1,61 +1,28 @@
 //! Dead letters: listed, shown, replayed and dismissed.
 //!
 //! [`triad_runtime::dead_letter`] says what a letter is, and what a replay sends. The topic is read as a
-//! whole, or from a moment on: a log has no other index. The user of this crate implements [`LetterTopic`]
-//! with the client of the bus, by which the topic is read.
+//! whole, or from a moment on: a log has no other index.
 
 mod list;
 mod replay;
 mod show;
 
-use std::future::Future;
-
 use serde::{Serialize, Serializer};
 use triad_core::Timestamp;
-use triad_runtime::InputRecord;
 use triad_runtime::dead_letter::index::Full;
 use triad_runtime::dead_letter::{Entry, Letter};
 
+use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
+
 pub use list::{Listed, Listing, list};
 pub use replay::{Chosen, Deed, Outcome, Replay, ReplayError, Tally, replay};
+pub(crate) use show::as_text;
 pub use show::{Shown, show};
 
-/// The topic of dead letters. The user of this crate implements it with the client of the bus.
-pub trait LetterTopic: Send + Sync {
-    /// The error of a topic that cannot be read.
-    type Error: Send;
-    /// The type of one reading of the topic.
-    type Records: LetterRecords<Error = Self::Error>;
-
-    /// Begins to read: every partition from its first record or, with `since`, from the first
-    /// record whose timestamp is not before it. What the topic holds at this moment must be read;
-    /// what comes later need not.
-    ///
-    /// # Errors
-    /// [`LetterTopic::Error`] if the topic cannot be read.
-    fn open(
-        &self,
-        since: Option<Timestamp>,
-    ) -> impl Future<Output = Result<Self::Records, Self::Error>> + Send;
-}
-
-/// One reading of the topic of dead letters: from the moment of opening, record by record, to the
-/// end that the topic had then.
-pub trait LetterRecords: Send {
-    /// The error of a topic that cannot be read to its end.
-    type Error: Send;
-
-    /// The next record; records of one partition come in their order. `None` at the end.
-    ///
-    /// # Errors
-    /// [`LetterRecords::Error`] if the topic cannot be read to its end.
-    fn next(&mut self) -> impl Future<Output = Result<Option<InputRecord>, Self::Error>> + Send;
-}
-
-/// Why dead letters cannot be listed. `E` is the error of the [`LetterTopic`].
+/// Why dead letters cannot be listed. `E` is the error of the [`TopicReader`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError<E> {
-    /// The topic cannot be read; this is the error of the [`LetterTopic`].
+    /// The topic cannot be read; this is the error of the [`TopicReader`].
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
     /// The topic has more letters than one index takes: see
@@ -127,13 +94,14 @@ struct Letters<R> {
     unreadable: u64,
 }
 
-impl<R: LetterRecords> Letters<R> {
+impl<R: TopicRecords> Letters<R> {
     async fn open<T>(topic: &T, since: Option<Timestamp>) -> Result<Self, T::Error>
     where
-        T: LetterTopic<Records = R, Error = R::Error>,
+        T: TopicReader<Records = R, Error = R::Error>,
     {
+        let extent = Extent { since, last: None };
         Ok(Self {
-            records: topic.open(since).await?,
+            records: topic.open(LogTopic::DeadLetters, extent).await?,
             unreadable: 0,
         })
     }

@@ -21,9 +21,10 @@ use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 use triad_runtime::{Bus, BusError, Clock};
 use triad_workflow::Millis;
 
-use super::{LetterFilter, LetterTopic, Letters};
+use super::{LetterFilter, Letters};
 use crate::json::moment;
 use crate::pace::{Pacer, Rate};
+use crate::topic::TopicReader;
 
 /// Longest wait for the acknowledgement of one message, in milliseconds.
 pub const PATIENCE: Millis = Millis(15_000);
@@ -105,10 +106,10 @@ pub struct Tally {
 }
 
 /// Why a replay ended before its last letter. To run it again is safe: what was marked is not replayed
-/// again. `E` is the error of the [`LetterTopic`], `F` that of `report`.
+/// again. `E` is the error of the [`TopicReader`], `F` that of `report`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError<E, F> {
-    /// The topic cannot be read; this is the error of the [`LetterTopic`]. Earlier letters may have been
+    /// The topic cannot be read; this is the error of the [`TopicReader`]. Earlier letters may have been
     /// replayed.
     #[error("the topic of dead letters cannot be read")]
     Topic(E),
@@ -214,7 +215,7 @@ impl Tally {
 /// [`ReplayError::Unknown`] if it does not hold every letter of [`Chosen::Named`],
 /// [`ReplayError::NoAnswer`] if the bus does not answer, and [`ReplayError::Report`] if `report` fails. The
 /// failure of one letter is its [`Outcome`], and does not end the replay.
-pub async fn replay<T: LetterTopic, F>(
+pub async fn replay<T: TopicReader, F>(
     topic: &T,
     bus: &impl Bus,
     clock: &impl Clock,
@@ -265,7 +266,7 @@ pub async fn replay<T: LetterTopic, F>(
 }
 
 /// Which letters there are, and which of them were replayed.
-async fn survey<T: LetterTopic, F>(
+async fn survey<T: TopicReader, F>(
     topic: &T,
     chosen: &Chosen,
 ) -> Result<Index, ReplayError<T::Error, F>> {

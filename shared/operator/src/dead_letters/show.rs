@@ -8,7 +8,8 @@ use triad_core::Timestamp;
 use triad_runtime::dead_letter::letter::{Content, Marker};
 use triad_runtime::dead_letter::{Entry, Letter, LetterId};
 
-use super::{Bytes, LetterTopic, Letters};
+use super::{Bytes, Letters};
+use crate::topic::TopicReader;
 
 /// Most replays of one letter that are shown, inclusive: those that come last in the topic.
 pub const MAX_REPLAYS: usize = 100;
@@ -26,7 +27,7 @@ pub struct Shown {
     pub dismissed: Option<Marker>,
 }
 
-pub(super) fn as_text<S: Serializer>(what: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<S: Serializer>(what: &impl Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(what)
 }
 
@@ -115,8 +116,8 @@ impl Serialize for Shown {
 /// is no such letter. In memory are the letter and at most 101 markers.
 ///
 /// # Errors
-/// The error of the [`LetterTopic`] if the topic cannot be read.
-pub async fn show<T: LetterTopic>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
+/// The error of the [`TopicReader`] if the topic cannot be read.
+pub async fn show<T: TopicReader>(topic: &T, id: &LetterId) -> Result<Option<Shown>, T::Error> {
     let mut letters = Letters::open(topic, None).await?;
     let mut found: Option<Letter> = None;
     let mut replays: VecDeque<Marker> = VecDeque::new();

@@ -1,16 +1,17 @@
 //! Dead letters are listed, shown and replayed from a topic that is a list in memory.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use triad_core::{Envelope, Timestamp, topics};
-use triad_operator::Rate;
 use triad_operator::dead_letters::{
-    Chosen, Deed, LetterFilter, LetterRecords, LetterTopic, Outcome, Replay, ReplayError, list,
-    replay, show,
+    Chosen, Deed, LetterFilter, Outcome, Replay, ReplayError, list, replay, show,
 };
-use triad_runtime::dead_letter::replay::ReplayAct;
+use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
+use triad_operator::{Rate, audit};
+use triad_runtime::dead_letter::replay::{ReplayAct, dismissal, marker};
 use triad_runtime::dead_letter::{Cause, LetterId, dead_letter};
 use triad_runtime::{Bus, BusError, InputRecord};
 use triad_sim::Ports;
@@ -28,18 +29,18 @@ pub struct Topic {
 /// One reading of it.
 pub struct Records(std::vec::IntoIter<Envelope>);
 
-impl LetterTopic for Topic {
+impl TopicReader for Topic {
     type Error = String;
     type Records = Records;
 
-    async fn open(&self, _since: Option<Timestamp>) -> Result<Records, String> {
+    async fn open(&self, topic: LogTopic, _: Extent) -> Result<Records, String> {
         let mut all = self.all();
-        all.retain(|message| message.topic == topics::DEAD_LETTER);
+        all.retain(|message| message.topic == topic.name());
         Ok(Records(all.into_iter()))
     }
 }
 
-impl LetterRecords for Records {
+impl TopicRecords for Records {
     type Error = String;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, String> {
@@ -92,7 +93,7 @@ impl Topic {
         self.lock().push(letter);
     }
 
-    fn with_letters() -> Self {
+    pub fn with_letters() -> Self {
         let topic = Self::default();
         for offset in 0..6 {
             let cause = if offset < 4 { "early" } else { "late" };
@@ -112,7 +113,7 @@ impl Topic {
     }
 }
 
-fn id(offset: i64) -> LetterId {
+pub fn id(offset: i64) -> LetterId {
     LetterId {
         topic: topics::orders(triad_core::Priority::Normal).to_owned(),
         partition: 0,
@@ -137,6 +138,36 @@ fn early() -> Chosen {
         cause: Some("early".into()),
         ..LetterFilter::default()
     })
+}
+
+#[test]
+fn the_audit_has_who_replayed_and_who_dismissed_which_letter_and_why() {
+    run(async |_: Ports| {
+        let topic = Topic::with_letters();
+        let act = |by: &str, at| ReplayAct::new(by, "a reason", Timestamp(at)).expect("an act");
+        let markers = vec![
+            marker(&id(1), &act("ann", 5), Some(b"{\"a\": 1}".to_vec())),
+            dismissal(&id(2), &act("bob", 7)),
+        ];
+        topic.publish(markers).await;
+        let told = async |since| {
+            let mut lines = Vec::new();
+            let letters = audit::letters(&topic, Timestamp(since), |line| {
+                lines.push(serde_json::to_value(line).expect("JSON"));
+                Ok::<(), Infallible>(())
+            });
+            letters.await.expect("it is read");
+            lines
+        };
+        let line = |what, by, letter: i64, at: u64| {
+            json!({"at": at, "dead_letter": format!("orders/0/{letter}"), "what": what,
+                "by": by, "why": "a reason"})
+        };
+        let mut replayed = line("replayed", "ann", 1, 5);
+        replayed["note"] = json!("value: {\"a\": 1}");
+        assert_eq!(told(0).await, [replayed, line("dismissed", "bob", 2, 7)]);
+        assert_eq!(told(6).await.len(), 1, "since a moment");
+    });
 }
 
 #[test]

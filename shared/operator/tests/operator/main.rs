@@ -6,6 +6,7 @@ mod campaigns;
 mod find;
 mod letters;
 mod pages;
+mod recent;
 mod search;
 mod support;
 mod versions;

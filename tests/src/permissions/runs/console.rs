@@ -9,8 +9,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use triad_bootstrap::console::ConsoleConfig;
 use triad_console::{Answers, Console, Keys, Parts};
-use triad_core::{Envelope, Timestamp, topics};
-use triad_operator::dead_letters::{LetterRecords, LetterTopic};
+use triad_core::{Envelope, topics};
+use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::operator::Operator;
 use triad_runtime::system::SystemEntropy;
@@ -95,7 +95,7 @@ impl Desk {
             clock,
             entropy: SystemEntropy,
             operator,
-            letters,
+            topics: letters,
         };
         let console = Console::new(parts, config.settings).expect("random numbers");
         Self {
@@ -124,6 +124,7 @@ impl Desk {
             "workflows",
             &version,
             "dead-letters",
+            "alerts",
             "campaigns",
             "events?order=again",
         ] {
@@ -200,17 +201,21 @@ struct Letters(Vec<(String, InputRecord)>);
 
 struct LettersHeld(std::vec::IntoIter<InputRecord>);
 
-impl LetterTopic for Letters {
+impl TopicReader for Letters {
     type Error = Infallible;
     type Records = LettersHeld;
 
-    async fn open(&self, _since: Option<Timestamp>) -> Result<LettersHeld, Infallible> {
-        let all: Vec<_> = self.0.iter().map(|(_, letter)| letter.clone()).collect();
+    async fn open(&self, topic: LogTopic, _: Extent) -> Result<LettersHeld, Infallible> {
+        let held = match topic {
+            LogTopic::DeadLetters => self.0.as_slice(),
+            LogTopic::Alerts => &[],
+        };
+        let all: Vec<_> = held.iter().map(|(_, letter)| letter.clone()).collect();
         Ok(LettersHeld(all.into_iter()))
     }
 }
 
-impl LetterRecords for LettersHeld {
+impl TopicRecords for LettersHeld {
     type Error = Infallible;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, Infallible> {

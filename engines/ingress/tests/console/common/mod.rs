@@ -13,12 +13,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use triad_console::{Answers, Console, Parts};
-use triad_core::{
-    Envelope, Failure, FailureKind, Order, OrderId, ProcessState, Timestamp, WorkflowRef, topics,
-};
+use triad_core::{Envelope, Failure, FailureKind, Order, OrderId, ProcessState, WorkflowRef};
 use triad_ingress::{Server, Settings};
 use triad_operator::campaign::{Campaigns, Report};
-use triad_operator::dead_letters::{LetterRecords, LetterTopic};
+use triad_operator::topic::{Extent, LogTopic, TopicReader, TopicRecords};
 use triad_runtime::dead_letter::{Cause, dead_letter};
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
@@ -35,7 +33,7 @@ use client::{Client, Said};
 /// Longest that a test waits for anything.
 pub const WITHIN: Duration = Duration::from_secs(30);
 
-/// What is sent, and the topic of dead letters in it.
+/// What is sent, and the topics of dead letters and alerts in it.
 #[derive(Debug, Clone, Default)]
 pub struct Heard(pub Arc<Mutex<Vec<Envelope>>>);
 
@@ -53,13 +51,13 @@ impl Bus for Heard {
 
 pub struct LettersHeld(std::vec::IntoIter<InputRecord>);
 
-impl LetterTopic for Heard {
+impl TopicReader for Heard {
     type Error = Infallible;
     type Records = LettersHeld;
 
-    async fn open(&self, _since: Option<Timestamp>) -> Result<LettersHeld, Infallible> {
+    async fn open(&self, topic: LogTopic, _: Extent) -> Result<LettersHeld, Infallible> {
         let sent = self.0.lock().unwrap().clone();
-        let letters = sent.into_iter().filter(|m| m.topic == topics::DEAD_LETTER);
+        let letters = sent.into_iter().filter(|m| m.topic == topic.name());
         let records = letters.map(|m| InputRecord {
             topic: m.topic,
             key: m.key,
@@ -71,7 +69,7 @@ impl LetterTopic for Heard {
     }
 }
 
-impl LetterRecords for LettersHeld {
+impl TopicRecords for LettersHeld {
     type Error = Infallible;
 
     async fn next(&mut self) -> Result<Option<InputRecord>, Infallible> {
@@ -121,7 +119,7 @@ impl World {
             clock: SystemClock,
             entropy: SystemEntropy,
             operator,
-            letters: heard.clone(),
+            topics: heard.clone(),
         };
         let mut settings = Settings::on(([127, 0, 0, 1], 0).into());
         settings.operators = Some(mounted(Arc::new(Console::new(parts, console).unwrap())));
@@ -158,7 +156,7 @@ impl World {
             settings,
         );
         let campaigns = Campaigns::new(operator, store, bus, SystemClock, SystemEntropy);
-        campaigns.carry_on(Millis(60_000)).await
+        campaigns.carry_on(Millis(2_000)).await
     }
 
     pub async fn get(&self, path: &str) -> Said {

@@ -1,0 +1,51 @@
+//! Alerts.
+
+use serde_json::{Value, json};
+use triad_core::message::Alert;
+use triad_operator::address::Place;
+use triad_operator::json as form;
+use triad_operator::recent::alerts;
+
+use crate::acts::letters::FilterForm;
+use crate::answer::{self, Answer};
+use crate::desk::Desk;
+use crate::heard::OF_LATE;
+use crate::installation::Installation;
+use crate::letters::unreadable;
+use crate::params::Params;
+use crate::problem::Problem;
+
+/// The newest alerts of the last day, or since a moment.
+pub(super) async fn list<I: Installation>(
+    desk: &Desk<I>,
+    query: &Params,
+) -> Result<Answer, Problem> {
+    query.only(&["since", "limit"])?;
+    let (limit, _) = query.page()?;
+    let since = FilterForm {
+        since: query.one("since").map(str::to_owned),
+        ..FilterForm::default()
+    };
+    let since = since.filter(desk)?.since;
+    let since = since.unwrap_or_else(|| desk.now().minus(OF_LATE));
+    let _place = desk.read_topics()?;
+    let found = alerts(desk.of.topics(), since, limit).await;
+    let found = found.map_err(|e| unreadable("alerts", &e))?;
+    let lines: Result<Vec<Value>, Problem> = found.alerts.iter().map(line).collect();
+    answer::json(&json!({
+        "kind": "alerts",
+        "alerts": lines?,
+        "more": found.more,
+        "unreadable": found.unreadable,
+    }))
+}
+
+fn line(alert: &Alert) -> Result<Value, Problem> {
+    let mut line = form::of(alert)?;
+    line["about"] = line["kind"].take();
+    line["kind"] = "alert".into();
+    if let Some(place) = Place::of_alert(alert) {
+        line["page"] = place.path().into();
+    }
+    Ok(line)
+}

@@ -1,0 +1,122 @@
+//! What the topics of alerts and of dead letters have lately, at a bounded cost, for a page that is read again
+//! and again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use triad_core::Timestamp;
+use triad_core::message::Alert;
+use triad_runtime::InputRecord;
+use triad_runtime::dead_letter::Entry;
+use triad_runtime::dead_letter::index::Index;
+
+use crate::topic::{Extent, LogTopic, TopicReader, TopicRecords};
+
+/// Most records of each partition that are read, the last ones.
+pub const LAST: u32 = 1_000;
+
+/// The newest alerts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Alerts {
+    /// The alerts, the newest first. One that was sent again is there once.
+    pub alerts: Vec<Alert>,
+    /// Whether older ones were left out.
+    pub more: bool,
+    /// How many of the records that were read are no alerts.
+    pub unreadable: u64,
+}
+
+/// Dead letters that nobody has dismissed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Letters {
+    /// How many were counted. One that was written twice for one record counts once.
+    pub letters: usize,
+    /// Whether there may be more, because only the last [`LAST`] records of each partition are read.
+    pub more: bool,
+}
+
+/// Reads the alerts that were written at `since` or later, and of these the newest `limit`. Of each partition
+/// at most the last [`LAST`] records are read; in memory are at most `limit` alerts and one more.
+///
+/// # Errors
+/// [`TopicReader::Error`] if the topic cannot be read.
+pub async fn alerts<T: TopicReader>(
+    topics: &T,
+    since: Timestamp,
+    limit: usize,
+) -> Result<Alerts, T::Error> {
+    let mut found = Alerts::default();
+    let mut newest: BTreeMap<(Timestamp, String), Alert> = BTreeMap::new();
+    let mut reading = Reading::begin(topics, LogTopic::Alerts, since).await?;
+    while let Some(record) = reading.next().await? {
+        let value = record.value.as_deref().unwrap_or_default();
+        let Ok(alert) = serde_json::from_slice::<Alert>(value) else {
+            found.unreadable += 1;
+            continue;
+        };
+        newest.insert((alert.at, alert.alert_id.clone()), alert);
+        if newest.len() > limit {
+            newest.pop_first();
+            found.more = true;
+        }
+    }
+    found.more |= reading.is_cut();
+    found.alerts = newest.into_values().rev().collect();
+    Ok(found)
+}
+
+/// Counts the dead letters that were written at `since` or later and were not dismissed. Of each partition at
+/// most the last [`LAST`] records are read.
+///
+/// # Errors
+/// [`TopicReader::Error`] if the topic cannot be read.
+pub async fn letters<T: TopicReader>(topics: &T, since: Timestamp) -> Result<Letters, T::Error> {
+    let mut index = Index::default();
+    let mut is_full = false;
+    let mut reading = Reading::begin(topics, LogTopic::DeadLetters, since).await?;
+    while let Some(record) = reading.next().await? {
+        if let Ok(entry) = Entry::read(record) {
+            is_full |= index.note(&entry).is_err();
+        }
+    }
+    let groups = index.groups_of(|_, dismissed| dismissed.is_none());
+    Ok(Letters {
+        letters: groups.iter().map(|group| group.letters).sum(),
+        more: is_full || reading.is_cut(),
+    })
+}
+
+/// A bounded reading, which knows whether it was cut off at its bound.
+struct Reading<R> {
+    records: R,
+    of_partitions: HashMap<i32, u32>,
+}
+
+impl<R: TopicRecords> Reading<R> {
+    async fn begin<T>(topics: &T, topic: LogTopic, since: Timestamp) -> Result<Self, T::Error>
+    where
+        T: TopicReader<Records = R, Error = R::Error>,
+    {
+        let extent = Extent {
+            since: Some(since),
+            last: Some(LAST),
+        };
+        Ok(Self {
+            records: topics.open(topic, extent).await?,
+            of_partitions: HashMap::new(),
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<InputRecord>, R::Error> {
+        let next = self.records.next().await?;
+        if let Some(record) = &next {
+            *self.of_partitions.entry(record.partition).or_default() += 1;
+        }
+        Ok(next)
+    }
+
+    /// Whether older records may have been left out.
+    fn is_cut(&self) -> bool {
+        self.of_partitions.values().any(|read| *read >= LAST)
+    }
+}
