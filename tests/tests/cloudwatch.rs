@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use metrics::with_local_recorder;
 use serde_json::Value;
 use triad_metrics::emf::Embedded;
+use triad_runtime::metric;
 
 use crate::metrics::{sweep_over_a_breach, sweep_within};
 
@@ -236,6 +237,7 @@ fn values(told: &Value) -> Vec<(f64, f64)> {
 /// What the code tells in each minute, done by this.
 fn told_in_minutes(minutes: u64, mut work: impl FnMut(u64)) -> CloudWatch {
     let embedded = Embedded::new(NAMESPACE).expect("a namespace");
+    metric::describe();
     let mut told = CloudWatch::default();
     for minute in 0..minutes {
         with_local_recorder(&embedded, || work(minute));

@@ -35,7 +35,7 @@ pub(crate) async fn list<I: Installation>(
     newest(desk.of.topics(), &filter, limit)
         .await
         .map_err(|error| match error {
-            LetterError::Topic(e) => unreadable("dead letters", &e),
+            LetterError::Topic(e) => Problem::unread("dead letters", &e),
             LetterError::Full(full) => {
                 Problem::bad("too-many-letters", format!("{full}: ask with a `since`"))
             }
@@ -52,18 +52,12 @@ pub(crate) async fn shown<I: Installation>(
     let _place = desk.read_topics()?;
     let found = show(desk.of.topics(), &id)
         .await
-        .map_err(|e| unreadable("dead letters", &e))?;
+        .map_err(|e| Problem::unread("dead letters", &e))?;
     let text = format!("there is no dead letter {id}");
     let found = found.ok_or_else(|| Problem::missing("no-such-letter", text))?;
     let mut json = form::line("letter", &found)?;
     mask(&mut json, &desk.settings.hidden);
     Ok((found, json))
-}
-
-/// A topic that cannot be read now.
-pub(crate) fn unreadable(topic: &str, error: &impl std::fmt::Display) -> Problem {
-    let text = format!("the topic of {topic} cannot be read: {error}");
-    Problem::later("bus-unavailable", text, 5)
 }
 
 /// Hides fields in the value of a letter, and in those that were sent in its place.

@@ -69,6 +69,12 @@ impl Problem {
         }
     }
 
+    /// A topic that cannot be read now, such as that of dead letters.
+    pub(crate) fn unread(topic: &str, error: &impl std::fmt::Display) -> Self {
+        let text = format!("the topic of {topic} cannot be read: {error}");
+        Self::later("bus-unavailable", text, 5)
+    }
+
     /// What is wrong on this side.
     pub(crate) fn internal(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)

@@ -189,3 +189,20 @@ impl<T: RemoteService> AnyRemote for T {
         Box::pin(RemoteService::call_noting(self, call, notes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_one_call_16_notes_are_kept_if_somebody_reads_them() {
+        let notes = CallNotes::read();
+        (0..20).for_each(|n: i64| notes.note("n", n));
+        let kept = notes.take();
+        assert_eq!(kept.len(), 16);
+        assert_eq!(kept.last(), Some(&("n", AttributeValue::Number(15))));
+        let unread = CallNotes::default();
+        unread.note("n", 1);
+        assert_eq!(unread.take(), []);
+    }
+}

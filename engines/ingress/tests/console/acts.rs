@@ -1,11 +1,11 @@
 //! Orders are found page by page and acted on; what the record keeps; bounds.
 
 use serde_json::{Value, json};
-use triad_core::{Failure, FailureKind, ProcessState};
+use triad_core::{Attempt, Failure, FailureKind, ProcessState, StepState, Work};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
 
-use crate::common::{World, cookie, send_form, text, word};
+use crate::common::{World, cookie, error, identity, publish, send_form, text, word};
 
 async fn ids(world: &World, query: &str) -> (Vec<String>, usize) {
     let (mut found, mut pages, mut cursor) = (Vec::new(), 0, String::new());
@@ -272,4 +272,94 @@ async fn of_orders_that_are_half_undone_the_first_act_is_to_retry_the_compensati
             "{state}"
         );
     }
+}
+
+/// Acts on one order, for real unless it says otherwise; answers its line.
+async fn act_on(world: &World, order: &str, more: Value) -> Value {
+    let mut body = json!({"orders": [order], "why": "as agreed", "by": "ann"});
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let said = world.act("/v1/operate/acts", &body).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    said.json()["results"][0].clone()
+}
+
+#[tokio::test]
+async fn an_order_is_moved_to_another_version_after_a_dry_run_that_changes_nothing() {
+    let world = World::start().await;
+    world.failed("e", "x").await;
+    let newer = publish(&world.store, "w", "other").await;
+    let to = json!({"act": "migrate", "to_workflow": "w", "to_version": newer.hash.to_string()});
+    let mut tried = to.clone();
+    tried["dry_run"] = json!(true);
+    let line = act_on(&world, "e", tried).await;
+    assert_eq!(line["result"], "done", "{line}");
+    assert_eq!(world.stored("e").await.workflow, identity(&world.workflow));
+    let line = act_on(&world, "e", to.clone()).await;
+    assert_eq!(line["result"], "done", "{line}");
+    assert_eq!(world.stored("e").await.workflow, identity(&newer));
+    let line = act_on(&world, "e", to).await;
+    assert_eq!(line["result"], "refused", "it is there already: {line}");
+}
+
+#[tokio::test]
+async fn an_effect_in_doubt_is_settled_with_the_output_that_an_operator_found() {
+    let world = World::start().await;
+    let state = error("x");
+    world
+        .order("d", |order| {
+            order.state = state;
+            order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+            order.steps[0].in_doubt = true;
+        })
+        .await;
+    let found =
+        json!({"act": "settle", "step": "pay", "applied": true, "output": {"reference": "r-1"}});
+    let line = act_on(&world, "d", found).await;
+    assert_eq!(line["result"], "done", "{line}");
+    let order = world.stored("d").await;
+    let StepState::Completed { output, .. } = &order.steps[0].state else {
+        panic!("{:?}", order.steps[0]);
+    };
+    assert_eq!(*output, json!({"reference": "r-1"}));
+    let act = order.incidents.iter().find_map(|line| line.act.as_ref());
+    assert_eq!(act.unwrap().by, "ann");
+}
+
+#[tokio::test]
+async fn an_order_is_paused_and_resumed() {
+    let world = World::start().await;
+    world.order("p", |_| {}).await;
+    for (act, is_paused) in [("pause", true), ("resume", false)] {
+        let line = act_on(&world, "p", json!({"act": act})).await;
+        assert_eq!(line["result"], "done", "{line}");
+        assert_eq!(world.stored("p").await.paused.is_some(), is_paused);
+    }
+    let line = act_on(&world, "p", json!({"act": "resume"})).await;
+    assert_eq!(line["result"], "refused", "{line}");
+}
+
+#[tokio::test]
+async fn an_act_that_does_not_fit_is_refused_with_the_reason_and_writes_nothing() {
+    let world = World::start().await;
+    world.failed("e", "x").await;
+    let line = act_on(&world, "e", json!({"act": "close"})).await;
+    assert_eq!(line["result"], "done", "{line}");
+    let closed = world.stored("e").await;
+    let refused = [
+        ("close", "it is closed already"),
+        ("retry-undo", "this one is Error"),
+    ];
+    for (act, reason) in refused {
+        let line = act_on(&world, "e", json!({"act": act})).await;
+        assert_eq!(line["result"], "refused", "{act}: {line}");
+        assert!(
+            line["text"]
+                .as_str()
+                .is_some_and(|why| why.contains(reason)),
+            "{line}"
+        );
+    }
+    assert_eq!(world.stored("e").await, closed);
 }

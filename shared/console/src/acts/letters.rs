@@ -14,7 +14,6 @@ use super::{act, rate};
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::installation::Installation;
-use crate::letters::unreadable;
 use crate::problem::Problem;
 use crate::settings::{ACT_WITHIN, MAX_AT_ONCE};
 
@@ -191,7 +190,7 @@ impl FilterForm {
 
 fn failed<E: std::fmt::Display>(error: ReplayError<E, Enough>) -> Problem {
     match error {
-        ReplayError::Topic(e) => unreadable("dead letters", &e),
+        ReplayError::Topic(e) => Problem::unread("dead letters", &e),
         ReplayError::Full(full) => Problem::bad(
             "too-many-letters",
             format!("{full}: act on them in parts, with `since`"),

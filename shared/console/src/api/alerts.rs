@@ -11,7 +11,6 @@ use crate::answer::{self, Answer};
 use crate::desk::Desk;
 use crate::heard::OF_LATE;
 use crate::installation::Installation;
-use crate::letters::unreadable;
 use crate::params::Params;
 use crate::problem::Problem;
 
@@ -30,7 +29,7 @@ pub(super) async fn list<I: Installation>(
     let since = since.unwrap_or_else(|| desk.now().minus(OF_LATE));
     let _place = desk.read_topics()?;
     let found = alerts(desk.of.topics(), since, limit).await;
-    let found = found.map_err(|e| unreadable("alerts", &e))?;
+    let found = found.map_err(|e| Problem::unread("alerts", &e))?;
     let lines: Result<Vec<Value>, Problem> = found.alerts.iter().map(line).collect();
     answer::json(&json!({
         "kind": "alerts",

@@ -40,8 +40,18 @@ fn an_operators_name_and_reason_are_kept_in_256_bytes_each_and_a_note_in_1024() 
     let mut s = Story::of(ONCE).claimed();
     s.succeed("a").answer("once", refused(true));
     s.settle("once", Some(json!("x".repeat(5_000))));
-    let note = s.order.incidents.last().unwrap().note.as_ref().unwrap();
-    assert_eq!(note.len(), 1_024);
+    let at = s.order.incidents.len() - 1;
+    let note = |s: &Story| s.order.incidents[at].note.as_ref().unwrap().len();
+    assert_eq!(note(&s), 1_024);
+    // It is among the newest 20 lines, and then it is not.
+    for lines in 1..=20 {
+        assert_eq!(note(&s), 1_024, "{lines}");
+        s.acts(match lines % 2 {
+            1 => Action::Pause,
+            _ => Action::Resume,
+        });
+    }
+    assert_eq!(note(&s), 64);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use triad_core::{Order, ProcessState, Timestamp};
 
-use super::form::{Batch, Came, Campaign, End, Phase, Then, What};
+use super::form::{Batch, Came, Campaign, Done, End, Phase, Then, What};
 
 /// How many orders a batch has at most, from the first one after a start or a resumption on; all later ones
 /// have as many as the last number here. Small first batches bound the harm of an act that does not help,
@@ -34,6 +34,22 @@ pub fn is_left_out(campaign: &Campaign, order: &Order) -> bool {
         || order.submitted_at > start
         || order.state.finished_at().is_some_and(|at| at > start)
         || order.paused.as_ref().is_some_and(|hold| hold.at > start)
+}
+
+/// Puts into a batch, as it is stored, the orders on which the act is done by `own`, another version of the same
+/// batch. Returns whether the stored one has not known of one of them: somebody else may have written that it
+/// refused, before or in the place of what `own` knows.
+#[must_use]
+pub fn take_over(stored: &mut Batch, own: &Batch) -> bool {
+    let mut is_new = false;
+    for (theirs, ours) in stored.orders.iter_mut().zip(&own.orders) {
+        let is_same = theirs.order_id == ours.order_id;
+        if is_same && ours.result == Some(Done::Done) && theirs.result != Some(Done::Done) {
+            *theirs = ours.clone();
+            is_new = true;
+        }
+    }
+    is_new
 }
 
 /// What became of an order on which the act `what` was done; `None` while the order is under way. An `order`

@@ -26,6 +26,8 @@ use crate::pages;
 const HANDLER: &str = "campaigns";
 /// How long a process keeps others from carrying a campaign on, after its last write of it: 1 minute.
 const HOLD: Millis = Millis(60_000);
+/// Most tries to put into a batch that others write what was acted on.
+const NOTES: usize = 8;
 /// How many orders are acted on before what came of them is written down.
 const CHUNK: usize = 50;
 /// Time between two looks at what becomes of a batch.
@@ -304,6 +306,18 @@ where
             .take(CHUNK)
             .collect();
         if entries.is_empty() {
+            if !turn.is_fresh {
+                // Another process may have acted on an order that was written down as one that refused.
+                let refused = |e: &&mut Entry| e.result != Some(Done::Done);
+                let mut refused: Vec<_> = batch.value.orders.iter_mut().filter(refused).collect();
+                let known = self
+                    .find_acted_on(&turn.head.value.id, &mut refused)
+                    .await?;
+                turn.known += known;
+                if known > 0 {
+                    self.put_batch(turn, &mut batch).await?;
+                }
+            }
             let since = self.clock.now();
             return self
                 .put(turn, |c| c.phase = Phase::Watching { since })
@@ -345,16 +359,19 @@ where
         entries: &mut [&mut Entry],
     ) -> Result<usize, StoreError> {
         let mut known = 0;
-        let orders = entries.iter().map(|e| e.order_id.clone()).collect();
-        for (entry, found) in entries.iter_mut().zip(self.store.load(orders).await) {
-            match found {
-                Ok(Some(order)) if order.is_acted_on_by(id) => {
-                    entry.result = Some(Done::Done);
-                    known += 1;
+        for chunk in entries.chunks_mut(CHUNK) {
+            let orders = chunk.iter().map(|e| e.order_id.clone()).collect();
+            for (entry, found) in chunk.iter_mut().zip(self.store.load(orders).await) {
+                match found {
+                    Ok(Some(order)) if order.is_acted_on_by(id) => {
+                        entry.result = Some(Done::Done);
+                        entry.text = None;
+                        known += 1;
+                    }
+                    // Whatever is wrong with a record is seen when it is acted on.
+                    Ok(_) | Err(StoreError::Item(_)) => {}
+                    Err(e) => return Err(e),
                 }
-                // Whatever is wrong with a record is seen when it is acted on.
-                Ok(_) | Err(StoreError::Item(_)) => {}
-                Err(e) => return Err(e),
             }
         }
         Ok(known)
@@ -402,7 +419,46 @@ where
         let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
         let expected = Some(batch.version);
         let put = records::put_batch(store, entropy, of, &batch.value, expected, now).await?;
-        batch.version = put.ok_or(Pause::Lost)?;
+        match put {
+            Some(version) => {
+                batch.version = version;
+                Ok(())
+            }
+            None => {
+                self.note_acted_on(of, &batch.value).await?;
+                Err(Pause::Lost)
+            }
+        }
+    }
+
+    /// Somebody else has written the batch meanwhile, or a write that was given up has come through after all:
+    /// what this turn has acted on, and nobody else may know, is put into it. Once others look at what becomes of
+    /// the batch it is left as it is, because its counts may be in the sums.
+    async fn note_acted_on(
+        &self,
+        (id, number): (&CampaignId, u32),
+        own: &Batch,
+    ) -> Result<(), StoreError> {
+        for _ in 0..NOTES {
+            let Some(mut stored) = records::batch(&self.store, id, number).await? else {
+                return Ok(());
+            };
+            // Read after the batch: whoever has gone on since has written the batch or will find it changed.
+            let head = records::campaign(&self.store, id).await?;
+            let is_open = head.is_some_and(|Read { value, .. }| {
+                let is_acting = matches!(value.phase, Phase::Acting | Phase::Ended { .. });
+                value.batch == number && value.is_open && is_acting
+            });
+            if !is_open || !rules::take_over(&mut stored.value, own) {
+                return Ok(());
+            }
+            let (store, entropy, now) = (&self.store, &self.entropy, self.clock.now());
+            let (of, expected) = ((id, number), Some(stored.version));
+            let put = records::put_batch(store, entropy, of, &stored.value, expected, now).await?;
+            if put.is_some() {
+                return Ok(());
+            }
+        }
         Ok(())
     }
 
