@@ -204,6 +204,56 @@ impl Browser {
         .await;
     }
 
+    /// Presses a key: `Tab`, `Enter` or `Space`.
+    ///
+    /// # Panics
+    /// For another key.
+    pub async fn press(&mut self, key: &str) {
+        let (name, number, text) = match key {
+            "Tab" => ("Tab", 9, ""),
+            "Enter" => ("Enter", 13, "\r"),
+            "Space" => (" ", 32, " "),
+            other => panic!("the key {other}"),
+        };
+        let pressed = |kind: &str| json!({"type": kind, "key": name, "code": key, "windowsVirtualKeyCode": number});
+        let mut down = pressed("keyDown");
+        if text.is_empty() {
+            down["type"] = "rawKeyDown".into();
+        } else {
+            down["text"] = text.into();
+        }
+        self.ask("Input.dispatchKeyEvent", down).await;
+        self.ask("Input.dispatchKeyEvent", pressed("keyUp")).await;
+    }
+
+    /// Presses the tabulator until the first element that a selector fits has the focus.
+    ///
+    /// # Panics
+    /// When it has not after 300 times.
+    pub async fn tab_to(&mut self, selector: &str) {
+        let found = Value::from(selector);
+        let has_focus = format!("document.activeElement === document.querySelector({found})");
+        for _ in 0..300 {
+            if self.value(&has_focus).await == true {
+                return;
+            }
+            self.press("Tab").await;
+        }
+        panic!("no key leads to {selector}");
+    }
+
+    /// Presses Enter on what leads to another page, and waits for that.
+    pub async fn enter(&mut self) {
+        self.value("window.before = true").await;
+        self.press("Enter").await;
+        self.loaded().await;
+    }
+
+    /// Types a text into the field that has the focus.
+    pub async fn type_text(&mut self, text: &str) {
+        self.ask("Input.insertText", json!({"text": text})).await;
+    }
+
     async fn loaded(&mut self) {
         let ready = "window.before === undefined && document.readyState === 'complete'";
         until("the page is there", async || {

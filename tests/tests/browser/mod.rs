@@ -6,6 +6,7 @@
 mod alert;
 mod campaign;
 mod drill;
+mod everybody;
 
 use std::path::PathBuf;
 

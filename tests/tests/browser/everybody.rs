@@ -1,0 +1,103 @@
+//! The pages are for everybody: by keys alone, in the reader's zone, narrow, and in either scheme.
+
+use serde_json::json;
+use triad_tests::browser::Browser;
+
+use super::{FAILED, world};
+
+/// Every text with less contrast to what is behind it than WCAG 2.2 asks for (1.4.3): 4.5 to 1, and 3 to 1 of
+/// large ones.
+const FAINT: &str = r#"(() => {
+  const pixel = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const rgba = colour => {
+    pixel.clearRect(0, 0, 1, 1);
+    pixel.fillStyle = colour;
+    pixel.fillRect(0, 0, 1, 1);
+    return [...pixel.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => {
+    const part = c => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = rgba(getComputedStyle(e).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const faint = [];
+  for (const e of document.querySelectorAll('body *:not(svg *)')) {
+    const has_text = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!has_text || !e.checkVisibility() || e.disabled) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [light(rgba(style.color)), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    const size = parseFloat(style.fontSize);
+    const is_large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    if (ratio < (is_large ? 3 : 4.5)) faint.push(`${e.tagName} ${e.className}: ${ratio.toFixed(2)} ${e.textContent.trim().slice(0, 30)}`);
+  }
+  return faint;
+})()"#;
+
+#[tokio::test]
+async fn a_cause_is_tried_by_keys_alone() {
+    let Some(mut browser) = Browser::start().await else {
+        return;
+    };
+    let dev = world().await;
+    browser.go(&dev.console).await;
+    browser.tab_to("[aria-label='Causes'] tbody a").await;
+    browser.enter().await;
+    browser.tab_to("input[data-all=orders]").await;
+    browser.press("Space").await;
+    browser.tab_to("input[name=by]").await;
+    browser.type_text("ann").await;
+    browser.tab_to("input[name=why]").await;
+    browser.type_text("mail is back").await;
+    browser.tab_to("button[value=try]").await;
+    browser.enter().await;
+    assert_eq!(browser.text("h1").await, "Dry run: resubmit");
+    let tried = format!("{FAILED} would be done, 0 refused, 0 failed");
+    assert_eq!(browser.text("#tally").await, tried);
+    assert_eq!(browser.clicks(), 0);
+}
+
+#[tokio::test]
+async fn pages_can_be_read_narrow_and_wide_light_and_dark_in_the_readers_zone() {
+    let Some(mut browser) = Browser::start().await else {
+        return;
+    };
+    let dev = world().await;
+    for (width, scheme) in [
+        (400, "light"),
+        (400, "dark"),
+        (1280, "light"),
+        (1280, "dark"),
+    ] {
+        browser.look(width, scheme).await;
+        for path in [
+            "",
+            "causes",
+            "orders?state=Error",
+            "orders/bad-0",
+            "orders/good-0",
+            "workflows",
+            "workflows/order-fulfilment/present",
+            "downstreams",
+            "dead-letters",
+            "campaigns",
+        ] {
+            browser.go(&format!("{}{path}", dev.console)).await;
+            let fits =
+                "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+            assert_eq!(browser.value(fits).await, true, "{path} in {width}");
+            assert_eq!(browser.value(FAINT).await, json!([]), "{path} in {scheme}");
+        }
+    }
+    browser.go(&format!("{}orders/good-0", dev.console)).await;
+    // The browser is in Berlin.
+    let in_berlin = "[...document.querySelectorAll(\"[aria-label='Timeline'] time\")].every(t => \
+        t.innerText.includes(new Date(t.title).toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin' })))";
+    assert_eq!(browser.value(in_berlin).await, true);
+}
