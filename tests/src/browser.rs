@@ -86,6 +86,9 @@ impl Browser {
         let session = browser.ask("Target.attachToTarget", attach).await;
         browser.session = session["sessionId"].as_str().map(str::to_owned);
         browser.ask("Page.enable", json!({})).await;
+        // `--lang` is not heeded by all builds, and how a moment is written hangs on it.
+        let locale = json!({"locale": "en-GB"});
+        browser.ask("Emulation.setLocaleOverride", locale).await;
         Some(browser)
     }
 
@@ -145,6 +148,18 @@ impl Browser {
         let selector = Value::from(selector);
         let found =
             format!("[...document.querySelectorAll({selector})].map(e => e.innerText.trim())");
+        let found = self.value(&found).await;
+        let texts = found.as_array().into_iter().flatten();
+        texts
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// The texts of all elements that a selector fits, though they are shown only where the pointer rests,
+    /// such as the titles of what is drawn.
+    pub async fn titles(&mut self, selector: &str) -> Vec<String> {
+        let selector = Value::from(selector);
+        let found = format!("[...document.querySelectorAll({selector})].map(e => e.textContent)");
         let found = self.value(&found).await;
         let texts = found.as_array().into_iter().flatten();
         texts

@@ -54,6 +54,7 @@ pub mod find;
 pub mod inputs;
 pub mod json;
 mod merge;
+pub mod messages;
 pub mod moving;
 pub mod next;
 pub mod order;

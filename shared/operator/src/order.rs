@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use triad_core::order::{Dropped, Hold, Incident};
-use triad_core::outbox::Emission;
 use triad_core::{
     ClaimId, Failure, Order, OrderId, Priority, Timestamp, Timing, Version, WorkflowRef,
 };
 use triad_core::{StepRecord, TraceContext};
 
+use crate::messages::{self, MessageView};
 use crate::next::{self, Next};
 use crate::timeline::{Entry, gaps, timeline};
 
@@ -100,9 +100,9 @@ pub struct OrderView<'a> {
     pub timeline: Vec<Entry>,
     /// Attempts of which `timeline` no longer tells, in words; empty if there are none, as for most orders.
     pub gaps: Vec<String>,
-    /// What the last write wants sent, and statuses and alerts of earlier ones, as far as nobody has noted
-    /// that the bus has acknowledged them.
-    pub messages: &'a [Emission],
+    /// What the order has to send, as far as nobody has noted that the bus has acknowledged it
+    /// ([`messages::of`]).
+    pub messages: Vec<MessageView<'a>>,
     /// What will happen to the order next, soonest first; never empty.
     pub next: Vec<Next>,
 }
@@ -141,7 +141,7 @@ impl<'a> OrderView<'a> {
             steps: &order.steps,
             incidents: &order.incidents,
             dropped: order.dropped,
-            messages: &order.outbox.entries,
+            messages: messages::of(order),
             timeline: timeline(order),
             gaps: gaps(order),
             next: next::of(order, timing),

@@ -95,6 +95,8 @@ async fn a_service_is_down(desk: &mut Desk) {
     desk.says("orders/down-0", "#main", "is made, deferred until then")
         .await;
     assert_eq!(desk.ann.text("#state").await, "Processing");
+    let waits = desk.ann.titles("svg .bar.deferred title").await;
+    assert!(waits[0].starts_with("deferred after attempt"), "{waits:?}");
     assert!(desk.causes().await.is_empty(), "nothing counts as failed");
     desk.go("").await;
     desk.dev.services(json!({})).await;
@@ -131,6 +133,9 @@ async fn orders_are_refused_and_others_half_undone(desk: &mut Desk) {
     assert_eq!(desk.ann.text("#state").await, "CompensationFailed");
     let steps = desk.ann.text("[aria-label='Steps']").await;
     assert!(steps.contains("not compensated"), "{steps}");
+    let back = desk.ann.titles("svg .edge.back title").await;
+    let begins = |say: &&String| say.starts_with("compensation begins with ");
+    assert_eq!(back.iter().filter(begins).count(), 1, "{back:?}");
     beginning(&mut desk.ann, "half-compensated").await;
 }
 

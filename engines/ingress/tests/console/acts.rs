@@ -1,9 +1,10 @@
 //! Orders are found page by page and acted on; what the record keeps; bounds.
 
 use serde_json::{Value, json};
-use triad_core::{Attempt, Failure, FailureKind, ProcessState, StepState, Work};
+use triad_core::{Applied, Attempt, Failure, FailureKind, ProcessState, StepState, Work};
 use triad_runtime::Clock;
 use triad_runtime::system::SystemClock;
+use triad_workflow::Millis;
 
 use crate::common::{World, cookie, error, identity, publish, send_form, text, word};
 
@@ -362,4 +363,121 @@ async fn an_act_that_does_not_fit_is_refused_with_the_reason_and_writes_nothing(
         );
     }
     assert_eq!(world.stored("e").await, closed);
+}
+
+#[tokio::test]
+async fn an_order_that_has_stopped_is_done_again_with_a_corrected_input() {
+    let world = World::start().await;
+    world.failed("e", "x").await;
+    let body = json!({"act": "resubmit", "orders": ["e"], "step": "pay", "set": ["card=\"4712\""],
+        "why": "as agreed", "by": "ann"});
+    let said = world.act("/v1/operate/acts", &body).await.json();
+    assert_eq!(said["results"][0]["result"], "done", "{said}");
+    let order = world.stored("e").await;
+    assert_eq!(order.steps[0].input, Some(json!({"card": "4712"})));
+    assert!(matches!(order.state, ProcessState::Pending { .. }));
+    assert_eq!(order.round, 1);
+    let line = act_on(&world, "e", json!({"act": "resubmit"})).await;
+    assert_eq!(line["result"], "refused", "{line}");
+}
+
+#[tokio::test]
+async fn a_compensation_that_has_failed_is_tried_again() {
+    let world = World::start().await;
+    world
+        .order("h", |order| {
+            order.state = ProcessState::CompensationFailed {
+                at: SystemClock.now(),
+                cause: Failure::new(FailureKind::Permanent, "x", "no"),
+                compensated_for: None,
+            };
+            order.steps[0].state = StepState::NotCompensated {
+                attempt: Attempt(1),
+                applied: Applied {
+                    position: Some(0),
+                    output: json!({"reference": "r-1"}),
+                },
+            };
+        })
+        .await;
+    let line = act_on(&world, "h", json!({"act": "retry-undo"})).await;
+    assert_eq!(line["result"], "done", "{line}");
+    let order = world.stored("h").await;
+    assert!(matches!(order.state, ProcessState::Compensating { .. }));
+    let line = act_on(&world, "h", json!({"act": "close"})).await;
+    assert_eq!(line["result"], "refused", "{line}");
+}
+
+#[tokio::test]
+async fn that_an_effect_in_doubt_did_not_happen_is_refused_while_its_request_may_be_carried_out() {
+    let world = World::start().await;
+    let until = SystemClock.now().plus(Millis(3_600_000));
+    for (id, until) in [("open", Some(until)), ("over", None)] {
+        let state = error("x");
+        world
+            .order(id, |order| {
+                order.state = state;
+                order.steps[0].state = StepState::Acting(Work::Due { last: Attempt(1) });
+                order.steps[0].in_doubt = true;
+                order.steps[0].in_doubt_until = until;
+            })
+            .await;
+    }
+    let not = json!({"act": "settle", "step": "pay", "applied": false});
+    let line = act_on(&world, "open", not.clone()).await;
+    assert_eq!(line["result"], "refused", "{line}");
+    let why = line["text"].as_str().expect("a reason");
+    assert!(why.starts_with("step pay: "), "{why}");
+    let line = act_on(&world, "over", not).await;
+    assert_eq!(line["result"], "done", "{line}");
+    assert!(!world.stored("over").await.steps[0].in_doubt);
+}
+
+#[tokio::test]
+async fn what_a_downstream_or_a_step_type_is_already_is_refused_with_the_reason() {
+    let world = World::start().await;
+    let (bank, pay) = (("downstream", "bank"), ("step_type", "w/pay"));
+    for ((of, name), act, result, part) in [
+        (bank, "resume", "refused", "already"),
+        (bank, "force-closed", "done", "closed"),
+        (bank, "force-closed", "refused", "already"),
+        (bank, "release", "done", ""),
+        (pay, "pause", "done", "w/pay"),
+        (pay, "pause", "refused", "already"),
+        (pay, "resume", "done", "w/pay"),
+    ] {
+        let mut body = json!({"act": act, "why": "as agreed", "by": "ann"});
+        body[of] = json!(name);
+        let said = world.act("/v1/operate/downstreams/acts", &body).await;
+        let line = &said.json()["results"][0];
+        assert_eq!(line["result"], result, "{act} {name}: {line}");
+        let text = line["text"].as_str().expect("a text");
+        assert!(text.contains(part), "{act} {name}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn an_order_is_moved_from_its_page_by_the_form() {
+    let world = World::start().await;
+    world.failed("e", "x").await;
+    let newer = publish(&world.store, "w", "other").await;
+    let page = world.get("/console/orders/e").await;
+    let (cookie, word) = (cookie(&page), word(&text(&page)));
+    for (button, says, is_moved) in [("try", "1 would be done", false), ("act", "1 done", true)] {
+        let form = [
+            ("word", &*word),
+            ("orders", "e"),
+            ("act", "migrate"),
+            ("to_workflow", "w"),
+            ("to_version", newer.hash.as_str()),
+            ("by", "ann"),
+            ("why", "the newer one is right"),
+            ("do", button),
+        ];
+        let said = send_form(&world, "/console/act", &cookie, &form).await;
+        let said = text(&said);
+        assert!(said.contains(says), "{said}");
+        let moved = world.stored("e").await.workflow == identity(&newer);
+        assert_eq!(moved, is_moved, "{button}");
+    }
 }

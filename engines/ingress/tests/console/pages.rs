@@ -4,11 +4,13 @@ use serde_json::json;
 use triad_console::{Hidden, Settings};
 use triad_core::message::{Alert, AlertKind};
 use triad_core::order::{Hold, OperatorAct};
+use triad_core::outbox::Emission;
+use triad_core::{Attempt, Direction, Failure, FailureKind};
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock};
 use triad_workflow::Millis;
 
-use crate::common::{World, text};
+use crate::common::{World, publish, text};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 
@@ -239,4 +241,67 @@ async fn hidden_fields_are_on_no_page_and_in_no_answer() {
     let open = World::start().await;
     open.failed("e", "x").await;
     assert!(text(&open.get("/v1/operate/orders/e?inputs=true").await).contains("4711"));
+}
+
+#[tokio::test]
+async fn what_an_order_has_to_send_is_told_with_its_keys_on_its_page_and_by_the_api() {
+    let world = World::start().await;
+    world
+        .order("o", |order| {
+            let (step, at) = (order.steps[0].step.clone(), SystemClock.now());
+            order.steps[0].key = 1;
+            order.outbox.entries = vec![
+                Emission::Request {
+                    step,
+                    direction: Direction::Forward,
+                    attempt: Attempt(2),
+                },
+                Emission::Alert {
+                    kind: AlertKind::OrderLate,
+                    at,
+                    cause: Failure::new(FailureKind::TimedOut, "late", SCRIPT),
+                },
+            ];
+        })
+        .await;
+    let said = world.get("/v1/operate/orders/o").await.json();
+    let request = json!({"send": "request", "step": "pay", "direction": "forward", "attempt": 2,
+        "message_id": "o/pay/forward/1/forward/2", "idempotency_key": "o/pay/forward/1"});
+    assert_eq!(said["messages"][0], request);
+    let alert = &said["messages"][1];
+    assert_eq!(
+        (&alert["kind"], &alert["topic"]),
+        (&json!("order-late"), &json!("alerts"))
+    );
+    let page = text(&world.get("/console/orders/o").await);
+    assert!(page.contains("not known to be sent: 2"), "{page}");
+    for part in [
+        "request for pay, action, attempt 2",
+        "o/pay/forward/1/forward/2",
+        alert["message_id"].as_str().expect("an id"),
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let list = world.get("/v1/operate/orders").await.json();
+    assert_eq!(list["orders"][0]["messages"], said["messages"]);
+}
+
+#[tokio::test]
+async fn from_the_list_of_versions_each_leads_to_what_it_changed() {
+    let world = World::start().await;
+    // In one millisecond nobody can tell which one is newer.
+    let at = SystemClock.now();
+    while SystemClock.now() <= at {
+        tokio::task::yield_now().await;
+    }
+    let newer = publish(&world.store, "w", "other").await;
+    let page = text(&world.get("/console/workflows").await);
+    let (newer, older) = (&newer.hash, &world.workflow.hash);
+    let link = format!("/console/workflows/w/{newer}?against={older}");
+    let links = page.matches("?against=").count();
+    assert_eq!(links, 1, "the first one changed nothing: {page}");
+    assert!(page.contains(&link), "{page}");
+    let compared = text(&world.get(&link).await);
+    let change = "<code>changed  step pay: action</code>";
+    assert!(compared.contains(change), "{compared}");
 }

@@ -51,6 +51,25 @@ function inUse(part) {
   return active instanceof HTMLElement && part.contains(active) && active.matches("input, select, textarea, button");
 }
 
+// What in a part has the focus, so that the same thing has it when the part is replaced.
+function named(element) {
+  const text = element.localName === "summary" ? element.textContent : "";
+  return [element.getAttribute("href"), element.getAttribute("aria-label"), text].join(" ");
+}
+function alike(part, kind, name) {
+  return [...part.querySelectorAll(kind)].filter((element) => named(element) === name);
+}
+function focused(part) {
+  const active = document.activeElement;
+  if (!active || !part.contains(active)) return null;
+  const [kind, name] = [active.localName, named(active)];
+  return { kind, name, number: alike(part, kind, name).indexOf(active) };
+}
+function focus(part, { kind, name, number }) {
+  const found = alike(part, kind, name);
+  (found[number] ?? found[0])?.focus({ preventScroll: true });
+}
+
 function start() {
   const part = document.querySelector("[data-live]");
   // As the server has sent it: what comes later is compared with this.
@@ -75,8 +94,10 @@ function start() {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-live]");
         if (fresh && !inUse(part) && fresh.innerHTML !== seen) {
           seen = fresh.innerHTML;
+          const kept = focused(part);
           part.innerHTML = fresh.innerHTML;
           moments(part);
+          if (kept) focus(part, kept);
           if (said) said.textContent = `Updated ${new Date().toLocaleTimeString()}`;
         }
       }

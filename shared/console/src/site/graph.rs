@@ -13,7 +13,8 @@ const WIDTH: usize = 176;
 const HEIGHT: usize = 50;
 const GAP_X: usize = 56;
 const GAP_Y: usize = 22;
-const EDGE: usize = 10;
+/// Room at the edge, which a turn at the last step needs.
+const EDGE: usize = 16;
 /// Characters of a name that fit into a box.
 const FIT: usize = 22;
 
@@ -104,7 +105,9 @@ fn draw(
                     @for &before in &step.after {
                         path class="edge" marker-end="url(#head)" d=(edge(places[before], places[index])) {}
                         @if is_turned(before) && is_turned(index) {
-                            path class="edge back" marker-end="url(#head-back)" d=(back(places[index], places[before])) {}
+                            path class="edge back" marker-end="url(#head-back)" d=(back(places[index], places[before])) {
+                                title { "compensation: " (step.id) ", then " (workflow.steps[before].id) }
+                            }
                         }
                     }
                 }
@@ -112,7 +115,9 @@ fn draw(
                     @let (class, state, call) = say(index, step);
                     (node(places[index], step, class, &state, &call))
                     @if is_turned(index) && !is_turned_after(workflow, index, &is_turned) {
-                        path class="edge back turn" marker-end="url(#head-back)" d=(turn(places[index])) {}
+                        path class="edge back turn" marker-end="url(#head-back)" d=(turn(places[index])) {
+                            title { "compensation begins with " (step.id) }
+                        }
                     }
                 }
             }
@@ -193,8 +198,8 @@ mod tests {
 
     use super::*;
 
-    /// The arrows back, and the turns, of an order of two steps of which these are compensated.
-    fn shown(compensated: &[usize]) -> (usize, usize) {
+    /// The workflow of an order of two steps of which these are compensated.
+    fn drawn(compensated: &[usize]) -> String {
         let step = |id| {
             json!({"id": id, "agent": "bank", "action": "do",
             "compensation": {"action": "back"}})
@@ -213,15 +218,29 @@ mod tests {
                 finished: Timestamp(2),
             };
         }
-        let svg = of_order(&workflow, &order).into_string();
-        let turns = svg.matches("class=\"edge back turn\"").count();
-        (svg.matches("class=\"edge back\"").count(), turns)
+        of_order(&workflow, &order).into_string()
+    }
+
+    /// The arrows back, and the turns.
+    fn arrows(svg: &str) -> (usize, usize) {
+        let head = "marker-end=\"url(#head-back)\"";
+        let count = |class| svg.matches(&format!("class=\"{class}\" {head}")).count();
+        (count("edge back"), count("edge back turn"))
     }
 
     #[test]
     fn the_way_back_begins_with_a_turn_even_if_it_is_one_step_long() {
-        assert_eq!(shown(&[]), (0, 0));
-        assert_eq!(shown(&[0]), (0, 1));
-        assert_eq!(shown(&[0, 1]), (1, 1));
+        assert_eq!(arrows(&drawn(&[])), (0, 0));
+        assert_eq!(arrows(&drawn(&[0])), (0, 1));
+        assert_eq!(arrows(&drawn(&[1])), (0, 1));
+        assert_eq!(arrows(&drawn(&[0, 1])), (1, 1));
+    }
+
+    #[test]
+    fn the_way_back_is_told_in_words_too() {
+        assert!(drawn(&[0]).contains("<title>compensation begins with a</title>"));
+        let both = drawn(&[0, 1]);
+        assert!(both.contains("<title>compensation begins with b</title>"));
+        assert!(both.contains("<title>compensation: b, then a</title>"));
     }
 }

@@ -13,6 +13,7 @@ mod login;
 mod order;
 mod orders;
 mod overview;
+mod spans;
 mod text;
 mod workflows;
 

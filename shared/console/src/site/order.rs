@@ -8,6 +8,7 @@ use triad_operator::address::in_path;
 use triad_operator::alert::in_words;
 use triad_operator::find::by_id;
 use triad_operator::inputs::{self, InputsError};
+use triad_operator::messages::{self, MessageView};
 use triad_operator::next::{self, Next};
 use triad_operator::order::TraceView;
 use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
@@ -205,13 +206,24 @@ fn history(order: &Order, hides: bool) -> Markup {
 
 /// What the record has to send.
 fn messages(order: &Order) -> Markup {
+    let messages = messages::of(order);
     html! {
-        @if !order.outbox.entries.is_empty() {
+        @if !messages.is_empty() {
             details {
-                summary { "Messages that are not known to be sent: " (order.outbox.entries.len()) }
-                ul { @for message in &order.outbox.entries { li { (message_in_words(message)) } } }
+                summary { "Messages that are not known to be sent: " (messages.len()) }
+                ul { @for message in &messages { li { (message_line(message)) } } }
             }
         }
+    }
+}
+
+/// A message in words, and what it is found by.
+fn message_line(message: &MessageView<'_>) -> Markup {
+    html! {
+        (message_in_words(message.what))
+        @if let Some(topic) = &message.topic { ", to " code { (topic) } }
+        @if let Some(id) = &message.message_id { ", id " code { (id) } }
+        @if let Some(key) = &message.idempotency_key { ", key " code { (key) } }
     }
 }
 

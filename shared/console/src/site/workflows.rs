@@ -4,7 +4,7 @@ use maud::html;
 use triad_core::WorkflowRef;
 use triad_operator::address::in_path;
 use triad_operator::changes::changes;
-use triad_operator::versions::counted;
+use triad_operator::versions::{Version, counted};
 use triad_runtime::ports::OperatorStore;
 use triad_workflow::hash::canonical_json;
 
@@ -26,17 +26,22 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
             table {
                 thead { tr {
                     th scope="col" { "Workflow" } th scope="col" { "Version" } th scope="col" { "Published" }
-                    th scope="col" { "Present" } th class="number" scope="col" { "Under way" }
+                    th scope="col" { "Present" } th scope="col" { "Compare" } th class="number" scope="col" { "Under way" }
                     th class="number" scope="col" { "Finished" }
                 } }
                 tbody {
                     @for one in &found.versions {
-                        @let named = WorkflowRef { name: one.workflow.clone(), hash: one.version.clone() };
+                        @let path = path(one);
                         tr {
-                            td { a href=(text::version_path(&named)) { (one.workflow) } }
+                            td { a href=(path) { (one.workflow) } }
                             td { (text::short(one.version.as_str())) }
                             td { (text::at(one.published_at)) }
                             td { @if one.present { "yes" } }
+                            td {
+                                @if let Some(before) = before(one, &found.versions) {
+                                    a href={ (path) "?against=" (before.version) } { "with " (text::short(before.version.as_str())) " before it" }
+                                }
+                            }
                             td class="number" { (one.under_way) }
                             td class="number" { (one.finished) }
                         }
@@ -46,6 +51,22 @@ pub(super) async fn list<I: Installation>(visit: &Visit<'_, I>) -> Result<Page, 
         }
     };
     Ok(Page::new("Workflows", content).at("/console/workflows"))
+}
+
+fn path(version: &Version) -> String {
+    text::version_path(&WorkflowRef {
+        name: version.workflow.clone(),
+        hash: version.version.clone(),
+    })
+}
+
+/// The version of the same workflow that was published last before this one.
+fn before<'a>(version: &Version, all: &'a [Version]) -> Option<&'a Version> {
+    // Two versions of one moment have some order, the same one every time.
+    let at = |one: &Version| (one.published_at, one.version.clone());
+    all.iter()
+        .filter(|one| one.workflow == version.workflow && at(one) < at(version))
+        .max_by_key(|one| at(one))
 }
 
 pub(super) async fn one<I: Installation>(

@@ -1,0 +1,103 @@
+//! What an order's record knows of spans of time: its attempts with their calls, and the waits between them.
+//!
+//! Nothing is guessed. An attempt whose line was dropped has no span, and neither has a wait beside it; an
+//! attempt has a number of calls only where the record leaves no other one.
+
+mod attempts;
+mod waits;
+
+use triad_core::order::Incident;
+use triad_core::{Order, StepRecord, Timestamp};
+
+use attempts::{Told, told};
+use waits::{wait, wait_at_last, waits_before};
+
+/// What happened in a span of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The order as a whole, from its submission to its end.
+    Whole,
+    Attempt,
+    /// No request was out, and the step was not deferred.
+    Wait,
+    /// The service was not to be called, or no agent took the request.
+    Deferred,
+    /// An operator acted. It has no length.
+    Act,
+}
+
+/// A span of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) kind: Kind,
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+    /// Whether that was well: a class of the pages.
+    pub(super) class: &'static str,
+    /// What happened, for people.
+    pub(super) say: String,
+    /// Calls that the attempt made; `None` if it is no attempt, or if their number is not known.
+    pub(super) calls: Option<u32>,
+}
+
+/// The whole order, up to now where it goes on, and its wait for its first attempt.
+pub(super) fn of_order(order: &Order, class: &'static str, now: Timestamp) -> Vec<Span> {
+    let end = order.state.finished_at().unwrap_or(now);
+    let whole = Span {
+        kind: Kind::Whole,
+        from: order.submitted_at,
+        to: end.max(order.submitted_at),
+        class,
+        say: format!("the order: {}", order.state.name()),
+        calls: None,
+    };
+    let told = order
+        .steps
+        .iter()
+        .flat_map(|record| told(order, record, now));
+    let first = told.map(|one| one.span.from).min();
+    let begun = match first {
+        // Without its oldest lines the record does not know which attempt was the first one.
+        _ if order.dropped.is_some() => None,
+        Some(first) => wait(order.submitted_at, first, "waited for its first attempt"),
+        None if order.state.is_finished() => None,
+        None => wait(order.submitted_at, now, "waits for its first attempt"),
+    };
+    std::iter::once(whole).chain(begun).collect()
+}
+
+/// The attempts at a step and the waits between them, the oldest first; up to now where the step is worked
+/// on.
+pub(super) fn of_step(order: &Order, record: &StepRecord, now: Timestamp) -> Vec<Span> {
+    let told = told(order, record, now);
+    let mut spans = Vec::new();
+    let mut before: Option<&Told> = None;
+    for one in &told {
+        spans.extend(waits_before(order, before, one).into_iter().flatten());
+        spans.push(one.span.clone());
+        before = Some(one);
+    }
+    spans.extend(wait_at_last(order, record, before, now));
+    spans
+}
+
+/// What operators did to the order.
+pub(super) fn of_operators(order: &Order) -> Vec<Span> {
+    let act = |line: &Incident| {
+        let act = line.act.as_ref()?;
+        let what = serde_json::to_value(line.what).ok()?;
+        let what = what.as_str().unwrap_or_default();
+        Some(Span {
+            kind: Kind::Act,
+            from: line.at,
+            to: line.at,
+            class: "busy",
+            say: format!("{what} by {}: {}", act.by, act.why),
+            calls: None,
+        })
+    };
+    order.incidents.iter().filter_map(act).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests;
